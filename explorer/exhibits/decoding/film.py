@@ -1,5 +1,6 @@
 """The output token by token as a film: candidates and attention of every step."""
 
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -37,7 +38,15 @@ def show(made: Generation, view: View) -> b.Blocks:
     strategy = STRATEGIES[type(view.choices(DecodingChoices).strategy)]
     yield b.Formula((product, strategy), view.t("decoding.formula"))
     yield b.Code(_code(view))
-    yield b.Numbers(lambda: _numbers(view, made))
+    candidates = made.steps[min(view.step, len(made.steps) - 1)].candidates
+    yield b.Numbers(
+        lambda: {
+            view.t("decoding.token"): [each.str_token for each in candidates],
+            view.t("decoding.own"): [f"{np.exp(each.logprob):.4f}" for each in candidates],
+            view.t("decoding.logprob"): [f"{each.logprob:.3f}" for each in candidates],
+            view.t("decoding.cut"): [f"{each.prob:.4f}" for each in candidates],
+        }
+    )
 
 
 def _result(view: View, made: Generation) -> str:
@@ -46,9 +55,9 @@ def _result(view: View, made: Generation) -> str:
 
 
 def _film(view: View, made: Generation) -> b.Canvas:
-    given = arguments(view, made)
+    film = arguments(view, made)
     turn = view.choices(DecodingChoices).film_turn
-    n_layers, n_heads, n_steps, _ = given["own"].shape
+    n_layers, n_heads, n_steps, _ = film["own"].shape
 
     def rested(sent: Any) -> b.Change | None:
         scene = read_scene(sent, n_steps, n_layers, n_heads)
@@ -57,17 +66,15 @@ def _film(view: View, made: Generation) -> b.Canvas:
         return b.choose(**vars(scene), film_turn=whole(sent.get("turn")))
 
     def taken(sent: Any) -> b.Change | None:
-        found = read_taken(sent, given["frames"])
-        if found is None:
+        place_taken = read_taken(sent, film["frames"])
+        if place_taken is None:
             return None
-        step, place = found
+        step, place = place_taken
         token = made.steps[step].candidates[place].token
         return b.choose(fork=(*made.tokens[:step], token), part="branches", step=step)
 
-    def pack(file: str) -> bytes:
-        return pack_film(**given, turn=turn, file=file)
-
-    return b.Canvas(KEY, "film", pack, {"rested": rested, "taken": taken})
+    pack = partial(pack_film, **film, turn=turn)
+    return b.Canvas(KEY, "film", lambda file: pack(file=file), {"rested": rested, "taken": taken})
 
 
 def arguments(view: View, made: Generation) -> dict[str, Any]:
@@ -106,17 +113,6 @@ def _code(view: View) -> tuple[object, ...]:
     reads = (model.read,) if fills else (model.last_stack.run, model.logits_of)
     ruled = (rules.applied,) if rules and made.ruled and not fills else ()
     return decoding._steps, writer, made.strategy, *ruled, *reads, decoding.decode, generate
-
-
-def _numbers(view: View, made: Generation) -> b.Columned:
-    """The candidates of the film's step."""
-    found = made.steps[min(view.step, len(made.steps) - 1)].candidates
-    return {
-        view.t("decoding.token"): [each.str_token for each in found],
-        view.t("decoding.own"): [f"{np.exp(each.logprob):.4f}" for each in found],
-        view.t("decoding.logprob"): [f"{each.logprob:.3f}" for each in found],
-        view.t("decoding.cut"): [f"{each.prob:.4f}" for each in found],
-    }
 
 
 INPUTS = {

@@ -108,12 +108,11 @@ def _example(
 
 def compute(loaded: LoadedModel, batch_lines: str) -> Steps[LabelledBatch | InputProblem]:
     """The batch of these lines, or why there is none."""
-
-    def translated(line: str) -> tuple[int, ...]:
-        return cache.translation(loaded.name, line)[0]
-
+    steps = labelled_batch(
+        loaded, batch_lines.splitlines(), lambda line: cache.translation(loaded.name, line)[0]
+    )
     try:
-        return (yield from labelled_batch(loaded, batch_lines.splitlines(), translated))
+        return (yield from steps)
     except InputProblem as problem:
         return InputProblem(problem.key, **problem.values)  # without the frames that raised it
 
@@ -152,7 +151,14 @@ def _blocks(view: View, batch: LabelledBatch | InputProblem) -> b.Blocks:
         r"\sum_{v=1}^{V} \log p(v)",
     )
     yield b.Code((labelled_batch, collate, view.loaded.model.read, sequence_loss))
-    yield b.Numbers(lambda: _losses(view, batch))
+    cells = [(int(row), int(at)) for row, at in np.argwhere(batch.counts)]
+    yield b.Numbers(
+        lambda: {
+            view.t("labels.read"): [batch.inputs[row][at] for row, at in cells],
+            view.t("labels.label"): [batch.labels[row][at] for row, at in cells],
+            "−log p": [round(float(batch.losses[row, at]), 3) for row, at in cells],
+        }
+    )
 
 
 def _packed(view: View, batch: LabelledBatch) -> bytes:
@@ -180,17 +186,6 @@ def _reading(view: View, batch: LabelledBatch) -> str:
         after=quoted(view, batch.inputs[row][at]),
         worst=f"{batch.losses[row, at]:.1f}",
     )
-
-
-def _losses(view: View, batch: LabelledBatch) -> b.Columned:
-    """The labels that are not ignored, with the loss of each."""
-    rows, places = np.nonzero(batch.counts)
-    cells = list(zip(rows.tolist(), places.tolist(), strict=True))
-    return {
-        view.t("labels.read"): [batch.inputs[row][at] for row, at in cells],
-        view.t("labels.label"): [batch.labels[row][at] for row, at in cells],
-        "−log p": [round(float(batch.losses[row, at]), 3) for row, at in cells],
-    }
 
 
 EXHIBIT = Exhibit(

@@ -102,16 +102,12 @@ def show(found: Others | None, view: View) -> b.Blocks:
     """One line each below the film: Branches lists all texts."""
     if found is None:
         return
-    if found.other is not None:
-        yield _beside(view, *_strategies(view, found, found.other))
-    if found.ruled is not None:
-        yield _beside(view, *_rules(view, found, found.ruled))
+    for other, line in ((found.other, _strategies), (found.ruled, _rules)):
+        if other is not None:
+            key, words = line(view, found, other)
+            yield b.Hero((b.Pane((b.Note(view.t(key, **words)),), key=key),))
     if found.other is not None and found.other.tokens == found.own.tokens:
         yield b.Offer("beam")
-
-
-def _beside(view: View, key: str, words: dict[str, Any]) -> b.Hero:
-    return b.Hero((b.Pane((b.Note(view.t(key, **words)),), key=key),))
 
 
 def _strategies(view: View, found: Others, other: Output) -> tuple[str, dict[str, Any]]:

@@ -50,11 +50,11 @@ class Node:
     logprob: float
     score: float
     fate: Fate
+    fell_at: int | None = None
+    fell_score: float | None = None
     shown: str = ""
     text: str = ""
     parent: int | None = None
-    fell_at: int | None = None
-    fell_score: float | None = None
     lines: tuple[Line, ...] = ()
 
 
@@ -118,10 +118,8 @@ def _take(
     for h, fate in (*kept, *((h, "fallen") for h in fallen)):
         before = known.get(h.tokens[:-1])
         gain = h.logprob - (before.logprob if before else 0.0)
-        fell: dict[str, Any] = (
-            {"fell_at": step.index, "fell_score": h.score} if fate == "fallen" else {}
-        )
-        known[h.tokens] = Node(h.tokens, min(1.0, exp(gain)), h.logprob, h.score, fate, **fell)
+        fell = (step.index, h.score) if fate == "fallen" else (None, None)
+        known[h.tokens] = Node(h.tokens, min(1.0, exp(gain)), h.logprob, h.score, fate, *fell)
     for row, parent in enumerate(parents):
         node = known.get(parent.tokens)
         if node is not None and node.fate == "live" and parent.tokens not in survived:

@@ -105,12 +105,11 @@ class Tower:
         return sum(station.parameters for station in stations)
 
 
-def towers(loaded: LoadedModel, traced: Trace) -> tuple[Tower, ...]:
-    """A tower for each stack of the model. Raises ValueError for another model's Trace.
+def towers(loaded: LoadedModel, made: Shapes) -> tuple[Tower, ...]:
+    """A tower for each stack of the model, with the shapes of a run.
 
     A table that both streams share is counted at its first use, in the encoder.
     """
-    made = shapes(loaded, traced)
     counted: set[int] = set()
     return tuple(_tower(loaded, made, stack, counted) for stack in loaded.model.stacks())
 
@@ -199,7 +198,8 @@ class Anatomy:
 
 def compute(loaded: LoadedModel, trace: Trace) -> Anatomy:
     """Every part of the model in this run."""
-    return Anatomy(towers(loaded, trace), count(loaded.model), shapes(loaded, trace))
+    made = shapes(loaded, trace)
+    return Anatomy(towers(loaded, made), count(loaded.model), made)
 
 
 def show(found: Anatomy, view: View) -> b.Blocks:

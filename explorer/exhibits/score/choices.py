@@ -15,19 +15,8 @@ GRADIENTS: tuple[Gradient, ...] = get_args(Gradient)
 """In the order in which the backward pass computes them."""
 STAGES: tuple[str, ...] = ("projection", "similarity", "scale", "softmax", "values")
 """The five steps of a cell."""
-Aside = Literal[
-    "scaling",
-    "initial",
-    "split",
-    "raw",
-    "single",
-    "layouts",
-    "groups",
-    "dropout",
-    "engines",
-    "backward",
-]
-ASIDES: tuple[str, ...] = get_args(Aside)
+SCORES, HEADS = "scaling initial split raw", "single layouts groups dropout engines backward"
+ASIDES: tuple[str, ...] = tuple(f"{SCORES} {HEADS}".split())
 """The asides that can be shown in addition to the steps; "" is none."""
 
 

@@ -58,7 +58,7 @@ def test_shapes_are_those_of_the_trace_and_of_the_nets_too(translator) -> None:
 def test_the_parts_of_the_towers_add_up_to_the_model(tiny, changes) -> None:
     loaded = tiny("towers", **changes)
     traced = trace(loaded, TEXT)
-    made = towers(loaded, traced)
+    made = towers(loaded, shapes(loaded, traced))
     assert sum(tower.parameters for tower in made) == numbers_of(loaded.model)
     decoder = made[-1]
     assert decoder.stream == "tgt"
@@ -78,7 +78,7 @@ def test_the_parts_of_the_towers_add_up_to_the_model(tiny, changes) -> None:
 def test_a_norm_on_what_a_sublayer_adds_stands_before_the_addition(tiny) -> None:
     changes = {"norm_placement": "pre", "out_norms": True, "qk_norm": True, "head_dim": 10}
     loaded = tiny("towers", family="decoder-only", **changes)
-    (tower,) = towers(loaded, trace(loaded, TEXT))
+    (tower,) = towers(loaded, shapes(loaded, trace(loaded, TEXT)))
     assert tower.parameters == numbers_of(loaded.model)
     kinds = [station.what for station in tower.layers[0]]
     assert kinds == ["norm", "self", "norm", "add", "norm", "ffn", "norm", "add"]
@@ -218,7 +218,7 @@ def test_the_parts_computed_as_drawn_give_what_the_model_computes(
     memory = torch.empty(0)
     with torch.inference_mode():
         expected = model.read(given)
-        for tower in towers(loaded, traced):
+        for tower in towers(loaded, shapes(loaded, traced)):
             stack = model.get_submodule(tower.role)
             x, placed = stack.embed_tokens(getattr(given, tower.stream), None)
             mask = causal_mask(x.shape[1], x.shape[1]) if tower.role == "decoder" else None
@@ -260,12 +260,12 @@ def test_the_parts_computed_as_drawn_give_what_the_model_computes(
 )
 def test_positions_are_drawn_where_they_act(tiny, positions, shown) -> None:
     loaded = tiny("placed", positions=positions)
-    for tower in towers(loaded, trace(loaded, TEXT)):
+    for tower in towers(loaded, shapes(loaded, trace(loaded, TEXT))):
         assert [station.what for station in tower.before] == shown
 
 
 def test_no_memory_is_drawn_where_nothing_reads_one(writer) -> None:
-    (tower,) = towers(writer, trace(writer, TEXT))
+    (tower,) = towers(writer, shapes(writer, trace(writer, TEXT)))
     assert "memory" not in [station.what for station in tower.after]
 
 
