@@ -138,7 +138,8 @@ def parse_sizes(text: str, own: ModelConfig) -> Sizes | None:
     *numbers, src_vocab, out_bias, final_norm = match.groups()
     settings: list[Any] = [*map(int, numbers[:6]), *(switch == "1" for switch in numbers[6:])]
     normed = settings[7] if final_norm is None else final_norm == "1"
-    sizes = Sizes(*settings, int(src_vocab or 0), out_bias == "1", normed)
+    settings += [int(src_vocab or 0), out_bias == "1", normed]
+    sizes = Sizes(*settings)
     if sizes.src_vocab > MOST["vocab_size"] or (sizes.src_vocab and not sizes.has_encoder):
         return None
     if any(getattr(sizes, name) > most for name, most in MOST.items()):

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -35,9 +35,9 @@ class SingleHead(nn.Module):
     another one is given, and W_O reads d_out, not d_in.
     """
 
-    def __init__(self, d_in: int, d_out: int, bias: bool = True, **scaling: float | None) -> None:
+    def __init__(self, d_in: int, d_out: int, bias: bool = True, **scaling: Any) -> None:
         super().__init__()
-        self.scaling = scaling  # as for `attend`
+        self.scaled_so = partial(attend, **scaling)
         self.w_q, self.w_k, self.w_v = (nn.Linear(d_in, d_out, bias=bias) for _ in range(3))
         self.w_o = nn.Linear(d_out, d_in, bias=False)
 
@@ -49,8 +49,8 @@ class SingleHead(nn.Module):
     ) -> dict[str, Tensor]:
         """Every intermediate tensor, by name; `memory` is `x` in self-attention."""
         q, k, v = self.w_q(x), self.w_k(memory), self.w_v(memory)
-        heads = (each[None, None] for each in (q, k, v))
-        z, pattern = (each[0, 0] for each in attend(*heads, mask, **self.scaling))
+        both = self.scaled_so(q[None, None], k[None, None], v[None, None], mask)
+        z, pattern = (each[0, 0] for each in both)
         return {"q": q, "k": k, "v": v, "pattern": pattern, "z": z, "out": self.w_o(z)}
 
 
