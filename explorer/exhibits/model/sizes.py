@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from models.config import ModelConfig
+from models.feedforward import GATED
 from models.transformer import FAMILIES
 
 OWN = "own"
@@ -47,7 +48,7 @@ class Sizes:
             src_vocab=config.src_vocab_size or 0,
             out_bias=config.unembed_bias,
             has_encoder=config.reads_source,
-            swiglu=config.ffn == "swiglu",
+            swiglu=config.ffn in GATED,
             bias=config.bias,
             tied=config.tie_embeddings,
             final_norm=config.final_norm,

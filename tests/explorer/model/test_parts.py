@@ -176,6 +176,7 @@ def test_sizes_are_written_and_read(translator) -> None:
     for sizes in (*PRESETS.values(), Sizes.of(own)):
         assert parse_sizes(sizes.text(), own) == sizes
     assert parse_sizes("", own) == parse_sizes("own", own) == Sizes.of(own)
+    assert Sizes.of(replace(own, ffn="geglu")).config().ffn == "swiglu"  # as many
     for bad in ("x", "7-2-2-1-1-9-0000", "512-8-3-6-2048-100-0000", "512-8-8-999-2-9-0000", "１-1"):
         assert parse_sizes(bad, own) is None
 
