@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Any, Literal
 
 import numpy as np
@@ -40,11 +41,13 @@ class Band:
 class Difference:
     """Two arms at one step. `outcome`: which is better, if the bands of their seeds do not overlap;
     "band" if they overlap, "one_seed" if one of them has no band, "nothing" if no step was measured
-    in both. `ranges` are (lowest, mean, highest) of each."""
+    in both. `ranges` are (lowest, mean, highest) of each. `chance` is the share of random divisions
+    of the same seeds into two arms in which they do not overlap either (permutation test)."""
 
     outcome: Outcome
     step: int = 0
     ranges: tuple[tuple[float, float, float], ...] = ()
+    chance: float = 1.0
 
 
 def arms(runs: Sequence[TrainingRun]) -> list[Arm]:
@@ -97,7 +100,8 @@ def difference(first: Band, second: Band, measure: Measure) -> Difference:
         outcome = "first" if first_is_lower == (measure in LOWER_IS_BETTER) else "second"
     else:
         outcome = "band"
-    return Difference(outcome, int(step), ranges)
+    n_seeds = first.n_seeds, second.n_seeds
+    return Difference(outcome, int(step), ranges, 2 / comb(sum(n_seeds), n_seeds[0]))
 
 
 def _at(band: Band, step: float) -> tuple[float, float, float]:

@@ -116,6 +116,7 @@ def verdict(view: View, found: Difference, names: Sequence[str], measure: Measur
         one=ranges[0],
         other=ranges[1],
         step=found.step,
+        chance=percent(found.chance),
     )
 
 

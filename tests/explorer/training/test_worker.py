@@ -17,7 +17,7 @@ from explorer.problems import InputProblem
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
 from explorer.seeding import seeded
-from explorer.training.comparing import arms, band, difference
+from explorer.training.comparing import Difference, arms, band, difference
 from explorer.training.learning import DivergedError, SetupTrainer
 from explorer.training.opened import opened
 from explorer.training.process import EndedError, TrainingProcess
@@ -264,14 +264,20 @@ def test_a_difference_smaller_than_the_band_says_so() -> None:
     def of(*last: float) -> list[TrainingRun]:
         return [run(replace(BASE, seed=at), 4.0, loss) for at, loss in enumerate(last, start=1)]
 
-    def outcome(first: list[TrainingRun], second: list[TrainingRun], measure: str = "loss") -> str:
-        one, other = (band(arms(each)[0], measure) for each in (first, second))  # type: ignore[arg-type]
-        return difference(one, other, measure).outcome  # type: ignore[arg-type]
+    def compare(first: list[TrainingRun], second: list[TrainingRun]) -> Difference:
+        one, other = (band(arms(each)[0], "loss") for each in (first, second))
+        return difference(one, other, "loss")
+
+    def outcome(first: list[TrainingRun], second: list[TrainingRun]) -> str:
+        return compare(first, second).outcome
 
     assert outcome(of(1.0, 1.2), of(1.1, 1.3)) == "band"
     assert outcome(of(1.0, 1.2), of(1.3, 1.4)) == "first"  # the lower loss
     assert outcome(of(1.3, 1.4), of(1.0, 1.2)) == "second"
     assert outcome(of(1.0), of(2.0, 2.1)) == "one_seed"
+    # of the 6 divisions of four runs into two pairs, and of 10 into a pair and three, 2 are apart
+    assert compare(of(1.0, 1.2), of(1.3, 1.4)).chance == pytest.approx(2 / 6)
+    assert compare(of(1.0, 1.2, 1.1), of(1.3, 1.4)).chance == pytest.approx(2 / 10)
     assert difference(band(arms(of(1.0))[0], "beyond"), band(arms(of(1.0))[0], "loss"), "loss") == (
         difference(band(arms(of(1.0))[0], "beyond"), band(arms(of(1.0))[0], "beyond"), "loss")
     )
