@@ -290,12 +290,12 @@ class _Watch(TorchFunctionMode):
         axes = self.evidence.read(tuple(leading), n_query, n_key)
         if len(leading) == 2:  # [batch, head] by definition; a batch of windows is not the input's
             return replace(found, axes="kernel" if axes.why == "batch" else "order")
-        pattern, mask, query, key = (
+        pattern, mask, query, key, underflow = (
             None if tensor is None else axes.lay(tensor)
-            for tensor in (found.pattern, found.mask, found.query, found.key)
+            for tensor in (found.pattern, found.mask, found.query, found.key, found.underflow)
         )
         assert pattern is not None
-        return Attention(found.name, pattern, mask, query, key, found.fill, axes.why)
+        return Attention(found.name, pattern, mask, query, key, found.fill, axes.why, underflow)
 
     def _record(self, found: Attention) -> None:
         if kernels.opaque(found.pattern):
@@ -370,25 +370,39 @@ class _Watch(TorchFunctionMode):
             self._miss("outside a module")
 
     def _plain(self, weights: Weights) -> None:
-        pattern, mask, fill = weights.pattern, None, None
+        pattern, mask, underflow, fill = weights.pattern, None, None, None
         if kernels.opaque(pattern):
             self._miss(self._name or "outside a module")
             return
         if weights.scores is not None:
             keep = kernels.allowed(weights.scores)[..., : pattern.shape[-1]]
             fits = keep.ndim == 3 or keep.shape == pattern.shape
-            if fits and keep.numel() == pattern.numel() and not bool(keep.all()):
+            fits = fits and keep.numel() == pattern.numel()
+            if fits:
+                underflow = kernels.underflow_of(weights.scores)[..., : pattern.shape[-1]]
+                underflow = underflow.reshape(pattern.shape)
+            if fits and not bool(keep.all()):
                 mask = keep.reshape(pattern.shape)
                 fill = kernels.fill_of(weights.scores[..., : pattern.shape[-1]], keep)
         order = None if weights.letters is None else axes_of(weights.letters)
         if order is not None:
             pattern = pattern.permute(order)
             mask = None if mask is None else mask.permute(order)
+            underflow = None if underflow is None else underflow.permute(order)
         *leading, n_query, n_key = pattern.shape
         why: Why = "order" if order is None else "equation"
         axes = self.evidence.read(tuple(leading), n_query, n_key, why)
-        mask = None if mask is None else axes.lay(mask)
-        self._record(Attention(self._name, axes.lay(pattern), mask, fill=fill, axes=axes.why))
+        mask, underflow = (None if each is None else axes.lay(each) for each in (mask, underflow))
+        self._record(
+            Attention(
+                self._name,
+                axes.lay(pattern),
+                mask,
+                fill=fill,
+                axes=axes.why,
+                underflow=underflow,
+            )
+        )
 
     @_unheard
     def _follow(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:

@@ -29,10 +29,11 @@ class Attention:
     float32 [batch, head, query, key], before dropout. `mask` is Bool and broadcastable to it,
     True = may attend; None if no mask was applied. In plain code the mask is inferred from scores
     of -5,000 or less before the softmax. `fill` is the largest number that masks a score (set in
-    the scores or added to them); None if there is none. `query` and `key` are
-    [batch, head, pos, d_head]; None for plain code. All tensors are detached and on the module's
-    device. `axes` says why batch and head are read as they are; if it is "doubtful", the first axis
-    may hold heads, sequences or both, and `with_heads` divides it.
+    the scores or added to them); None if there is none. `underflow` is Bool of the pattern's shape:
+    the softmax gave a weight of 0 although the score is finite; None if the scores are unknown.
+    `query` and `key` are [batch, head, pos, d_head]; None for plain code. All tensors are detached
+    and on the module's device. `axes` says why batch and head are read as they are; if it is
+    "doubtful", the first axis may hold heads, sequences or both, and `with_heads` divides it.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Attention:
     key: Tensor | None = field(default=None, repr=False)
     fill: float | None = field(default=None, repr=False)
     axes: Why = "kernel"
+    underflow: Tensor | None = field(default=None, repr=False)
 
     def with_heads(self, heads: int) -> "Attention":
         """The call with its first axis divided into sequences of `heads` heads each.
@@ -54,12 +56,12 @@ class Attention:
         if heads < 1 or size % heads:
             raise ValueError(f"heads={heads}: the first axis of {self.name} has {size} entries")
         axes = AxisReading(size // heads, heads, "order")
-        pattern, mask, query, key = (
+        pattern, mask, query, key, underflow = (
             None if tensor is None else axes.lay(tensor.expand(size, *tensor.shape[1:]))
-            for tensor in (self.pattern, self.mask, self.query, self.key)
+            for tensor in (self.pattern, self.mask, self.query, self.key, self.underflow)
         )
         assert pattern is not None
-        return Attention(self.name, pattern, mask, query, key, self.fill, axes.why)
+        return Attention(self.name, pattern, mask, query, key, self.fill, axes.why, underflow)
 
 
 def _each(name: str) -> property:

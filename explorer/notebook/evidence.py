@@ -87,11 +87,14 @@ class Site:
 
     @property
     def shows_through(self) -> bool:
-        """Whether hidden keys keep a weight so small that it passes: after −inf it would be 0."""
+        """Whether hidden keys have a weight that passes, or one that only underflow makes 0."""
         hidden = ~self.key_real[:, None, None].expand(self.call.pattern.shape)
         hidden = hidden | self.later if self.causal else hidden
-        weights = self.call.pattern.abs() * (hidden & self.query_real[:, None, :, None])
-        return 0 < float(weights.max()) <= SHARE
+        hidden = hidden & self.query_real[:, None, :, None]
+        underflow = self.call.underflow
+        if underflow is not None and bool((underflow & hidden).any()):
+            return True
+        return 0 < float((self.call.pattern.abs() * hidden).max()) <= SHARE
 
 
 def facts(sites: Sequence[Site], cache: CacheFault, rows: bool, unseen: bool) -> Evidence:

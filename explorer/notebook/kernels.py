@@ -80,6 +80,11 @@ def fill_of(scores: Tensor, keep: Tensor) -> float | None:
     return float(hidden.max()) if hidden.numel() else None
 
 
+def underflow_of(scores: Tensor) -> Tensor:
+    """Bool: cells whose score is finite, but so low that softmax gives exactly 0."""
+    return scores.isfinite() & (scores.detach().softmax(-1) == 0)
+
+
 def same(found: Tensor, result: Tensor, scale: float) -> bool:
     """Whether two results agree up to rounding, with NaN at the same positions."""
     if found.shape != result.shape or not torch.equal(found.isnan(), result.isnan()):
@@ -115,15 +120,15 @@ def dot_product(func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -
         return None
     value, is_plain = _shared(given, "value"), type(given.get("attn_mask")) in (Tensor, type(None))
     for way in (_by_formula, _with_markers) if is_plain else (_with_markers,):
-        for pattern, keep, fill in way(func, given):
+        for pattern, keep, fill, underflow in way(func, given):
             z = (pattern.to(value.dtype) @ value).to(result.dtype)
             if given.get("dropout_p") or same(z, result, largest(value)):
-                return _attention(given, pattern, keep, fill)
+                return _attention(given, pattern, keep, fill, underflow)
     return None
 
 
-Reading = tuple[Tensor, Tensor | None, float | None]
-"""A pattern, its mask and the fill value of the mask."""
+Reading = tuple[Tensor, Tensor | None, float | None, Tensor | None]
+"""A pattern, its mask, the fill value of the mask, and `Attention.underflow`."""
 
 
 def _wide(tensor: Tensor) -> Tensor:
@@ -157,7 +162,7 @@ def _by_formula(func: Any, given: Mapping[str, Any]) -> Iterator[Reading]:
         scores = scores.masked_fill(~causal, -math.inf)
         keep = causal.expand(scores.shape) if keep is None else keep & causal
     for pattern in softmax_of(scores):
-        yield pattern, keep, fill
+        yield pattern, keep, fill, underflow_of(scores)
 
 
 def _with_markers(func: Any, given: Mapping[str, Any]) -> Iterator[Reading]:
@@ -167,7 +172,7 @@ def _with_markers(func: Any, given: Mapping[str, Any]) -> Iterator[Reading]:
 
     # With all scores 0, only masked keys have a weight of 0.
     visible = run(torch.zeros_like(given["query"])) > 0
-    yield run(given["query"]), None if bool(visible.all()) else visible, None
+    yield run(given["query"]), None if bool(visible.all()) else visible, None, None
 
 
 def by_markers(attend: Callable[[Tensor], Tensor], value: Tensor) -> Tensor:
@@ -185,7 +190,11 @@ def by_markers(attend: Callable[[Tensor], Tensor], value: Tensor) -> Tensor:
 
 
 def _attention(
-    given: Mapping[str, Any], pattern: Tensor, keep: Tensor | None, fill: float | None
+    given: Mapping[str, Any],
+    pattern: Tensor,
+    keep: Tensor | None,
+    fill: float | None,
+    underflow: Tensor | None,
 ) -> Attention:
     keep = None if keep is None else keep.expand(pattern.shape)
     key = given["key"].detach()
@@ -195,7 +204,7 @@ def _attention(
         each.detach().expand(*pattern.shape[:-2], *each.shape[-2:])
         for each in (given["query"], key)
     )
-    return Attention("", pattern, keep, query, key, fill)
+    return Attention("", pattern, keep, query, key, fill, underflow=underflow)
 
 
 def flex(func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Attention | None:

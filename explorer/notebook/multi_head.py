@@ -11,7 +11,15 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from explorer.notebook.captured import Attention
-from explorer.notebook.kernels import allowed, aside, largest, opaque, same, softmax_of
+from explorer.notebook.kernels import (
+    allowed,
+    aside,
+    largest,
+    opaque,
+    same,
+    softmax_of,
+    underflow_of,
+)
 
 
 def multi_head(func: Any, args: Any, kwargs: Any, result: Any) -> Attention | None:
@@ -30,10 +38,11 @@ def multi_head(func: Any, args: Any, kwargs: Any, result: Any) -> Attention | No
     random = given["training"] and given["dropout_p"] > 0
     for added, keep in _masks(given, q, k):
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-        for pattern in softmax_of(scores if added is None else scores + added):
+        scores = scores if added is None else scores + added
+        for pattern in softmax_of(scores):
             made = _joined(pattern @ v, given).reshape(out.shape)
             if random or same(made.to(out.dtype), out, max(largest(made), largest(out))):
-                return Attention("", pattern, keep, q, k)
+                return Attention("", pattern, keep, q, k, underflow=underflow_of(scores))
     return None
 
 

@@ -145,7 +145,7 @@ def test_a_fill_is_found_where_it_shows_and_named_where_it_does_not(fault: str) 
 
 
 @pytest.mark.parametrize("where", ["own", "across", "reading"])
-@pytest.mark.parametrize("fill", [-12.0, -30.0])
+@pytest.mark.parametrize("fill", [-12.0, -30.0, -150.0, -4999.0])  # the last two underflow
 def test_a_fill_that_leaks_less_than_the_tolerance_is_named(fill: float, where: str) -> None:
     def attend(scores: Tensor, keep: Tensor) -> Tensor:
         return scores.masked_fill(~keep, fill).softmax(-1)
@@ -153,6 +153,12 @@ def test_a_fill_that_leaks_less_than_the_tolerance_is_named(fill: float, where: 
     result = hl.certify(PlainTranslator(**{where: attend}).eval(), SRC, TGT)
     assert result.passed, result.report()
     assert result.notes == ("finite_fill",)
+
+
+def test_sharp_scores_under_a_mask_of_infinity_are_no_finite_fill() -> None:
+    """Open cells underflow; the hidden ones have no finite score."""
+    sharp = PlainTranslator(own=lambda scores, keep: masked_softmax(scores * 1e3, keep)).eval()
+    assert not hl.certify(sharp, SRC, TGT).notes
 
 
 def test_a_fill_that_half_precision_cannot_hold_is_an_error() -> None:
