@@ -88,14 +88,13 @@ def batch_norm(
             _under_strain(make(sentences[0].shape[1]), sentences, padding)
             for make in (norm, LayerNorm)
         ]
-    rows = tuple(Row(name, tuple(values)) for name, *values in zip(STRAINS, *measured, strict=True))
+    rows = [Row(name, tuple(values)) for name, *values in zip(STRAINS, *measured, strict=True)]
     beside, padded, modes, single, single_in_use = measured[0]
     unstable = max(beside, padded) > 0.1
     refused = not single < 1e-3, not single_in_use < 1e-3  # also True for NaN
     verdict = judged(unstable and all(refused), false=not unstable and not any(refused))
-    numbers = {
-        "beside": beside, "padded": padded, "modes": modes, "layer": max(measured[1][:3]),
-    }  # fmt: skip
+    layer = max(measured[1][:3])
+    numbers = {"beside": beside, "padded": padded, "modes": modes, "layer": layer}
     columns = ("batch_norm", "layer_norm")
     return Result(verdict, columns, rows, why=(verdict,), numbers=numbers)
 

@@ -68,14 +68,13 @@ def rms_speed(seconds: Seconds = best_time) -> Steps[Result]:
     as_said = [each.min() > 1 and 1.05 <= np.median(each) <= 1.25 for each in ratios.values()]
     verdict = judged(all(as_said), false=max(each.max() for each in ratios.values()) <= 1)
     medians = {name: float(np.median(each)) for name, each in times.items()}
-    rows = tuple(
+    rows = [
         Row(name, (medians[name], float(np.ptp(each)), medians[name] / min(medians.values())))
         for name, each in times.items()
-    )
-    numbers: dict[str, float] = {}
-    for name, each in ratios.items():
-        numbers |= {name: float(np.median(each)), f"{name}_low": each.min()}
-        numbers[f"{name}_high"] = each.max()
+    ]
+    numbers = {name: float(np.median(each)) for name, each in ratios.items()}
+    numbers |= {f"{name}_low": each.min() for name, each in ratios.items()}
+    numbers |= {f"{name}_high": each.max() for name, each in ratios.items()}
     columns = ("milliseconds", "timed_range", "times_quickest")
     why = (verdict, "ratios")
     return Result(verdict, columns, rows, bars="milliseconds", why=why, numbers=numbers)
@@ -105,10 +104,7 @@ def fused_speed(seconds: Seconds = best_time) -> Steps[Result]:
     grows = all(numbers[f"{name}_1024"] > numbers[f"{name}_32"] for name in gains)
     verdict = judged(all(faster) and grows, false=not any(faster))
     apart = gains["four_axes"].min() > gains["three_axes"].max()  # at the largest length
-    curve = curve_of(
-        [Row(row.name, row.values[:3], of=row.of) for row in rows],
-        tuple(KERNELS), "tokens_axis", "milliseconds", log_y=True,
-    )  # fmt: skip
+    curve = curve_of(rows, tuple(KERNELS), "tokens_axis", "milliseconds", log_y=True)
     columns = (*KERNELS, "gain_four", "gain_four_range", "gain_three", "gain_three_range")
     why = (verdict, "ratios", "axes") if apart else (verdict, "ratios")
     return Result(verdict, columns, rows, curve, why=why, numbers=numbers)
@@ -232,14 +228,6 @@ def peak_bytes(function: Callable[[], object]) -> int:
 TOKENS = (1, 32, 512)
 
 
-def _apart(three: list[nn.Linear], x: Tensor) -> list[Tensor]:
-    return [each(x) for each in three]
-
-
-def _fused(one: nn.Linear, x: Tensor) -> tuple[Tensor, ...]:
-    return one(x).chunk(3, dim=-1)
-
-
 def fused_qkv(seconds: Seconds = best_time) -> Steps[Result]:
     """Three projections of width 512 against one of 1536, for 1, 32 and 512 tokens.
 
@@ -253,8 +241,8 @@ def fused_qkv(seconds: Seconds = best_time) -> Steps[Result]:
         for step, n_tokens in enumerate(TOKENS):
             x = torch.randn(1, n_tokens, 512)
             ways: dict[str, Way] = {
-                "three": partial(_apart, three, x),
-                "one": partial(_fused, one, x),
+                "three": lambda x=x: [linear(x) for linear in three],  # type: ignore[misc]
+                "one": lambda x=x: one(x).chunk(3, dim=-1),  # type: ignore[misc]
             }
             times = yield from part_of(interleaved(ways, seconds), step, len(TOKENS))
             ratios = times["three"] / times["one"]

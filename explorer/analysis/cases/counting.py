@@ -202,14 +202,7 @@ def two_vocabularies(
 ) -> int:
     """Parameters of a 512/8/2048 translator with one vocabulary per side and an output bias."""
     config = ModelConfig(
-        vocab_size=n_target,
-        src_vocab_size=n_source,
-        d_model=512,
-        n_layers=n_layers,
-        n_heads=8,
-        d_ff=2048,
-        final_norm=final_norm,
-        tie_embeddings=False,
-        unembed_bias=True,
-    )
+        vocab_size=n_target, src_vocab_size=n_source, d_model=512, n_layers=n_layers, n_heads=8,
+        d_ff=2048, final_norm=final_norm, tie_embeddings=False, unembed_bias=True,
+    )  # fmt: skip
     return count(on_paper(partial(build_model, config)))

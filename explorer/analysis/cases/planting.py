@@ -1,6 +1,7 @@
 """Inject a bug into a model's run: edits replace our lines by the wrong ones."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from torch import Tensor
 
@@ -39,44 +40,39 @@ def plant_pattern(wrong: Pattern, where: Where = everywhere) -> Plant:
         """Edits at every affected site: record scores and mask, replace the pattern."""
         functions: dict[str, Callable[[Tensor], Tensor]] = {}
         for site in filter(where, model.attention_sites()):
-            functions |= _pattern_functions(site, wrong)
+            seen: dict[str, Tensor] = {}  # of the current pass: scores and mask precede the pattern
+            functions |= {site.hook(name): partial(_kept, seen, name) for name in _SEEN}
+            functions[site.hook("pattern")] = partial(_replaced, seen, wrong)
         return Edits(functions)
 
     return plant
 
 
-def _pattern_functions(
-    site: AttentionSite, wrong: Pattern
-) -> dict[str, Callable[[Tensor], Tensor]]:
-    seen: dict[str, Tensor] = {}  # of the current pass: scores and mask precede the pattern
-
-    def kept(name: str) -> Callable[[Tensor], Tensor]:
-        def keep(tensor: Tensor) -> Tensor:
-            seen[name] = tensor
-            return tensor
-
-        return keep
-
-    def pattern(tensor: Tensor) -> Tensor:
-        return wrong(seen["scores"], seen["mask"]).to(tensor.dtype)
-
-    return {
-        site.hook("scores"): kept("scores"),
-        site.hook("mask"): kept("mask"),
-        site.hook("pattern"): pattern,
-    }
+_SEEN = ("scores", "mask")
 
 
-def plant_mask(keep: Callable[[AttentionSite, Rows, Sequence[int]], Tensor]) -> Plant:
-    """Let `keep(site, rows, shape)` compute every site's mask, broadcastable to `shape`."""
+def _kept(seen: dict[str, Tensor], name: str, tensor: Tensor) -> Tensor:
+    seen[name] = tensor
+    return tensor
+
+
+def _replaced(seen: dict[str, Tensor], wrong: Pattern, pattern: Tensor) -> Tensor:
+    return wrong(*(seen[name] for name in _SEEN)).to(pattern.dtype)
+
+
+def plant_mask(
+    keep: Callable[[AttentionSite, Rows, Sequence[int]], Tensor], where: Where = everywhere
+) -> Plant:
+    """Let `keep(site, rows, shape)` compute the mask of these sites, broadcastable to `shape`."""
 
     def plant(model: Subject, rows: Rows) -> Edits:
-        """Edits that replace the mask of every site."""
+        """Edits that replace the masks."""
 
         def masked(site: AttentionSite) -> Callable[[Tensor], Tensor]:
             return lambda mask: keep(site, rows, mask.shape).expand(mask.shape)
 
-        return Edits({site.hook("mask"): masked(site) for site in model.attention_sites()})
+        sites = filter(where, model.attention_sites())
+        return Edits({site.hook("mask"): masked(site) for site in sites})
 
     return plant
 

@@ -120,8 +120,7 @@ def extrapolation(right: Callable[[int, int], float] | None = None) -> Steps[Res
     )
     shares = [row.values[0] for row in rows]
     numbers = {"trained": shares[4], "next": shares[5], "longest": shares[-1]}
-    alone = [Row(row.name, row.values[:1], row.of) for row in rows]
-    curve = curve_of(alone, ("right",), "length", "right")
+    curve = curve_of(rows, ("right",), "length", "right")
     columns = ("right", "sets_range")
     why = (verdict, "shares")
     return Result(verdict, columns, rows, curve, why=why, numbers=numbers)

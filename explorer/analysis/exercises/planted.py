@@ -4,8 +4,8 @@ This is the third judge of the exercises. A mask is right if it breaks the same 
 reference, and no others: a correct window hides real tokens, which is one of the properties.
 """
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from explorer import sandbox
 from explorer.analysis.cases import Case
-from explorer.analysis.cases.planting import decoder_self
+from explorer.analysis.cases.planting import decoder_self, plant_mask
 from explorer.analysis.cases.symptom import Symptom, symptom
 from explorer.analysis.exercises.tasks import Task
 from explorer.analysis.mask_tests.certify import Examination, Finding
@@ -113,12 +113,7 @@ class _Mask:
 
     def plant(self, model: Subject, rows: Rows) -> Edits:
         """The mask of every site that it applies to, in a run over these rows."""
-
-        def masked(site: AttentionSite) -> Callable[[Tensor], Tensor]:
-            return lambda mask: self._keep(site, rows, mask.shape).expand(mask.shape)
-
-        sites = (site for site in model.attention_sites() if _is_place(self.task, site))
-        return Edits({site.hook("mask"): masked(site) for site in sites})
+        return plant_mask(self._keep, partial(_is_place, self.task))(model, rows)
 
     def _keep(
         self, site: AttentionSite, rows: Rows, shape: Sequence[int]

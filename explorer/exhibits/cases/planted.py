@@ -66,12 +66,22 @@ def _moved(view: View, found: Symptom) -> str:
 
 def _written(view: View, found: Symptom) -> b.Blocks:
     if view.trace.config.generates:
-        silent = np.isnan(found.logprobs_after).any()
-        key = "cases.writes_nothing" if silent else "cases.writes_end"
         yield b.Note(view.t("cases.writes"))
-        yield b.Prose(saying.marked_words(found.words) or view.t(key))
+        yield b.Prose(output_of(view, found))
+    yield b.Prose(loss_of(view, found))
+
+
+def output_of(view: View, found: Symptom) -> str:
+    """Both outputs as one, the changes marked, or why there is none."""
+    silent = np.isnan(found.logprobs_after).any()
+    key = "cases.writes_nothing" if silent else "cases.writes_end"
+    return saying.marked_words(found.words) or view.t(key)
+
+
+def loss_of(view: View, found: Symptom) -> str:
+    """The loss without the bug and with it."""
     before, after = as_text(found.loss_before), as_text(found.loss_after)
-    yield b.Prose(view.t("cases.loss", stream=view.stream("tgt"), before=before, after=after))
+    return view.t("cases.loss", stream=view.stream("tgt"), before=before, after=after)
 
 
 def _names(view: View) -> tuple[str, str]:

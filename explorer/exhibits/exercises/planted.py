@@ -3,19 +3,17 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from explorer.analysis.cases.symptom import Symptom
 from explorer.analysis.exercises import planted
 from explorer.analysis.mask_tests.certify import Finding
 from explorer.engine.cache import Run, open_model, trace
 from explorer.engine.caching import cached
 from explorer.engine.jobs import walked
-from explorer.exhibits import Exhibit, View, Wait, block as b, saying
+from explorer.exhibits import Exhibit, View, Wait, block as b
+from explorer.exhibits.cases.planted import loss_of, output_of
 from explorer.exhibits.exercises.choices import ExercisesChoices
 from explorer.exhibits.exercises.said import fault_words
 from explorer.exhibits.exercises.subject import graded, opened, program, task_named
-from explorer.numbers import digits
 from explorer.runs.passes import Steps
 from explorer.sandbox import Fault
 
@@ -125,15 +123,8 @@ def _certificate(view: View, found: Trial) -> b.Blocks:
 def _written(view: View, found: Symptom) -> b.Blocks:
     """The model's output with and without the mask."""
     if view.trace.config.generates:
-        silent = np.isnan(found.logprobs_after).any()
-        key = "cases.writes_nothing" if silent else "cases.writes_end"
-        words = saying.marked_words(found.words) or view.t(key)
-        yield b.Prose(f"{view.t('exercises.writes')} {words}")
-    if found.changed:
-        before, after = digits(found.loss_before), digits(found.loss_after)
-        yield b.Prose(view.t("cases.loss", stream=view.stream("tgt"), before=before, after=after))
-    else:
-        yield b.Note(view.t("exercises.same"))
+        yield b.Prose(f"{view.t('exercises.writes')} {output_of(view, found)}")
+    yield b.Prose(loss_of(view, found)) if found.changed else b.Note(view.t("exercises.same"))
 
 
 EXHIBIT = Exhibit(
