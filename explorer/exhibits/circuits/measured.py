@@ -9,7 +9,6 @@ from explorer.analysis.circuits.chance import COPIES, Chance
 from explorer.analysis.circuits.rows import (
     Twice,
     half_for,
-    own_sites,
     random_twice,
     repeatable,
     twice,
@@ -21,7 +20,6 @@ from explorer.figures.frame import Figure
 from explorer.figures.heatmap import attention
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
-from explorer.runs.run import run
 
 
 def scope(view: View) -> b.Blocks:
@@ -75,17 +73,6 @@ def said_twice(model: str, text: str) -> tuple[Twice, bool]:
 def on_text(model: str, text: str) -> behaving.HeadScores:
     """The behaviour of every head on a repeated text. Raises InputProblem."""
     return behaving.looked(opened(model), said_twice(model, text)[0])
-
-
-@cached
-def pattern(model: str, text: str, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
-    """One head's weights and mask on a repeated text, each [query, key]. Raises InputProblem."""
-    loaded = opened(model)
-    site = own_sites(loaded)[layer]
-    hooks = site.hook("pattern"), site.hook("mask")
-    kept = run(loaded.model, said_twice(model, text)[0].rows, set(hooks))
-    weights, mask = (kept[hook][0, head].numpy() for hook in hooks)
-    return weights, mask
 
 
 def chosen_head(view: View) -> tuple[int, int] | None:

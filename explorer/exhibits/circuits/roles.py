@@ -16,7 +16,7 @@ from explorer.analysis.circuits.behaviour import (
     successors,
 )
 from explorer.analysis.circuits.chance import COPIES, JOINT, RATE, Chance, by_chance, shuffle
-from explorer.analysis.circuits.rows import random_twice, series_of, twice
+from explorer.analysis.circuits.rows import Twice, random_twice, series_of, twice
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import CircuitsChoices
@@ -29,6 +29,7 @@ from explorer.figures.frame import Figure
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent
 from explorer.runs.passes import Steps
+from explorer.runs.run import run
 
 AT_ONCE = 3e11
 """Most tokens times parameters for which `chance` runs without a click: three times the cost for a
@@ -37,11 +38,19 @@ translator of 7.6 million parameters."""
 
 @dataclass(frozen=True, eq=False)
 class Roles:
-    """The behaviour of every head on synthetic sequences, `own` on the text; chance, if tested."""
+    """The behaviour of every head on synthetic sequences, `own` on the text `given` twice (`cut`:
+    without its end); chance, if tested. `name` is the open behaviour; `pattern` and `mask` [query,
+    key] are of the open head `at`, on the text."""
 
     found: HeadScores
     own: HeadScores
     chance: Chance | None
+    name: Behaviour
+    at: tuple[int, int]
+    given: Twice
+    cut: bool
+    pattern: np.ndarray
+    mask: np.ndarray
 
 
 def _asked(view: View) -> bool:
@@ -51,22 +60,32 @@ def _asked(view: View) -> bool:
     return known or measured.work_of_chance(view.loaded) <= AT_ONCE
 
 
-def compute(loaded: LoadedModel, text: str, asked: bool) -> Steps[Roles]:
-    """Raises InputProblem."""
+def compute(
+    loaded: LoadedModel,
+    text: str,
+    asked: bool,
+    behaviour: Behaviour | None,
+    at: tuple[int, int] | None,
+) -> Steps[Roles]:
+    """With the clearest behaviour and its best head by default. Raises InputProblem."""
     chance = (yield from measured.chance.steps(loaded.name)) if asked else None
-    return Roles(measured.behaviour(loaded.name), measured.on_text(loaded.name, text), chance)
+    found, own = measured.behaviour(loaded.name), measured.on_text(loaded.name, text)
+    name = behaviour if behaviour in found.scores else found.clearest(chance)
+    layer, head = at or found.best(name)
+    given, cut = measured.said_twice(loaded.name, text)
+    hooks = [own.sites[layer].hook(part) for part in ("pattern", "mask")]
+    kept = run(loaded.model, given.rows, set(hooks))
+    pattern, mask = (kept[hook][0, head].numpy() for hook in hooks)
+    return Roles(found, own, chance, name, (layer, head), given, cut, pattern, mask)
 
 
 def show(roles: Roles, view: View) -> b.Blocks:
     """The ranking of all heads by one behaviour, and the open head's pattern."""
     yield from scope(view)
-    found, chance = roles.found, roles.chance
+    found, chance, name = roles.found, roles.chance, roles.name
     names = [name for name in BEHAVIOURS if name in found.scores]
-    chosen = view.choices(CircuitsChoices).behaviour
-    name = chosen if chosen in names else found.clearest(chance)
-    at = chosen_head(view) or found.best(name)
-    pictures = b.Columns((_map(view, found, name, at), [*_pattern(view, name, at)]))
-    yield b.Hero((b.Sentence("circuits", _reading(view, roles, name, at)), pictures))
+    pictures = b.Columns((_map(view, roles), [*_pattern(view, roles)]))
+    yield b.Hero((b.Sentence("circuits", _reading(view, roles)), pictures))
     if chance is None:
         test = b.choose(by_chance=view.loaded.name)
         yield b.Button("circuits.test", view.t("circuits.test"), test)
@@ -98,9 +117,9 @@ def _no_successors(view: View) -> str:
     return "no_output" if not config.lm_head else "head_net" if config.head_net else "no_series"
 
 
-def _reading(view: View, roles: Roles, name: Behaviour, at: tuple[int, int]) -> str:
+def _reading(view: View, roles: Roles) -> str:
     """The reading: the best head compared with chance, and the open head on the open text."""
-    found, own, chance = roles.found, roles.own, roles.chance
+    found, own, chance, name = roles.found, roles.own, roles.chance, roles.name
     best, kind = found.best(name), "next" if name == "successor" else "best"
     said = [
         view.t(
@@ -116,15 +135,16 @@ def _reading(view: View, roles: Roles, name: Behaviour, at: tuple[int, int]) -> 
         said.append(
             view.t(
                 "circuits.on_text",
-                place=place(view, at),
-                score=percent(float(own.scores[name][at])),
+                place=place(view, roles.at),
+                score=percent(float(own.scores[name][roles.at])),
                 even=percent(own.even[name]),
             )
         )
     return in_a_row(said)
 
 
-def _map(view: View, found: HeadScores, name: Behaviour, at: tuple[int, int]) -> list[b.Block]:
+def _map(view: View, roles: Roles) -> list[b.Block]:
+    found, name = roles.found, roles.name
     title = view.t("circuits.map_title", name=view.t(f"circuits.behaviours.{name}"))
     values = found.scores[name]
     baseline = "guessing" if name == "successor" else "even"
@@ -133,7 +153,7 @@ def _map(view: View, found: HeadScores, name: Behaviour, at: tuple[int, int]) ->
         [values],
         [view.t(f"circuits.{baseline}", even=percent(found.even[name]))],
         top=round(max(float(values.max()), found.even[name], 0.05), 2),
-        selected=(0, *at),
+        selected=(0, *roles.at),
         words=view.words("figures.alignment") | {"score": view.t("circuits.score")},
     )
     clicks = [
@@ -143,23 +163,20 @@ def _map(view: View, found: HeadScores, name: Behaviour, at: tuple[int, int]) ->
     return [b.Note(title), b.Chart("circuits.map", draw, title, clicks=clicks)]
 
 
-def _pattern(view: View, name: Behaviour, at: tuple[int, int]) -> b.Blocks:
+def _pattern(view: View, roles: Roles) -> b.Blocks:
     """The open head on the repeated open text, with the cells that define the behaviour."""
-    loaded = view.loaded
-    given, cut = measured.said_twice(loaded.name, view.text)
-    pattern, mask = measured.pattern(loaded.name, view.text, *at)
-    labels = loaded.str_tokens(given.tokens[0].tolist())
+    labels = view.loaded.str_tokens(roles.given.tokens[0].tolist())
 
     def draw(dark: bool) -> Figure:
-        figure = tokens_heatmap(view, pattern, mask, labels, dark)
-        if name == "successor":
+        figure = tokens_heatmap(view, roles.pattern, roles.mask, labels, dark)
+        if roles.name == "successor":
             return figure
-        return ringed(figure, *places_of(given)[name], dark=dark)
+        return ringed(figure, *places_of(roles.given)[roles.name], dark=dark)
 
-    yield b.Note(view.t("circuits.pattern_title", place=place(view, at)))
+    yield b.Note(view.t("circuits.pattern_title", place=place(view, roles.at)))
     yield b.Chart("circuits.pattern", draw, view.t("circuits.pattern_alt"))
-    if cut:
-        yield b.Note(view.t("circuits.cut", count=given.n))
+    if roles.cut:
+        yield b.Note(view.t("circuits.cut", count=roles.given.n))
 
 
 def _best_of_all(
@@ -202,5 +219,8 @@ def _numbers(view: View, found: HeadScores, names: list[Behaviour]) -> dict[str,
 
 
 EXHIBIT = Exhibit(
-    compute, show, inputs={"asked": _asked}, wait=Wait("circuits.working", blocks=scope)
+    compute,
+    show,
+    inputs={"asked": _asked, "at": chosen_head},
+    wait=Wait("circuits.working", blocks=scope),
 )
