@@ -32,11 +32,9 @@ def ranking(
     f.check_shape("values", values, (len(names),))
     colours = palette(dark)
     labels = _labels(names)
-    traces: list[f.Figure] = [_bars(labels, values, colours, words["frozen"], across=True)]
     if free is not None:
         f.check_shape("free", free, (len(names),))
-        traces.append(_diamonds(labels, free, colours, words["free"], across=True))
-        traces.append(_gaps(labels, values, free, colours, words["left"], across=True))
+    traces = _terms(labels, values, free, colours, words, across=True)
     frame = f.layout(colours, 60 + ROW * len(names), legend=free is not None)
     frame |= {"bargap": 0.25, "barmode": "overlay"}
     frame["meta"] = {"least": NAMES + 220}
@@ -86,17 +84,15 @@ def products(
         hovertemplate=f"{escape(words['query'])} <b>%{{y}}</b><br>{escape(words['key'])} "
         "<b>%{x}</b><br><b>%{z:+.3f}</b><extra></extra>",
     )
-    beside = {"xaxis": "x2", "yaxis": "y"}
-    above = {"xaxis": "x", "yaxis": "y2", "showlegend": False}
-    traces = [
-        heatmap,
-        _bars(down, by_row, colours, words["frozen"], across=True) | beside,
-        _diamonds(down, free_rows, colours, words["free"], across=True) | beside,
-        _bars(across, by_column, colours, words["frozen"], across=False) | above,
-        _diamonds(across, free_columns, colours, words["free"], across=False) | above,
-        _gaps(down, by_row, free_rows, colours, words["left"], across=True) | beside,
-        _gaps(across, by_column, free_columns, colours, words["left"], across=False) | above,
+    beside = [
+        trace | {"xaxis": "x2", "yaxis": "y"}
+        for trace in _terms(down, by_row, free_rows, colours, words, across=True)
     ]
+    above = [
+        trace | {"xaxis": "x", "yaxis": "y2", "showlegend": False}
+        for trace in _terms(across, by_column, free_columns, colours, words, across=False)
+    ]
+    traces = [heatmap, *beside[:2], *above[:2], beside[2], above[2]]
     inside = ROW * len(rows)
     height = ABOVE + inside + f.BAR_ROOM + 90
     wide = COLUMN * len(columns)
@@ -123,51 +119,41 @@ def _labels(names: Sequence[str]) -> list[str]:
     return [escape(name) + "\u200b" * (at + 1) for at, name in enumerate(names)]
 
 
-def _bars(
-    labels: Sequence[str], values: f.Floats, colours: Palette, name: str, *, across: bool
-) -> f.Figure:
-    """Bars coloured by sign."""
-    low, high = colours.diverging[1], colours.diverging[3]
-    fill = [high if value >= 0 else low for value in values]
-    more: f.Figure = {"orientation": "h"} if across else {}
-    more |= {"textposition": "none", "marker": {"color": fill}, **_said(values, name)}
-    return f.bar(*_along(labels, values, across), **more)
-
-
-def _gaps(
+def _terms(
     labels: Sequence[str],
     values: f.Floats,
-    free: f.Floats,
+    free: f.Floats | None,
     colours: Palette,
-    name: str,
+    words: f.Words,
     *,
     across: bool,
-) -> f.Figure:
-    """Thin bars from each value to its alternative in `free`; none if that is NaN."""
+) -> list[f.Figure]:
+    """Bars coloured by sign, to the right if `across`, else upwards. With `free`, also diamonds at
+    these values, and thin bars to them from `values`; none where they are NaN."""
+
+    def along(lengths: f.Floats) -> tuple[Any, Any]:
+        narrow = np.asarray(lengths, np.float32)
+        return (narrow, list(labels)) if across else (list(labels), narrow)
+
+    low, high = colours.diverging[1], colours.diverging[3]
+    more: f.Figure = {"orientation": "h"} if across else {}
+    more["marker"] = {"color": [high if value >= 0 else low for value in values]}
+    bars = f.bar(*along(values), **more, textposition="none", **_said(values, words["frozen"]))
+    if free is None:
+        return [bars]
+    marker = {"symbol": "diamond-open", "size": 8, "color": colours.ink}
     length = np.asarray(free - values, np.float32)
-    return f.bar(
-        *_along(labels, length, across),
+    gaps = f.bar(
+        *along(length),
         orientation="h" if across else "v",
         base=np.asarray(values, np.float32).tolist(),  # Plotly accepts no binary array here
         width=0.22,
         textposition="none",
         marker={"color": colours.muted, "opacity": 0.55},
-        **_said(length, name),
+        **_said(length, words["left"]),
     )
-
-
-def _diamonds(
-    labels: Sequence[str], values: f.Floats, colours: Palette, name: str, *, across: bool
-) -> f.Figure:
-    marker = {"symbol": "diamond-open", "size": 8, "color": colours.ink}
-    at = _along(labels, values, across)
-    return f.scatter(*at, "markers", marker=marker, **_said(values, name))
-
-
-def _along(labels: Sequence[str], values: f.Floats, across: bool) -> tuple[Any, Any]:
-    """The values by label, to the right if `across`, else upwards."""
-    lengths = np.asarray(values, np.float32)
-    return (lengths, list(labels)) if across else (list(labels), lengths)
+    diamonds = f.scatter(*along(free), "markers", marker=marker, **_said(free, words["free"]))
+    return [bars, diamonds, gaps]
 
 
 def _said(values: f.Floats, name: str) -> f.Figure:
