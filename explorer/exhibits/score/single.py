@@ -1,7 +1,7 @@
 """A single head of any width: W_Q, W_K, W_V from d_in to d_out, and W_O from d_out back to d_in."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -37,7 +37,7 @@ class SingleHead(nn.Module):
 
     def __init__(self, d_in: int, d_out: int, bias: bool = True, **scaling: Any) -> None:
         super().__init__()
-        self.scaled_so = partial(attend, **scaling)
+        self.scaled_so: Callable[..., tuple[Tensor, Tensor]] = partial(attend, **scaling)
         self.w_q, self.w_k, self.w_v = (nn.Linear(d_in, d_out, bias=bias) for _ in range(3))
         self.w_o = nn.Linear(d_out, d_in, bias=False)
 
