@@ -71,7 +71,7 @@ def align_file(loaded: LoadedModel, args: argparse.Namespace) -> int:
     if not cross_sites(loaded):
         raise ValueError(text.t("align.no_cross", lang=args.lang, name=loaded.name))
     pairs = pairs_in(args.data.name, data := args.data.read_bytes())
-    if header := header_in(args.data.name, data):
+    if header := header_in(args.data.name, data, paired=True):
         print(text.t("align.header", lang=args.lang, names=", ".join(header)), file=sys.stderr)
     back = _back(loaded, args.back)
     own, other = _sentences(loaded), () if back is None else _sentences(back)

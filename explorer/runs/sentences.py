@@ -121,36 +121,30 @@ def pairs_in(name: str, data: bytes) -> tuple[tuple[str, str], ...]:
     """Sentences with their translations, cleaned, in order; "" if a line has only a sentence.
 
     A .txt has one pair per line, separated by `|||` or a tab; a .csv or .tsv one pair per row, in
-    its first two columns or in those named source and target. Blank lines are skipped.
+    its first two columns or in those named source and target. Blank lines and a header are
+    skipped.
 
     Raises InputProblem: `file_type`, `file_encoding`, `file_table`, `file_empty`.
     """
     suffix = PurePath(name).suffix.lower()
     if suffix not in FILE_TYPES:
         raise InputProblem("file_type", name=name, allowed=", ".join(FILE_TYPES))
-    text = _decoded(name, data)
-    if suffix == ".txt":
-        parted = (line.split("|||" if "|||" in line else "\t", 1) for line in text.splitlines())
-        rows = [list(map(_cleaned, each)) for each in parted]
-    else:
-        rows = _two_columns(name, text, suffix)
+    rows = _two_columns(name, _decoded(name, data), suffix)
     pairs = tuple((row[0], row[1] if len(row) > 1 else "") for row in rows if row and row[0])
     if not pairs:
         raise InputProblem("file_empty", name=name)
     return pairs
 
 
-def header_in(name: str, data: bytes) -> list[str]:
+def header_in(name: str, data: bytes, *, paired: bool = False) -> list[str]:
     """The first row of a readable table if it is a header, which is not a sentence; else [].
 
-    Raises InputProblem `file_encoding`.
+    A .txt has a header only as `paired` lines. Raises InputProblem: `file_encoding`, `file_table`.
     """
     suffix = PurePath(name).suffix.lower()
-    if suffix == ".txt":
+    if suffix == ".txt" and not paired:
         return []
-    rows = (list(map(_cleaned, row)) for row in _rows(_decoded(name, data), suffix))
-    first = next(filter(any, rows), [])
-    return first if _header(first) else []
+    return _table(name, _decoded(name, data), suffix)[0]
 
 
 def names_pair(cells: list[str]) -> bool:
@@ -159,13 +153,17 @@ def names_pair(cells: list[str]) -> bool:
 
 
 def _table(name: str, text: str, suffix: str) -> tuple[list[str], list[list[str]]]:
-    """The header of a table, [] without one, and the further rows."""
+    """The header of a table or of paired lines, [] without one, and the further rows. The header
+    of paired lines names both sides: a single word may be a sentence."""
     try:
         rows = [[_cleaned(cell) for cell in row] for row in _rows(text, suffix)]
     except csv.Error as error:
         raise InputProblem("file_table", name=name, reason=str(error)) from error
     rows = [row for row in rows if any(row)]
-    return (rows[0], rows[1:]) if rows and _header(rows[0]) else ([], rows)
+    columns = _header(rows[0]) if rows else None
+    if columns is None or (suffix == ".txt" and max(columns) >= len(rows[0])):
+        return [], rows
+    return rows[0], rows[1:]
 
 
 def _two_columns(name: str, text: str, suffix: str) -> list[list[str]]:
@@ -222,7 +220,10 @@ def _column(name: str, text: str, suffix: str) -> list[str]:
 
 
 def _rows(text: str, suffix: str) -> Iterable[list[str]]:
-    if suffix == ".tsv" or ("\t" in text and "," not in text):
+    if suffix == ".txt":
+        for line in text.splitlines():
+            yield line.split("|||" if "|||" in line else "\t", 1)
+    elif suffix == ".tsv" or ("\t" in text and "," not in text):
         # Tab-separated sentences contain unpaired quotation marks, which must not join lines.
         for row in csv.reader(
             io.StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE

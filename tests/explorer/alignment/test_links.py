@@ -28,7 +28,7 @@ from explorer.figures.alignment import lines, matrix, present, scores
 from explorer.figures.circuits import composed, ringed
 from explorer.figures.heatmap import attention
 from explorer.problems import InputProblem
-from explorer.runs.sentences import pairs_in
+from explorer.runs.sentences import header_in, pairs_in
 from explorer.text import family
 from models.marks import Marks
 from models.tokenizer import Tokenizer
@@ -161,6 +161,11 @@ def test_pairs_of_a_file() -> None:
     text = b"I ate an apple. ||| \xe6\x88\x91\xe5\x90\x83\xe4\xba\x86\n\nRun!\nHi\tHallo\n"
     expected = (("I ate an apple.", "我吃了"), ("Run!", ""), ("Hi", "Hallo"))
     assert pairs_in("a.txt", text) == expected
+    swapped = b"target ||| source\nHallo\tHi\n"
+    assert pairs_in("a.txt", swapped) == (("Hi", "Hallo"),)
+    assert header_in("a.txt", swapped, paired=True) == ["target", "source"]
+    assert header_in("a.txt", swapped) == []
+    assert pairs_in("a.txt", b"Text\nHi ||| Hallo\n") == (("Text", ""), ("Hi", "Hallo"))
     assert pairs_in("a.csv", b"Hi,Hallo\nRun!,\n") == (("Hi", "Hallo"), ("Run!", ""))
     named = b"id,target,source\n1,Hallo,Hi\n2,,Run!\n"
     assert pairs_in("a.csv", named) == (("Hi", "Hallo"), ("Run!", ""))
