@@ -241,8 +241,8 @@ def fused_qkv(seconds: Seconds = best_time) -> Steps[Result]:
         for step, n_tokens in enumerate(TOKENS):
             x = torch.randn(1, n_tokens, 512)
             ways: dict[str, Way] = {
-                "three": lambda x=x: [linear(x) for linear in three],  # type: ignore[misc]
-                "one": lambda x=x: one(x).chunk(3, dim=-1),  # type: ignore[misc]
+                "three": partial(lambda x: [linear(x) for linear in three], x),
+                "one": partial(lambda x: one(x).chunk(3, dim=-1), x),
             }
             times = yield from part_of(interleaved(ways, seconds), step, len(TOKENS))
             ratios = times["three"] / times["one"]
