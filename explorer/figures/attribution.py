@@ -137,8 +137,9 @@ def _terms(
 
     low, high = colours.diverging[1], colours.diverging[3]
     more: f.Figure = {"orientation": "h"} if across else {}
-    more["marker"] = {"color": [high if value >= 0 else low for value in values]}
-    bars = f.bar(*along(values), **more, textposition="none", **_said(values, words["frozen"]))
+    fill = {"color": [high if value >= 0 else low for value in values]}
+    more |= {"textposition": "none", "marker": fill, **_said(values, words["frozen"])}
+    bars = f.bar(*along(values), **more)
     if free is None:
         return [bars]
     marker = {"symbol": "diamond-open", "size": 8, "color": colours.ink}
