@@ -7,7 +7,7 @@ in a fixed order, so the result is bit-identical wherever it is computed.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -37,7 +37,6 @@ PRIOR = 2
 same share the longer one ranks higher."""
 CELLS = 1 << 13
 """Pattern cells that are summed by distance at a time."""
-AT: dict[Measure, int] = {name: at for at, name in enumerate(MEASURES)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,15 +111,8 @@ class Adding:
         best = values.topk(n, dim=2)
         value, at = best.values.numpy(), best.indices.numpy()
         line, source = np.concatenate(self._lines)[at], np.concatenate(self._sources)[at]
-        best_of = Sums(
-            **{
-                **{name: np.zeros_like(each) for name, each in self.sums.arrays().items()},
-                "best_value": value,
-                "best_line": line,
-                "best_source": source,
-            }
-        )
-        return self.sums + best_of
+        empty = Sums.none(self.sites)
+        return self.sums + replace(empty, best_value=value, best_line=line, best_source=source)
 
     def _site(
         self,
@@ -139,116 +131,51 @@ class Adding:
         counts = n_open > 1  # [batch, query]
         open_to = open_to & counts[..., None]
         pattern = pattern * counts[:, None, :, None]
-        keys, is_self = about[site.key_stream], site.kind == "self"
-        n_batch, n_heads, n_query, n_key = pattern.shape
         n_rows = counts.sum(1)  # [batch]
-        # The amount of each measure, and the number of rows in which it is possible.
-        by_key = pattern.sum(2)  # [batch, head, key]
-        far = by_offset(pattern)  # [batch, head, offset + 1]
+        n_heads, n_query = pattern.shape[1:3]
         entropies = -(pattern * pattern.clamp_min(1e-30).log2()).sum(-1)  # [batch, head, query]
-        most = n_open.clamp_min(2).to(pattern.dtype).log2()
-        relative = entropies / most[:, None]
-        weight = pattern.new_zeros(n_batch, n_heads, len(MEASURES))
-        rows_with = torch.zeros(n_batch, len(MEASURES), dtype=torch.long)
-        weight[..., AT["first"]] = by_key[..., 0]
-        uniform = counts / n_open.clamp_min(1)  # [batch, query]: weight per key if uniform
-        chance = torch.zeros(len(MEASURES), dtype=torch.double)
-        rows_with[:, AT["first"]] = open_to[..., 0].sum(1)
-        chance[AT["first"]] = (open_to[..., 0] * uniform).sum()
-        of_keys = by_key @ keys.kinds  # [batch, head, kind]
-        n_kind = open_to.to(pattern.dtype) @ keys.kinds  # [batch, query, kind]
-        has_kind = (n_kind > 0).sum(1)
-        for kind, name in enumerate(KINDS):
-            weight[..., AT[name]] = of_keys[..., kind]
-            rows_with[:, AT[name]] = has_kind[:, kind]
-            chance[AT[name]] = (n_kind[..., kind] * uniform).sum()
-        weight[..., AT["spread"]] = relative.sum(-1)
-        rows_with[:, AT["spread"]] = n_rows
+        relative = entropies / n_open.clamp_min(2).to(pattern.dtype).log2()[:, None]
+        far = by_offset(pattern)  # [batch, head, offset + 1]
         top_key = pattern.argmax(-1)  # [batch, head, query]
-        hits = torch.zeros(n_heads, len(MEASURES), dtype=torch.long)
-        hits[:, AT["first"]] = ((top_key == 0) & counts[:, None]).sum((0, 2))
-        here = keys.kinds.bool() & torch.ones(n_key, 1, dtype=torch.bool)
-        flat = top_key.flatten(1)  # [batch, head x query]
-        for kind, name in enumerate(KINDS):
-            is_kind = here[..., kind].gather(1, flat).view(top_key.shape)
-            hits[:, AT[name]] = (is_kind & counts[:, None]).sum((0, 2))
-        hits[:, AT["spread"]] = ((relative >= BROAD) & counts[:, None]).sum((0, 2))
-        if is_self:
-            places = torch.arange(n_query)
-            for name, offset in BESIDE.items():
-                weight[..., AT[name]] = far[..., offset + REACH]
-                there = (top_key == places + offset) & counts[:, None]
-                hits[:, AT[name]] = there.sum((0, 2))
-                has = _with_offset(open_to, offset)
-                rows_with[:, AT[name]] = has.sum(1)
-                chance[AT[name]] = (has * uniform).sum()
-            repeats = self._repeats(site, pattern, open_to, keys, top_key)
-            for name, (on, there_are, found, by_chance) in repeats.items():
-                weight[..., AT[name]], hits[:, AT[name]] = on, found
-                rows_with[:, AT[name]] = there_are.sum(1)
-                chance[AT[name]] = (by_chance * uniform).sum()
+        of_keys = pattern.sum(2)  # [batch, head, key]
+        counted = _Counted(open_to, counts, counts / n_open.clamp_min(1), top_key)
+        amounts = counted.by_key(of_keys, about[site.key_stream])
+        broad = counted.tops(relative >= BROAD)
+        amounts["spread"] = Amount(relative.sum(-1), broad, n_rows)
+        if site.kind == "self":
+            amounts |= counted.beside(far)
+            amounts |= counted.repeats(pattern, about[site.key_stream], site.stack == "decoder")
         else:
-            weight[..., AT["alignment"]], aligned = _alignment(by_key, entropies, n_rows)
-            rows_with[:, AT["alignment"]] = aligned
-            hits[:, AT["alignment"]] = (weight[..., AT["alignment"]] >= 0.5).sum(0)
-        off = torch.arange(n_query)
-        offsets = (top_key - off).clamp(-REACH, REACH) + REACH
-        numbered = offsets + OFFSETS * torch.arange(n_heads)[:, None]
-        numbered = numbered[counts[:, None].expand_as(numbered)]
-        by_top = torch.bincount(numbered, minlength=n_heads * OFFSETS).view(n_heads, OFFSETS)
-        lacking = [AT[name] for name in LACKING[site.role]]
-        weight[..., lacking], hits[:, lacking], rows_with[:, lacking] = 0.0, 0, 0
-        chance[lacking] = 0.0
+            shares, defined = _alignment(of_keys, entropies, n_rows)
+            amounts["alignment"] = Amount(shares, (shares >= 0.5).sum(0), defined)
+        nothing = Amount(torch.zeros_like(of_keys[..., 0]), broad * 0, n_rows * 0)
+        table = [
+            nothing if name in LACKING[site.role] else amounts.get(name, nothing)
+            for name in MEASURES
+        ]
+        weight = torch.stack([amount.weight for amount in table], dim=-1)
+        rows_with = torch.stack([amount.rows for amount in table], dim=-1)
         sums.weight[heads] += weight.double().sum(0).numpy()
-        sums.top[heads] += hits.numpy()
+        sums.top[heads] += torch.stack([amount.top for amount in table], dim=-1).numpy()
         sums.rows[at] += rows_with.sum(0).numpy()
-        sums.chance[at] += chance.numpy()
+        sums.chance[at] += [float(amount.chance) for amount in table]
         sums.n_rows[at] += int(n_rows.sum())
         wide = entropies.double()
         sums.entropy[heads, 0] += wide.sum((0, 2)).numpy()
         sums.entropy[heads, 1] += wide.square().sum((0, 2)).numpy()
         sums.distance[heads] += far[..., -1].double().sum(0).numpy()
         sums.by_offset[heads] += far[..., :-1].double().sum(0).numpy()
+        offsets = (top_key - torch.arange(n_query)).clamp(-REACH, REACH) + REACH
+        numbered = offsets + OFFSETS * torch.arange(n_heads)[:, None]
+        numbered = numbered[counts[:, None].expand_as(numbered)]
+        by_top = torch.bincount(numbered, minlength=n_heads * OFFSETS).view(n_heads, OFFSETS)
         sums.top_offset[heads] += by_top.numpy()
         sums.has_offset[at] += _rows_with_offsets(open_to).numpy()
         value = weight / (rows_with[:, None] + PRIOR)
-        aligned_at = AT["alignment"]  # a value of the whole sentence, not a sum over rows
-        value[..., aligned_at] = weight[..., aligned_at] * (n_rows / (n_rows + PRIOR))[:, None]
+        whole = MEASURES.index("alignment")  # a value of the whole sentence, not a sum over rows
+        value[..., whole] = weight[..., whole] * (n_rows / (n_rows + PRIOR))[:, None]
         value = value.masked_fill((rows_with == 0)[:, None], -torch.inf)
         return pattern, value
-
-    def _repeats(
-        self,
-        site: AttentionSite,
-        pattern: Float[Tensor, "batch head query key"],
-        open_to: Bool[Tensor, "batch query key"],
-        keys: "SequenceKeys",
-        top_key: Int[Tensor, "batch head query"],
-    ) -> dict[Measure, tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """The weight on other occurrences of the query's token, and on the tokens that followed
-        them.
-
-        For each measure: the weight [batch, head], whether there is such a key [batch, query], the
-        number of rows in which it is the heaviest key [head], and the number of such keys [batch,
-        query].
-        """
-        ids = keys.tokens
-        same = (ids[:, :, None] == ids[:, None, :]) & keys.words[:, None]
-        cells: dict[Measure, Tensor] = {"repeat": same & open_to}
-        if site.stack == "decoder":  # key k follows token k - 1, which is the query's own
-            after = torch.zeros_like(same)
-            after[:, :, 1:] = same.tril(-1)[:, :, :-1]
-            cells["induction"] = after & open_to
-        found = {}
-        for name, such in cells.items():
-            such.diagonal(dim1=1, dim2=2).zero_()
-            some = such.flatten(1).any(1).nonzero().flatten()
-            weight = pattern.new_zeros(pattern.shape[:2])
-            weight[some] = (pattern[some] * such[some, None]).sum((2, 3))
-            of_heads = such[some, None].expand(-1, pattern.shape[1], -1, -1)
-            hits = of_heads.gather(3, top_key[some, ..., None]).sum((0, 2, 3))
-            found[name] = weight, such.any(-1), hits, such.sum(-1)
-        return found
 
     def _gram(self, of_role: Sequence[tuple[int, Tensor]]) -> None:
         """Add the products of every pair of heads of one role."""
@@ -256,6 +183,86 @@ class Adding:
         products = (flat @ flat.transpose(1, 2)).double().sum(0).numpy()
         numbers = np.concatenate([np.arange(p.shape[1]) + first for first, p in of_role])
         self.sums.gram[np.ix_(numbers, numbers)] += products
+
+
+@dataclass(frozen=True, eq=False)
+class Amount:
+    """One measure at one site: its weight in each sentence, the number of rows whose heaviest key
+    is of its kind, the number of rows with such a key, and their weight under uniform attention."""
+
+    weight: Float[Tensor, "batch head"]
+    top: Int[Tensor, " head"]
+    rows: Int[Tensor, " batch"]
+    chance: Tensor | float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """The rows that count at one site; `uniform` is the weight per key if uniform."""
+
+    open_to: Bool[Tensor, "batch query key"]
+    counts: Bool[Tensor, "batch query"]
+    uniform: Float[Tensor, "batch query"]
+    top_key: Int[Tensor, "batch head query"]
+
+    def tops(self, rows: Bool[Tensor, "batch head query"]) -> Int[Tensor, " head"]:
+        """The number of these rows that count."""
+        return (rows & self.counts[:, None]).sum((0, 2))
+
+    def by_key(
+        self, of_keys: Float[Tensor, "batch head key"], keys: "SequenceKeys"
+    ) -> dict[Measure, Amount]:
+        """The measures that the key alone decides: the first one, and KINDS."""
+        first = self.open_to[..., 0]
+        chance = (first * self.uniform).sum()
+        top = self.tops(self.top_key == 0)
+        amounts: dict[Measure, Amount] = {
+            "first": Amount(of_keys[..., 0], top, first.sum(1), chance)
+        }
+        weight = of_keys @ keys.kinds  # [batch, head, kind]
+        n_such = self.open_to.to(of_keys.dtype) @ keys.kinds  # [batch, query, kind]
+        such = keys.kinds.bool()
+        flat = self.top_key.flatten(1)  # [batch, head x query]
+        for kind, name in enumerate(KINDS):
+            top = self.tops(such[..., kind].gather(1, flat).view(self.top_key.shape))
+            n_keys = n_such[..., kind]
+            chance = (n_keys * self.uniform).sum()
+            amounts[name] = Amount(weight[..., kind], top, (n_keys > 0).sum(1), chance)
+        return amounts
+
+    def beside(self, far: Float[Tensor, "batch head offset"]) -> dict[Measure, Amount]:
+        """The measures that the distance decides."""
+        amounts: dict[Measure, Amount] = {}
+        places = torch.arange(self.top_key.shape[2])
+        for name, offset in BESIDE.items():
+            has = _with_offset(self.open_to, offset)
+            top = self.tops(self.top_key == places + offset)
+            chance = (has * self.uniform).sum()
+            amounts[name] = Amount(far[..., offset + REACH], top, has.sum(1), chance)
+        return amounts
+
+    def repeats(
+        self, pattern: Float[Tensor, "batch head query key"], keys: "SequenceKeys", causal: bool
+    ) -> dict[Measure, Amount]:
+        """The other occurrences of the query's token, and if `causal` the tokens after them."""
+        ids = keys.tokens
+        same = (ids[:, :, None] == ids[:, None, :]) & keys.words[:, None]
+        cells: dict[Measure, Tensor] = {"repeat": same & self.open_to}
+        if causal:  # key k follows token k - 1, which is the query's own
+            after = torch.zeros_like(same)
+            after[:, :, 1:] = same.tril(-1)[:, :, :-1]
+            cells["induction"] = after & self.open_to
+        amounts = {}
+        for name, such in cells.items():
+            such.diagonal(dim1=1, dim2=2).zero_()
+            some = such.flatten(1).any(1).nonzero().flatten()
+            weight = pattern.new_zeros(pattern.shape[:2])
+            weight[some] = (pattern[some] * such[some, None]).sum((2, 3))
+            of_heads = such[some, None].expand(-1, pattern.shape[1], -1, -1)
+            top = of_heads.gather(3, self.top_key[some, ..., None]).sum((0, 2, 3))
+            chance = (such.sum(-1) * self.uniform).sum()
+            amounts[name] = Amount(weight, top, such.any(-1).sum(1), chance)
+        return amounts
 
 
 class _AllSeenError(Exception):
