@@ -9,10 +9,10 @@ import pytest
 from typecheck import unchecked
 
 from explorer import library, text
-from explorer.analysis.atlas.finding import find_atlas
 from explorer.analysis.atlas.store import BEST, to_json
 from explorer.analysis.card import MOST_CHARS
 from explorer.analysis.mask_tests.certify import FINDINGS, examine_text
+from explorer.exhibits.atlas.measured import find_atlas
 from explorer.library import open_model
 from models import load_checkpoint
 from models.checkpoint import CARD, CONFIG, TOKENIZER, WEIGHTS

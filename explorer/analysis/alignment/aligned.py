@@ -96,7 +96,14 @@ def align_pairs(
     if back is not None:
         backs = read_back(back, readings)
     aligned = (align(*both, aligner, method) for both in zip(readings, backs, strict=True))
-    return tuple(next(aligned) if pair[1] else _empty(loaded, pair, method) for pair in pairs)
+    return tuple(
+        next(aligned)
+        if pair[1]
+        else _without_links(
+            pair, method, words_in(loaded, given_tokens(loaded, pair[0]), "src").labels
+        )
+        for pair in pairs
+    )
 
 
 def align_all(
@@ -125,20 +132,14 @@ def align_all(
                     aligned += align_pairs(loaded, back, whole, aligner, method)
                 except InputProblem as problem:
                     refused.append((place, problem))
-                    aligned.append(_nothing(pair, method))
+                    aligned.append(_without_links(pair, method))
         yield len(aligned), len(pairs)
     return tuple(aligned), tuple(refused)
 
 
-def _nothing(pair: Pair, method: Method) -> Alignment:
-    none = np.zeros((0, 0), bool)
-    return Alignment(pair, (), (), method, np.zeros((0, 0)), None, none, none, none)
-
-
-def _empty(loaded: LoadedModel, pair: Pair, method: Method) -> Alignment:
-    src = words_in(loaded, given_tokens(loaded, pair[0]), "src").labels
-    nothing, none = np.zeros((0, len(src))), np.zeros((0, len(src)), bool)
-    return Alignment(pair, src, (), method, nothing, None, none, none, none)
+def _without_links(pair: Pair, method: Method, src: tuple[str, ...] = ()) -> Alignment:
+    none = np.zeros((0, len(src)), bool)
+    return Alignment(pair, src, (), method, none.astype(float), None, none, none, none)
 
 
 def completed(loaded: LoadedModel, pairs: Sequence[Pair]) -> tuple[Pair, ...]:

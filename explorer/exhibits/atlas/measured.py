@@ -1,18 +1,19 @@
-"""The atlas of the open model: from its file, or measured here over available sentences."""
+"""The atlas of the open model: from its file, next to its weights or in the folders in
+HEADLIGHT_ATLASES, or measured here over available sentences."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 
 from explorer import library
-from explorer.analysis.atlas import finding
 from explorer.analysis.atlas.ablation import GROUP, cost_sums
 from explorer.analysis.atlas.corpus import Line
-from explorer.analysis.atlas.finding import Found
-from explorer.analysis.atlas.make import file_of
+from explorer.analysis.atlas.make import file_of, home_of, suffix_of, weights_digest
 from explorer.analysis.atlas.measures import Adding, Vocabulary
 from explorer.analysis.atlas.reading import batch_of, batches, encode, vocabulary, vocabulary_of
 from explorer.analysis.atlas.store import (
@@ -20,6 +21,7 @@ from explorer.analysis.atlas.store import (
     Atlas,
     Text,
     atlas_of,
+    heads_of,
     numbers_of,
     read_atlas,
     strengths,
@@ -41,6 +43,64 @@ HERE = "here"
 """The corpus name of an atlas measured on given sentences."""
 MOST_TEXTS = 96
 """Number of sentences used to measure a model without an atlas."""
+VARIABLE = "HEADLIGHT_ATLASES"
+"""Folders of atlases made with `--out`, separated by os.pathsep."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A model's atlas (None if it has none), its file, and the problem with one that was found:
+    made from other weights, or unreadable."""
+
+    atlas: Atlas | None
+    path: Path | None = None
+    problem: InputProblem | None = None
+    stale: bool = False
+
+
+def places(loaded: LoadedModel) -> Iterator[Path]:
+    """Candidate paths of this model's atlas, the likeliest first."""
+    name = file_of(suffix_of(loaded))
+    yield home_of(loaded) / name
+    for folder in map(Path, filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))):
+        yield folder / name
+        if folder.is_dir():
+            yield from sorted(path / name for path in folder.iterdir() if path.is_dir())
+
+
+def find_atlas(loaded: LoadedModel) -> Found:
+    """The first atlas that was made from this model's weights."""
+    first = Found(None)
+    digest: str | None = None
+    for path in places(loaded):
+        if not path.is_file():
+            continue
+        try:
+            atlas = read_atlas(path)
+        except InputProblem as problem:
+            first = first if first.path else Found(None, path, problem)
+            continue
+        digest = digest or weights_digest(loaded)
+        if atlas.about.weights == digest and atlas.heads == heads_of(loaded.sites):
+            return Found(atlas, path)
+        # In a shared folder, atlases of other models are not a problem to report.
+        if path.parent == home_of(loaded):
+            first = first if first.path else Found(None, path, stale=True)
+    return first
+
+
+def stamp_of(loaded: LoadedModel) -> tuple[tuple[str, int], ...]:
+    """The candidate files and their modification times: the cache key of a finding."""
+    return tuple((str(path), path.stat().st_mtime_ns) for path in places(loaded) if path.is_file())
+
+
+def readable(loaded: LoadedModel, texts: tuple[Text, ...]) -> bool:
+    """Whether a model's vocabulary has the characters of these sentences. A picture has none."""
+    if loaded.config.picture is not None:
+        return False
+    unknown, reader = loaded.marks.of("src").unknown, loaded.tokenizer.of("src")
+    ids = [token for text in texts[:20] for token in reader.encoded(text.source)]
+    return bool(ids) and (unknown is None or ids.count(unknown) <= len(ids) // 50)
 
 
 def lines_of_texts(texts: Sequence[Text]) -> list[Line]:
@@ -121,7 +181,7 @@ def which_of(view: View) -> Which:
 
 def which_for(model: str) -> Which:
     """The same for any model. Raises InputProblem if there is no such model."""
-    stamp = finding.stamp(cache.open_model(model))
+    stamp = stamp_of(cache.open_model(model))
     is_there = found(model, stamp).atlas is not None
     return Which(model, stamp) if is_there else Which(model, texts=texts_for(model))
 
@@ -129,7 +189,7 @@ def which_for(model: str) -> Which:
 @cached
 def found(model: str, stamp: tuple[tuple[str, int], ...]) -> Found:
     """The file of a model; `stamp` is part of the cache key."""
-    return finding.find_atlas(cache.open_model(model))
+    return find_atlas(cache.open_model(model))
 
 
 @cached
@@ -165,7 +225,7 @@ def texts_for(model: str) -> tuple[Text, ...]:
         except InputProblem:  # that model's own page shows the error
             continue
         same = script(" ".join(text.source for text in texts[:20])) == language
-        if bool(texts and texts[0].target) == paired and same and finding.readable(loaded, texts):
+        if bool(texts and texts[0].target) == paired and same and readable(loaded, texts):
             return texts[:MOST_TEXTS]
     shown = loaded.tokenizer.renderings
     return tuple(Text(form) for sentence in examples for form in shown(sentence))
@@ -178,7 +238,7 @@ def reads_language(model: str) -> str | None:
 
 def _about_file(view: View) -> b.Blocks:
     """The problem with the atlas file of the open model, if there is one."""
-    file = found(view.loaded.name, finding.stamp(view.loaded))
+    file = found(view.loaded.name, stamp_of(view.loaded))
     if file.problem is not None:
         yield b.Hint(message(file.problem, view.lang), "info", warns=True)
     if file.stale:

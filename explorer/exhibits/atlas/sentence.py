@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from explorer.analysis.atlas.store import Head, Text
 from explorer.components import HeadGrid, HeadsSelection
@@ -58,19 +59,21 @@ def text_of(view: View) -> Text | None:
 
 def view_of(view: View, text: Text, head: Head) -> View:
     """The view of a corpus sentence with `head` open. Raises InputProblem: it may be too long."""
-    state = replace(
-        view.state,
-        model=view.loaded.name,
-        text=text.source,
-        target=text.target or None,
-        site=head.role,
-        layer=head.layer,
-        head=head.head,
-        row=None,
-        edits=(),
-        pads=None,
-    )
-    return build(state, view.dark)
+    return build(replace(view.state, model=view.loaded.name, **_open(text, head)), view.dark)
+
+
+def _open(text: Text, head: Head) -> dict[str, Any]:
+    """The choices that open a corpus sentence, as it is, at `head`."""
+    return {
+        "text": text.source,
+        "target": text.target or None,
+        "site": head.role,
+        "layer": head.layer,
+        "head": head.head,
+        "row": None,
+        "edits": (),
+        "pads": None,
+    }
 
 
 def show(linked: Linked | None, view: View) -> b.Blocks:
@@ -97,24 +100,9 @@ def _picked(choice: Opened, head: Head, selection: HeadsSelection) -> b.Change |
 def source_of(shown: AtlasView, text: Text, head: Head) -> b.Row:
     """A button that opens a corpus sentence on Heads, and its authors."""
     label, said = shown.view.t("atlas.open_sentence"), credits(shown, [text])
-    button = b.Button("atlas.open_sentence", label, _take_over(text, head), "open_in_full")
+    change = b.choose(visit="heads", elsewhere=True, **_open(text, head))
+    button = b.Button("atlas.open_sentence", label, change, "open_in_full")
     return b.Row((button, *([b.Note(said)] if said else [])), align="center")
-
-
-def _take_over(text: Text, head: Head) -> b.Change:
-    """Open this sentence on Heads."""
-    return b.choose(
-        visit="heads",
-        elsewhere=True,
-        site=head.role,
-        text=text.source,
-        target=text.target or None,
-        layer=head.layer,
-        head=head.head,
-        row=None,
-        edits=(),
-        pads=None,
-    )
 
 
 def credits(shown: AtlasView, texts: Sequence[Text]) -> str:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.atlas import finding
 from explorer.analysis.atlas.ablation import GROUP, cost_sums
 from explorer.analysis.atlas.corpus import scan
 from explorer.analysis.atlas.make import Making
@@ -20,6 +19,7 @@ from explorer.analysis.atlas.store import NORMAL, Text
 from explorer.analysis.atlas.sums import MEASURES, OFFSETS, REACH
 from explorer.analysis.circuits.chance import copy_of, shuffle
 from explorer.engine.jobs import walked
+from explorer.exhibits.atlas import measured as finding
 from explorer.exhibits.atlas.measured import lines_of_texts, measured, one_by_one
 from explorer.exhibits.atlas.moments import appears, grown
 from explorer.exhibits.atlas.searched import in_sentence, painted_features, search, texts_to_search
@@ -126,13 +126,13 @@ def test_an_atlas_lies_beside_the_model_or_where_the_environment_says(
     found = finding.find_atlas(model)
     assert found.atlas is not None
     assert found.path == making.file
-    before = finding.stamp(model)
+    before = finding.stamp_of(model)
     elsewhere = tmp_path / "atlases" / "writer"
     shutil.move(finding.home_of(model), elsewhere)
     assert finding.find_atlas(model).atlas is None
     monkeypatch.setenv(finding.VARIABLE, os.pathsep.join(["/nowhere", str(elsewhere.parent)]))
     assert finding.find_atlas(model).path == elsewhere / "atlas.json"
-    assert finding.stamp(model) != before
+    assert finding.stamp_of(model) != before
 
 
 def test_models_that_are_files_of_one_folder_have_an_atlas_each(model, tmp_path) -> None:
