@@ -5,14 +5,14 @@ the exercises, the notebook's `certify`, which quotes it, and the tests import i
 """
 
 from explorer.analysis.cases import attention, blocks, compared, cost, counting, positions
-from explorer.analysis.cases.case import GROUPS, VERDICTS, Case, Result, Row
+from explorer.analysis.cases.case import GROUPS, VERDICTS, Case, Result, ResultRow
 from explorer.analysis.cases.fills import FILL_BUGS
 from explorer.analysis.cases.inside import MODEL
 from explorer.analysis.cases.loops import TRAINING
 from explorer.analysis.cases.masks import MASKS, SHAPES
 from explorer.analysis.cases.padding import PADDING
 
-__all__ = ["BUGS", "BY_ID", "CLAIMS", "GROUPS", "VERDICTS", "Case", "Result", "Row"]
+__all__ = ["BUGS", "BY_ID", "CLAIMS", "GROUPS", "VERDICTS", "Case", "Result", "ResultRow"]
 
 BUGS = (*MASKS, *SHAPES, *FILL_BUGS, *PADDING, *MODEL, *TRAINING)
 """Every bug, in the order of the page."""

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from explorer.analysis.cases.case import Result, Row, curve_of, judged
+from explorer.analysis.cases.case import Result, ResultRow, curve_of, judged
 from explorer.analysis.cases.fills import (
     hidden_with_a_billion,
     hidden_with_infinity,
@@ -64,9 +64,9 @@ def variance(traced: Trace, draw: Draw = _normal) -> Result:
     )
 
 
-def _variances(name: str, dots: Tensor, width: int) -> Row:
+def _variances(name: str, dots: Tensor, width: int) -> ResultRow:
     found = float(dots.double().var())
-    return Row(name, (found, found / width), of=str(width))
+    return ResultRow(name, (found, found / width), of=str(width))
 
 
 def saturation(traced: Trace, width: int = 1024) -> Result:
@@ -91,7 +91,7 @@ def saturation(traced: Trace, width: int = 1024) -> Result:
         ]
         seen = [head for head in heads if not math.isnan(head.top)]
         means = [np.mean([getattr(h, what) for h in seen] or [math.nan]) for what in _SOFT]
-        rows.append(Row(name, tuple(float(mean) for mean in means)))
+        rows.append(ResultRow(name, tuple(float(mean) for mean in means)))
     names = ("random", "random_scaled", "own", "own_scaled")
     gradients = [row.values[2] for row in rows]
     gone = [2 * gradients[0] < gradients[1], 2 * gradients[2] < gradients[3]]
@@ -104,9 +104,9 @@ def saturation(traced: Trace, width: int = 1024) -> Result:
 _SOFT = ("top", "entropy", "gradient")
 
 
-def _softness(name: str, pattern: Float[np.ndarray, "row key"]) -> Row:
+def _softness(name: str, pattern: Float[np.ndarray, "row key"]) -> ResultRow:
     values = (pattern.max(1), entropy(pattern), softmax_gradient(pattern))
-    return Row(name, tuple(float(value.mean()) for value in values))
+    return ResultRow(name, tuple(float(value.mean()) for value in values))
 
 
 FILLS: dict[str, Pattern] = {
@@ -138,7 +138,7 @@ def fills(traced: Trace, ways: Mapping[str, Pattern] = FILLS) -> Result:
         ("empty_row", "empty", low, nothing),
     ):
         left = {way: float((fill(s, m) * ~m).sum(-1).max()) for way, fill in ways.items()}
-        rows.append(Row(name, tuple(left.values())))
+        rows.append(ResultRow(name, tuple(left.values())))
         numbers |= {f"{at}_{way}": value for way, value in left.items()}
         as_good.append(
             all(np.isclose(v, left["infinity"], atol=1e-6, equal_nan=True) for v in left.values())
@@ -201,7 +201,7 @@ def reference(traced: Trace, way: Attend = one_bias) -> Result:
     rows, why, same = [], [], []
     for name, (mask, causal) in cases.items():
         difference, outcome = _apart(way, q, k, v, mask, causal)
-        rows.append(Row(name, (difference,)))
+        rows.append(ResultRow(name, (difference,)))
         same.append(outcome == "both_refuse" or difference < 1e-4)
         if (name, outcome) in REASONS:
             why.append(REASONS[name, outcome])

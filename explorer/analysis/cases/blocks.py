@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.cases.case import Curves, Result, Row, judged
+from explorer.analysis.cases.case import Curves, Result, ResultRow, judged
 from explorer.analysis.cases.training import SEEDS, SYMBOLS, fresh_block
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
@@ -37,7 +37,7 @@ def original(published: Callable[[Block], nn.Module] | None = None) -> Result:
         for placement in PLACEMENTS:
             block = fresh_block(placement, 32)
             theirs = (published or _as_torch)(block)
-            rows.append(Row(placement, (float((block(x) - theirs(x)).abs().max()),)))
+            rows.append(ResultRow(placement, (float((block(x) - theirs(x)).abs().max()),)))
     numbers = {row.name: row.values[0] for row in rows}
     same = {name: value < 1e-4 for name, value in numbers.items()}
     verdict = judged(same["sublayer"], false=same["post"] and not same["sublayer"])
@@ -88,7 +88,9 @@ def batch_norm(
             _under_strain(make(sentences[0].shape[1]), sentences, padding)
             for make in (norm, LayerNorm)
         ]
-    rows = [Row(name, tuple(values)) for name, *values in zip(STRAINS, *measured, strict=True)]
+    rows = [
+        ResultRow(name, tuple(values)) for name, *values in zip(STRAINS, *measured, strict=True)
+    ]
     beside, padded, modes, single, single_in_use = measured[0]
     unstable = max(beside, padded) > 0.1
     refused = not single < 1e-3, not single_in_use < 1e-3  # also True for NaN
@@ -178,14 +180,14 @@ def gelu_tanh(approximate: Callable[[Tensor], Tensor] = ACTIVATIONS["gelu_tanh"]
         "most_at": float(x[int(steps.argmax())]),
     }
     rows = (
-        Row("largest_difference", (largest,)),
-        Row("at_x", (numbers["at"],)),
-        Row("float16_below", (numbers["steps_below"],)),
-        Row("float16_above", (numbers["steps_above"],)),
-        Row("float16_most", (numbers["most_steps"],)),
-        Row("float16_most_at", (numbers["most_at"],)),
-        Row("gelu_minimum", (float(exact.min()),)),
-        Row("gelu_minimum_at", (float(x[exact.argmin()]),)),
+        ResultRow("largest_difference", (largest,)),
+        ResultRow("at_x", (numbers["at"],)),
+        ResultRow("float16_below", (numbers["steps_below"],)),
+        ResultRow("float16_above", (numbers["steps_above"],)),
+        ResultRow("float16_most", (numbers["most_steps"],)),
+        ResultRow("float16_most_at", (numbers["most_at"],)),
+        ResultRow("gelu_minimum", (float(exact.min()),)),
+        ResultRow("gelu_minimum_at", (float(x[exact.argmin()]),)),
     )
     inner = float(apart[x.abs() <= 1].max())
     verdict = judged(largest < 1e-3, false=inner >= 1e-3)
@@ -231,7 +233,9 @@ def deep_pre(start: Start = at_start) -> Steps[Result]:
         stream, first, last = np.mean(tries, axis=0)
         largest = [max(each[1:]) for each in tries]
         exploded[placement, depth] = sum(not gradient < EXPLODED for gradient in largest)
-        rows.append(Row(f"deep_{placement}", (stream, first, last, max(largest)), of=str(depth)))
+        rows.append(
+            ResultRow(f"deep_{placement}", (stream, first, last, max(largest)), of=str(depth))
+        )
     n_exploded = exploded["pre", 192]
     verdict = judged(n_exploded == len(SEEDS), false=not n_exploded)
     short, long, branch = (row.values for row in rows)

@@ -39,7 +39,7 @@ Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """The numbers of one measurement, one for each column of the Result.
 
     The text of `name` is at `cases.rows.<name>`, in which `of` fills {of}. NaN: the code rejected
@@ -113,7 +113,7 @@ class Result:
 
     verdict: Verdict | Literal[""]
     columns: tuple[str, ...]
-    rows: Sequence[Row]
+    rows: Sequence[ResultRow]
     curve: Curves | None = None
     bars: str = ""
     why: tuple[str, ...] = ("why",)
@@ -186,7 +186,7 @@ class Case:
             good = right.numbers[key]
             if isinstance(bad, Tensor) and bad.ndim:
                 bad, good = (bad - good).abs().max(), 0.0
-            rows.append(Row(name, (float(bad), float(good)), of))
+            rows.append(ResultRow(name, (float(bad), float(good)), of))
         return Result("", ("wrong_lines", "right_lines"), rows, why=(), ways=(wrong, right))
 
 
@@ -228,7 +228,7 @@ def part_of(steps: Steps[Done], turn: int, turns: int) -> Steps[Done]:
 
 
 def curve_of(
-    rows: Sequence[Row], columns: Sequence[str], x_name: str, y_name: str, log_y: bool = False
+    rows: Sequence[ResultRow], columns: Sequence[str], x_name: str, y_name: str, log_y: bool = False
 ) -> Curves:
     """Rows whose `of` is a number, drawn as one curve per column."""
     x, ys = np.array([float(row.of) for row in rows]), np.array([row.values for row in rows], float)

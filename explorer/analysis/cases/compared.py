@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.cases.case import Result, Row, judged
+from explorer.analysis.cases.case import Result, ResultRow, judged
 from explorer.analysis.cases.training import (
     PRE,
     SEEDS,
@@ -79,18 +79,18 @@ def rms_quality(learn: Learn = train) -> Steps[Result]:
 
 def _losses_left(
     configs: Mapping[str, ModelConfig], learn: Learn
-) -> Steps[tuple[Sequence[Row], list[np.ndarray], dict[str, float]]]:
+) -> Steps[tuple[Sequence[ResultRow], list[np.ndarray], dict[str, float]]]:
     """(a row of SIZED for each config; the final loss per seed; the numbers for the text)."""
     arms = {
         name: TaskTraining(config, larger_neighbour, 200, 5e-3) for name, config in configs.items()
     }
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     numbers: dict[str, float] = {}
     results = yield from several(arms, learn)
     for name, seeds in results.items():
         mean, spread = mean_and_range(seeds.left)
         size = numbers_of(on_paper(partial(build_model, configs[name])))
-        rows.append(Row(name, (size, mean, spread)))
+        rows.append(ResultRow(name, (size, mean, spread)))
         numbers |= {name: mean, f"{name}_range": spread}
     return rows, [seeds.left for seeds in results.values()], numbers
 
@@ -166,10 +166,10 @@ def _loses(results: Mapping[str, Seeds], one: str, other: str) -> bool | None:
     return above(results[one].mean, results[other].mean, CLOSE)
 
 
-def _rows(results: Mapping[str, Seeds]) -> list[Row]:
+def _rows(results: Mapping[str, Seeds]) -> list[ResultRow]:
     """A row of LEARNT for each training run."""
     return [
-        Row(name, (*mean_and_range(seeds.mean), *mean_and_range(seeds.right)))
+        ResultRow(name, (*mean_and_range(seeds.mean), *mean_and_range(seeds.right)))
         for name, seeds in results.items()
     ]
 
@@ -199,7 +199,7 @@ def one_head(learn: Learn = train) -> Steps[Result]:
     results = yield from several(arms, learn)
     rights = {name: seeds.right for name, seeds in results.items()}
     rows = [
-        Row(f"{name}_neighbour", mean_and_range(rights[f"{name}_{n_heads}"]), of=str(n_heads))
+        ResultRow(f"{name}_neighbour", mean_and_range(rights[f"{name}_{n_heads}"]), of=str(n_heads))
         for name in tasks
         for n_heads in HEADS
     ]
@@ -233,7 +233,7 @@ def norm_stabilises(learn: Learn = train) -> Steps[Result]:
     }
     results = yield from several(arms, learn)
     rows = [
-        Row(name, (*mean_and_range(seeds.left), seeds.losses.max(), seeds.learned))
+        ResultRow(name, (*mean_and_range(seeds.left), seeds.losses.max(), seeds.learned))
         for name, seeds in results.items()
     ]
     helps, gains = [], []
@@ -271,7 +271,7 @@ def warmup(learn: Learn = train) -> Steps[Result]:
     results = yield from several(arms, learn)
     learned = {name: seeds.learned for name, seeds in results.items()}
     rows = [
-        Row(name, (seeds.losses[:, 0].mean(), *mean_and_range(seeds.left), seeds.learned))
+        ResultRow(name, (seeds.losses[:, 0].mean(), *mean_and_range(seeds.left), seeds.learned))
         for name, seeds in results.items()
     ]
     needed = not learned["post_plain"] and not learned["post_small"]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from explorer.analysis.blocks.norms_by_hand import layer_norm_forward
-from explorer.analysis.cases.case import Result, Row, curve_of, judged, part_of
+from explorer.analysis.cases.case import Result, ResultRow, curve_of, judged, part_of
 from explorer.analysis.cases.training import symbol_config
 from explorer.analysis.model.cost import Passes, best_time, measure_passes
 from explorer.analysis.model.parameters import numbers_of, on_paper
@@ -69,7 +69,7 @@ def rms_speed(seconds: Seconds = best_time) -> Steps[Result]:
     verdict = judged(all(as_said), false=max(each.max() for each in ratios.values()) <= 1)
     medians = {name: float(np.median(each)) for name, each in times.items()}
     rows = [
-        Row(name, (medians[name], float(np.ptp(each)), medians[name] / min(medians.values())))
+        ResultRow(name, (medians[name], float(np.ptp(each)), medians[name] / min(medians.values())))
         for name, each in times.items()
     ]
     numbers = {name: float(np.median(each)) for name, each in ratios.items()}
@@ -100,7 +100,7 @@ def fused_speed(seconds: Seconds = best_time) -> Steps[Result]:
             values = [float(np.median(each)) for each in times.values()]
             for each in gains.values():
                 values += [float(np.median(each)), float(np.ptp(each))]
-            rows.append(Row("tokens", tuple(values), of=str(length)))
+            rows.append(ResultRow("tokens", tuple(values), of=str(length)))
     grows = all(numbers[f"{name}_1024"] > numbers[f"{name}_32"] for name in gains)
     verdict = judged(all(faster) and grows, false=not any(faster))
     apart = gains["four_axes"].min() > gains["three_axes"].max()  # at the largest length
@@ -121,10 +121,10 @@ def free_heads(
     rows = []
     for n_heads in (1, 2, 4, 8):
         parameters, n_bytes = (of_heads or _of_heads)(n_heads)
-        rows.append(Row("heads", (parameters, n_bytes / MEBI), str(n_heads)))
+        rows.append(ResultRow("heads", (parameters, n_bytes / MEBI), str(n_heads)))
     site = traced.sites[-1]
     own = numbers_of(loaded.model.get_submodule(site.name))
-    rows.append(Row("own_site", (own, traced.pattern(site.name).nbytes / MEBI)))
+    rows.append(ResultRow("own_site", (own, traced.pattern(site.name).nbytes / MEBI)))
     (less, small), (more, large) = rows[0].values, rows[3].values
     verdict = judged(less == more and large < 1.1 * small, false=more > less)
     numbers = {
@@ -162,7 +162,7 @@ def parallel(
         times = [1000 * each.seconds for each in passes]
         first = passes[0]
         values = first.steps, first.tokens, float(np.median(times)), float(np.ptp(times))
-        rows.append(Row(first.name, values))
+        rows.append(ResultRow(first.name, values))
     once, *one_by_one = rows
     same = max(each.difference for each in tries) < 1e-3
     fits = [row.values[0] == n_tokens and once.values[0] == 1 for row in one_by_one]
@@ -198,11 +198,11 @@ def quadratic(
         for length in PEAK_LENGTHS:
             q, k, v = torch.randn(3, 1, 4, length, 32)
             sizes = [peak_bytes(partial(way, q, k, v)) / MEBI for way in kernels.values()]
-            rows.append(Row("tokens", tuple(sizes), of=str(length)))
+            rows.append(ResultRow("tokens", tuple(sizes), of=str(length)))
     times = [large / small for small, large in zip(rows[0].values, rows[-1].values, strict=True)]
     squared = [each > 8 for each in times]
     verdict = judged(all(squared), false=not any(squared))
-    rows.append(Row("four_times_as_long", tuple(times)))
+    rows.append(ResultRow("four_times_as_long", tuple(times)))
     columns = tuple(kernels)
     curve = curve_of(rows[:-1], columns, "tokens_axis", "peak", log_y=True)
     numbers = dict(zip(columns, times, strict=True))
@@ -247,7 +247,7 @@ def fused_qkv(seconds: Seconds = best_time) -> Steps[Result]:
             times = yield from part_of(interleaved(ways, seconds), step, len(TOKENS))
             ratios = times["three"] / times["one"]
             medians = (float(np.median(each)) for each in (*times.values(), ratios))
-            rows.append(Row("tokens", (*medians, float(np.ptp(ratios))), of=str(n_tokens)))
+            rows.append(ResultRow("tokens", (*medians, float(np.ptp(ratios))), of=str(n_tokens)))
             numbers[f"ratio_{n_tokens}"] = float(np.median(ratios))
             faster.append(ratios.min() > 1.05)
     verdict = judged(all(faster), false=not any(faster))

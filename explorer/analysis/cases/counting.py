@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from explorer.analysis.cases.case import Result, Row, judged
+from explorer.analysis.cases.case import Result, ResultRow, judged
 from explorer.analysis.cases.training import symbol_config
 from explorer.analysis.model.parameters import llama, numbers_of, on_paper
 from explorer.library import LoadedModel
@@ -29,7 +29,7 @@ Count = Callable[[nn.Module], int]
 
 
 def _finding(
-    rows: list[Row],
+    rows: list[ResultRow],
     bars: str = "",
     more: tuple[str, ...] = (),
     numbers: Mapping[str, float] | None = None,
@@ -50,15 +50,15 @@ def mha_count(loaded: LoadedModel, count: Count = numbers_of) -> Result:
     rows = []
     for n_heads in (1, 4, 16):
         module = on_paper(partial(Attention, sized(n_heads=n_heads)))
-        rows.append(Row("heads", (count(module), 4 * 64**2), of=str(n_heads)))
+        rows.append(ResultRow("heads", (count(module), 4 * 64**2), of=str(n_heads)))
     biased = on_paper(partial(Attention, sized(bias=True)))
-    rows.append(Row("with_biases", (count(biased), 4 * 64**2 + 4 * 64)))
+    rows.append(ResultRow("with_biases", (count(biased), 4 * 64**2 + 4 * 64)))
     shared = count(on_paper(partial(Attention, sized(n_heads=16, n_kv_heads=4))))
-    rows.append(Row("shared_keys", (shared, 4 * 64**2)))
+    rows.append(ResultRow("shared_keys", (shared, 4 * 64**2)))
     config = loaded.config
     own = count(loaded.model.get_submodule(loaded.sites[0].name))
     said = 4 * config.d_model**2 + (4 * config.d_model if config.bias else 0)
-    rows.append(Row("own_attention", (own, said)))
+    rows.append(ResultRow("own_attention", (own, said)))
     more = ["own_fits" if own == said else "own_differs"]
     if shared < 4 * 64**2:
         more.insert(0, "shared")
@@ -78,7 +78,7 @@ def ffn_table(count: Count = numbers_of) -> Result:
         ("relu_biases", "relu", 11_008, True, 90_177_536 + 15_104),
     )
     rows = [
-        Row(name, (count(on_paper(partial(FeedForward, 4096, d_ff, kind, bias=bias))), said))
+        ResultRow(name, (count(on_paper(partial(FeedForward, 4096, d_ff, kind, bias=bias))), said))
         for name, kind, d_ff, bias, said in cases
     ]
     numbers = {row.name: row.values[0] for row in rows}
@@ -105,9 +105,9 @@ def tying(loaded: LoadedModel, count: Callable[[bool], int] = _llama) -> Steps[R
     tied = count(True)
     saved = 131_072_000
     rows = [
-        Row("llama_saved", (untied - tied, saved)),
-        Row("llama_untied", (untied, PUBLISHED)),
-        Row("llama_tied", (tied, PUBLISHED)),
+        ResultRow("llama_saved", (untied - tied, saved)),
+        ResultRow("llama_untied", (untied, PUBLISHED)),
+        ResultRow("llama_tied", (tied, PUBLISHED)),
     ]
     numbers = {"saved": untied - tied, "percent": 100 * (untied - tied) / untied, "untied": untied}
     config = loaded.config
@@ -120,7 +120,7 @@ def tying(loaded: LoadedModel, count: Callable[[bool], int] = _llama) -> Steps[R
         # encoder with a vocabulary of its own has its table in any case.
         tables = 2 if config.reads_source and not config.src_vocab_size else 1
         said = tables * config.vocab_size * config.d_model
-        rows.append(Row("own_saved", (both[0] - both[1], said)))
+        rows.append(ResultRow("own_saved", (both[0] - both[1], said)))
         numbers |= {
             "own_saved": both[0] - both[1], "own_untied": both[0],
             "own_percent": 100 * (both[0] - both[1]) / both[0],
@@ -145,11 +145,11 @@ def shape_flow(run: Callable[[ModelConfig, tuple[int, ...]], Shapes] | None = No
     scores = _size(shapes[LONE.block_hook(0, "scores", "attn")])
     gate = _size(shapes[LONE.block_hook(0, "gate", "ffn")])
     rows = [
-        Row("d_head", (shapes[LONE.block_hook(0, "q", "attn")][-1], 128)),
-        Row("score_numbers", (scores, 32 * 32 * 2048**2)),
-        Row("score_gb", (round(scores * half / 1e9, 1), 8.6)),
-        Row("gate_gb", (round(gate * half / 1e9, 2), 1.44)),
-        Row("out_width", (shapes[LONE.block_hook(0, "resid_post")][-1], 4096)),
+        ResultRow("d_head", (shapes[LONE.block_hook(0, "q", "attn")][-1], 128)),
+        ResultRow("score_numbers", (scores, 32 * 32 * 2048**2)),
+        ResultRow("score_gb", (round(scores * half / 1e9, 1), 8.6)),
+        ResultRow("gate_gb", (round(gate * half / 1e9, 2), 1.44)),
+        ResultRow("out_width", (shapes[LONE.block_hook(0, "resid_post")][-1], 4096)),
     ]
     return _finding(rows)
 
@@ -175,11 +175,14 @@ def layer_shapes(
     config = ModelConfig(vocab_size=3, d_model=768, n_layers=1, n_heads=12, d_ff=3072, ffn="gelu")
     layers = ((Block, "encoder_layer", 7_087_872), (DecoderBlock, "decoder_layer", 9_451_776))
     rows = [
-        Row(name, (count(on_paper(partial(block, config))), said)) for block, name, said in layers
+        ResultRow(name, (count(on_paper(partial(block, config))), said))
+        for block, name, said in layers
     ]
     shapes = run(config, (2, 10, 768))
-    rows.append(Row("d_head", (shapes[LONE.block_hook(0, "q", "attn")][-1], 64)))
-    rows.append(Row("out_numbers", (_size(shapes[LONE.block_hook(0, "resid_post")]), 2 * 10 * 768)))
+    rows.append(ResultRow("d_head", (shapes[LONE.block_hook(0, "q", "attn")][-1], 64)))
+    rows.append(
+        ResultRow("out_numbers", (_size(shapes[LONE.block_hook(0, "resid_post")]), 2 * 10 * 768))
+    )
     return _finding(rows)
 
 
@@ -190,9 +193,9 @@ def totals(count: Count = numbers_of) -> Result:
         norm_placement="pre", final_norm=True, ffn="swiglu", bias=False,
     )  # fmt: skip
     rows = [
-        Row("six_layers", (two_vocabularies(6, 100, 200, False, count), 44_394_696)),
-        Row("three_layers", (two_vocabularies(3, 1000, 2000, True, count), 24_633_296)),
-        Row("llama_block", (count(on_paper(partial(Block, block))), 202_383_360)),
+        ResultRow("six_layers", (two_vocabularies(6, 100, 200, False, count), 44_394_696)),
+        ResultRow("three_layers", (two_vocabularies(3, 1000, 2000, True, count), 24_633_296)),
+        ResultRow("llama_block", (count(on_paper(partial(Block, block))), 202_383_360)),
     ]
     return _finding(rows, bars="counted", more=("premises",))
 

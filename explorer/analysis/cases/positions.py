@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from explorer.analysis.cases import training
-from explorer.analysis.cases.case import Result, Row, curve_of, judged
+from explorer.analysis.cases.case import Result, ResultRow, curve_of, judged
 from explorer.analysis.positions import encoding
 from explorer.analysis.score.steps import module_of
 from explorer.library import LoadedModel, open_model
@@ -38,11 +38,11 @@ def offset_only(
     passes if the dot products at one distance differ by less than a thousandth of p . p.
     """
     found = encoding.dot_by_distance(make(FAR + 1, 512))
-    rows = [Row("at_distance", (found.mean[n],), of=str(n)) for n in (0, 1, 10, FAR)]
-    rows.append(Row("table_spread", (_spread(found),)))
+    rows = [ResultRow("at_distance", (found.mean[n],), of=str(n)) for n in (0, 1, 10, FAR)]
+    rows.append(ResultRow("table_spread", (_spread(found),)))
     rises = np.flatnonzero(np.diff(found.mean) > 0)
     rises_at = float(rises[0]) + 1 if len(rises) else math.nan
-    rows.append(Row("first_rise", (rises_at,)))
+    rows.append(ResultRow("first_rise", (rises_at,)))
     holds = [_spread(found) < 1e-3 * found.mean[0]]
     numbers = {"spread": _spread(found), "at_0": found.mean[0], "rise": rises_at}
     why = ["symmetric", *(["rises"] if len(rises) else [])]
@@ -50,12 +50,12 @@ def offset_only(
     if added is not None:
         own = encoding.dot_by_distance(added)
         holds.append(_spread(own) < 1e-3 * own.mean[0])
-        rows.append(Row("own_table_spread", (_spread(own),)))
+        rows.append(ResultRow("own_table_spread", (_spread(own),)))
         projected = _projected(loaded, traced, added)
-        rows.append(Row("projected_spread", (projected,)))
+        rows.append(ResultRow("projected_spread", (projected,)))
         numbers |= {"own_spread": _spread(own), "own_at_0": own.mean[0], "projected": projected}
         why.append("projected")
-    each = [Row("at_distance", (value,), of=str(n)) for n, value in enumerate(found.mean)]
+    each = [ResultRow("at_distance", (value,), of=str(n)) for n, value in enumerate(found.mean)]
     curve = curve_of(each, ("dot",), "distance", "dot")
     verdict = judged(all(holds), false=not holds[0])
     also = ("own_too",) if verdict == "true" and added is not None else ()
@@ -86,9 +86,9 @@ def frequencies(turns_of: Callable[[int], np.ndarray] = encoding.wavelengths) ->
     """
     turns = turns_of(512)
     rows = tuple(
-        Row("dimension", (turns[dim],), of=str(dim)) for dim in (0, 64, 128, 256, 384, 510)
+        ResultRow("dimension", (turns[dim],), of=str(dim)) for dim in (0, 64, 128, 256, 384, 510)
     )
-    every = [Row("dimension", (turns[dim],), of=str(dim)) for dim in range(0, 512, 2)]
+    every = [ResultRow("dimension", (turns[dim],), of=str(dim)) for dim in range(0, 512, 2)]
     curve = curve_of(every, ("wavelength",), "dimension_axis", "wavelength", log_y=True)
     faster = int((np.diff(turns) < 0).sum())
     verdict = judged(not faster, false=turns[-1] <= turns[0])
@@ -111,7 +111,7 @@ def extrapolation(right: Callable[[int, int], float] | None = None) -> Steps[Res
     rows, tries = [], []
     for step, length in enumerate(lengths):
         tries.append([right(length, seed) for seed in training.SEEDS])
-        rows.append(Row("letters", training.mean_and_range(tries[-1]), of=str(length)))
+        rows.append(ResultRow("letters", training.mean_and_range(tries[-1]), of=str(length)))
         yield step + 1, len(lengths)
     trained, beyond = tries[4], tries[5:]
     verdict = judged(
@@ -159,7 +159,7 @@ def causal_order(
     seed, the test is undecided.
     """
     ordered = _orders(loaded, traced)
-    rows = [Row(name, (value, math.nan)) for name, value in ordered.items()]
+    rows = [ResultRow(name, (value, math.nan)) for name, value in ordered.items()]
     arms = {
         name: training.TaskTraining(
             training.symbol_config(family=family, positions=positions, n_layers=2, **training.PRE),
@@ -175,7 +175,7 @@ def causal_order(
         )
     }
     results = yield from training.several(arms, learn)
-    rows += [Row(name, training.mean_and_range(each.right)) for name, each in results.items()]
+    rows += [ResultRow(name, training.mean_and_range(each.right)) for name, each in results.items()]
     shares = {name: float(each.right.mean()) for name, each in results.items()}
     neither, mask, both, longer = (each.right for each in results.values())
     helped, grows = min(both) > max(neither), training.above(longer, mask, 0.05)

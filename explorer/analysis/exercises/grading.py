@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from typing import Any, Literal
 
 from explorer import sandbox
-from explorer.analysis.exercises.tasks import Case, Suspect, Task
+from explorer.analysis.exercises.tasks import Suspect, Task, TaskCase
 from explorer.sandbox import Answer, Fault
 
 TOLERANCE = 1e-9
@@ -190,7 +190,7 @@ def _checked(task: Task, code: str) -> Grade:
     return Grade(None, answer.printed, (answer.values,), wanted, n_wrong=len(let), let=let)
 
 
-def case_of(task: Task, call: int) -> tuple[Case, Path]:
+def case_of(task: Task, call: int) -> tuple[TaskCase, Path]:
     """The case, and the cell in it, of the call with this number."""
     for case in task.cases:
         if call < case.n_values:

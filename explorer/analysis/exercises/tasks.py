@@ -25,7 +25,7 @@ MOST_IN_CASE = 64
 
 
 @dataclass(frozen=True)
-class Case:
+class TaskCase:
     """One input. `given` are the further arguments by name, in the order of the signature.
 
     For a predicate, `queries` and `keys` are the sizes of its matrix, otherwise None: one call.
@@ -79,7 +79,7 @@ class Task:
     reference: str
     hints: Mapping[str, tuple[str, str, str]]
     solution: Mapping[str, str]
-    cases: tuple[Case, ...]
+    cases: tuple[TaskCase, ...]
     wanted: tuple[Any, ...]
     suspects: tuple[Suspect, ...]
     note: Mapping[str, str]
@@ -173,9 +173,9 @@ def _task(table: dict[str, Any], kind: Kind) -> Task:
     return task
 
 
-def _case(table: Mapping[str, Any]) -> Case:
+def _case(table: Mapping[str, Any]) -> TaskCase:
     given = {name: value for name, value in table.items() if name not in ("queries", "keys")}
-    case = Case(given, table.get("queries"), table.get("keys"))
+    case = TaskCase(given, table.get("queries"), table.get("keys"))
     if (case.queries is None) != (case.keys is None):
         raise ValueError("a case has queries and keys, or neither")
     if case.queries is not None and max(case.grid.queries, case.grid.keys) > MOST_IN_CASE:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.analysis.cases import BY_ID, CLAIMS, Case, Result, Row
+from explorer.analysis.cases import BY_ID, CLAIMS, Case, Result, ResultRow
 from explorer.analysis.cases.case import MatrixPair, source_of
 from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.engine.cache import Run, open_model, trace
@@ -118,7 +118,7 @@ def as_text(value: float) -> str:
     return digits(value)
 
 
-def _label(view: View, row: Row) -> str:
+def _label(view: View, row: ResultRow) -> str:
     """The name of a row's measurement."""
     return view.t(f"cases.rows.{row.name}", of=row.of)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from explorer import sandbox
 from explorer.analysis.exercises.grading import Grade, grade
-from explorer.analysis.exercises.tasks import Case, Task, task_of
+from explorer.analysis.exercises.tasks import Task, TaskCase, task_of
 from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.exercises.choices import ExercisesChoices
@@ -105,7 +105,7 @@ def _matrix(
     return b.Canvas(f"exercises.{name}", "mask_matrix", lambda file: pack(file=file))
 
 
-def _shape(case: Case) -> tuple[int, int]:
+def _shape(case: TaskCase) -> tuple[int, int]:
     return case.grid.queries, case.grid.keys
 
 

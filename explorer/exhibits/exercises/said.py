@@ -3,7 +3,7 @@
 from typing import Any
 
 from explorer.analysis.exercises.grading import Grade, Path, Wrong, case_of, relation
-from explorer.analysis.exercises.tasks import Case, Task
+from explorer.analysis.exercises.tasks import Task, TaskCase
 from explorer.exhibits import View
 from explorer.exhibits.escape import escape
 from explorer.exhibits.saying import in_a_row
@@ -62,7 +62,7 @@ def _mistake(view: View, made: Grade) -> list[str]:
     return [] if made.mistake is None else [made.mistake.words[view.lang]]
 
 
-def _given(view: View, case: Case, path: Path = ()) -> str:
+def _given(view: View, case: TaskCase, path: Path = ()) -> str:
     """An input as code: names and values."""
     parts = [f"{name} = {value}" for name, value in case.given.items()]
     if path:

@@ -46,7 +46,7 @@ LONG = 512
 """Tokens of the longer text used for measuring memory."""
 
 
-class Head(NamedTuple):
+class HeadInputs(NamedTuple):
     """One head: its scores are q k^T, divided, capped if there is a cap, plus a bias."""
 
     q: Float[Tensor, "query d_head"]
@@ -72,7 +72,7 @@ class Head(NamedTuple):
         lowest = torch.finfo(scores.dtype).min
         return scores.masked_fill(~self.mask, lowest).softmax(-1).masked_fill(~self.mask, 0.0)
 
-    def tiles(self) -> "Iterator[tuple[slice, Head]]":
+    def tiles(self) -> "Iterator[tuple[slice, HeadInputs]]":
         """`TILE` keys at a time, and the head with only these keys."""
         for first in range(0, len(self.k), TILE):
             at = slice(first, first + TILE)
@@ -81,7 +81,7 @@ class Head(NamedTuple):
 
 
 def attention_backward(
-    head: Head, pattern: Float[Tensor, "query key"], grad_z: Float[Tensor, "query d_head"]
+    head: HeadInputs, pattern: Float[Tensor, "query key"], grad_z: Float[Tensor, "query d_head"]
 ) -> dict[Gradient, Tensor]:
     """The gradients of v, pattern, scores, q and k, given the gradient of z = pattern v.
 
@@ -103,7 +103,7 @@ def attention_backward(
 
 
 def fused_forward(
-    head: Head,
+    head: HeadInputs,
 ) -> tuple[Float[Tensor, "query d_head"], Float[Tensor, " query"]]:
     """z and the logsumexp of every row, from `TILE` keys at a time; the full pattern never exists.
 
@@ -127,7 +127,7 @@ def fused_forward(
 
 
 def fused_backward(
-    head: Head,
+    head: HeadInputs,
     z: Float[Tensor, "query d_head"],
     logsumexp: Float[Tensor, " query"],
     grad_z: Float[Tensor, "query d_head"],
@@ -194,7 +194,7 @@ def head_backward(
     mask, biases = torch.tensor(trace.mask(site.name)[head]), bias_of(trace, site)
     bias = torch.zeros(mask.shape) if biases is None else torch.tensor(biases[head])
     scaling = trace.config.divisor, trace.config.score_cap
-    own = Head(q[head], k[kv_head], v[kv_head], mask, bias.double(), *scaling)
+    own = HeadInputs(q[head], k[kv_head], v[kv_head], mask, bias.double(), *scaling)
     pattern = own.pattern(own.scores())
     grad_z = pattern @ own.v
     if goal is not None:
@@ -217,7 +217,7 @@ def head_backward(
     )
 
 
-def _autograd(head: Head, grad_z: Tensor) -> dict[Gradient, Tensor]:
+def _autograd(head: HeadInputs, grad_z: Tensor) -> dict[Gradient, Tensor]:
     """The five gradients of `HeadBackward`, computed by torch's autograd."""
     with torch.inference_mode(False), torch.enable_grad():
         q, k, v = (each.clone().requires_grad_() for each in head[:3])

@@ -9,7 +9,7 @@ import torch
 from faults import BY_ID, close, figure
 from torch import nn
 
-from explorer.analysis.cases import Row
+from explorer.analysis.cases import ResultRow
 from explorer.analysis.cases.fills import fill_table
 from explorer.analysis.cases.fixed import causal_keep, fixed_scores, padded_keep
 from explorer.analysis.cases.inside import nan_rows
@@ -402,7 +402,7 @@ def test_a_row_of_zeros_spreads(translator: LoadedModel) -> None:
     assert nan_rows(BY_ID["tiny_epsilon"].plain, x) == 0
     traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
     n = len(traced.tgt_tokens) + 1
-    assert Row("pad_nan_rows", (n, 0), str(n)) in BY_ID["tiny_epsilon"].compared(traced).rows
+    assert ResultRow("pad_nan_rows", (n, 0), str(n)) in BY_ID["tiny_epsilon"].compared(traced).rows
 
 
 def test_a_text_of_one_word_leaves_it_to_the_fixed_row(translator: LoadedModel) -> None:

@@ -18,7 +18,7 @@ from explorer.engine.jobs import walked
 from explorer.exhibits.score.backward import (
     GRADIENTS,
     LONG,
-    Head,
+    HeadInputs,
     attention_backward,
     fused_backward,
     fused_forward,
@@ -50,7 +50,7 @@ def test_one_query_and_two_keys_by_hand() -> None:
     """Even weights, d_head 1: every gradient can be written down."""
     q, k, v = (torch.tensor(each) for each in ([[2.0]], [[1.0], [1.0]], [[3.0], [5.0]]))
     pattern, grad_z = torch.tensor([[0.5, 0.5]]), torch.tensor([[4.0]])
-    head = Head(q, k, v, pattern > 0, torch.zeros(1, 2), 1.0)
+    head = HeadInputs(q, k, v, pattern > 0, torch.zeros(1, 2), 1.0)
     found = attention_backward(head, pattern, grad_z)
     assert found["v"].tolist() == [[2.0], [2.0]]  # 0.5 x 4
     assert found["pattern"].tolist() == [[12.0, 20.0]]  # 4 x 3, 4 x 5
@@ -73,7 +73,7 @@ def test_tile_by_tile_the_same_comes_out(n_key) -> None:
     scores = (
         50 * (q @ k.T) / math.sqrt(3) + bias
     )  # exp of the largest would be too much for float32
-    head = Head(50 * q, k, v, mask, bias, math.sqrt(3))
+    head = HeadInputs(50 * q, k, v, mask, bias, math.sqrt(3))
     pattern = scores.masked_fill(~mask, -1e300).softmax(-1).masked_fill(~mask, 0.0)
     z, logsumexp = fused_forward(head)
     torch.testing.assert_close(z, pattern @ v, rtol=0, atol=1e-13)
