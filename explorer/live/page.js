@@ -148,11 +148,12 @@ export default function livePage(views, live) {
   function sayUnknown() {
     const { cleaned, dropped, folds } = sizes ? { dropped: [] } : readingOf(page.tokenizer, state.text);
     const lacked = sizes ? [] : page.tokenizer.unknown(cleaned);
-    const { unknown } = page.tokenizer.marks;
+    const { pair, marks: { unknown } } = page.tokenizer;
     const codes = dropped.slice(0, 20).map((each) => `U+${each.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`);
     nodes.unknown.textContent = [
       codes.length ? fill(words().invisible, { characters: codes.join(" ") }) : "",
       folds ? words().folded : "",
+      pair && cleaned?.includes(pair) ? fill(words().live.single, { pair }) : "",
       lacked.length ? fill(words()[unknown === null ? "dropped" : "unknown"], {
         token: unknown === null ? "" : page.tokenizer.piece(unknown), characters: lacked.slice(0, 20).join(" ") }) : "",
     ].filter(Boolean).join(" · ");

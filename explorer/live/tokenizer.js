@@ -178,7 +178,7 @@ function likeliest(word, { scores, unknown, least, length }) {
   return found;
 }
 
-export function tokenizerOf({ normalizer, pre_tokenizer, decoder, pieces, merges, words, scored, special, marks, foreign, codes, byte_fallback, ignore_merges }) {
+export function tokenizerOf({ normalizer, pre_tokenizer, decoder, pieces, merges, words, scored, special, marks, pair, foreign, codes, byte_fallback, ignore_merges }) {
   const ids = new Map(pieces.map((piece, id) => [piece, id]));
   const ranks = new Map((merges ?? []).map((pair, rank) => [pair.join(" "), rank]));
   const isSpecial = new Set(special);
@@ -227,6 +227,7 @@ export function tokenizerOf({ normalizer, pre_tokenizer, decoder, pieces, merges
 
   return {
     marks,
+    pair,
     isSpecial: (id) => isSpecial.has(id),
     piece: (id) => pieces[id] ?? `<${id}>`,
     /** The tokens of a text without special ones; "[MASK]", or its name in the vocabulary, is the token to fill in. */

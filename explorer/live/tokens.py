@@ -10,7 +10,7 @@ import numpy as np
 
 from explorer.problems import InputProblem
 from models.foreign.sentencepieces import MarianTokenizer
-from models.foreign.tokens import ForeignTokenizer
+from models.foreign.tokens import PAIR, ForeignTokenizer
 from models.pictures import PictureTokenizer
 from models.tokenizer import Tokenizer
 
@@ -57,6 +57,7 @@ def described(tokenizer: Tokenizer) -> dict[str, Any]:
     pieces: list[str | None] = [None] * (max(ids.values()) + 1)
     for piece, at in ids.items():
         pieces[at] = piece
+    pairs = isinstance(tokenizer, ForeignTokenizer) and tokenizer.between is not None
     return {
         **{part: _checked(part, whole[part]) for part in PARTS},
         **_model(model),
@@ -65,6 +66,7 @@ def described(tokenizer: Tokenizer) -> dict[str, Any]:
         "pieces": pieces,
         "special": [at for at in ids.values() if tokenizer.is_special(at)],
         "marks": {name: getattr(tokenizer.marks, name) for name in ("mask", "unknown")},
+        "pair": PAIR if pairs else None,
         "byte_fallback": bool(model.get("byte_fallback")),
         "ignore_merges": bool(model.get("ignore_merges")),
     }

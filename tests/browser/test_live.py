@@ -28,6 +28,7 @@ from explorer.problems import InputProblem
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
 from models.foreign import open_folder
+from models.foreign.tokens import PAIR
 from models.hooks import Record, visiting
 from models.pictures import patches_of, picture_of
 from models.positions import POSITIONS
@@ -216,6 +217,11 @@ def test_with_the_original_weights_attention_equals_that_of_torch(offline, tmp_p
     offline.goto((tmp_path / "index.html").as_uri())
     expect(offline.locator(".status")).to_contain_text(" ms")
     assert off_by(offline, loaded, sentence) < 1e-5
+    if loaded.reads_pairs:
+        note = offline.get_by_text(text.t("live.single", lang="en", pair=PAIR))
+        expect(note).to_have_count(0)
+        offline.locator(".sentence").fill(f"She reads. {PAIR} A [MASK] book.")
+        expect(note).to_be_visible()
 
 
 def test_the_translator_runs_in_the_browser(offline, tmp_path):
