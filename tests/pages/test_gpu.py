@@ -55,7 +55,8 @@ def test_exchanged_parts_are_made_where_the_model_computes(monkeypatch, shelf):
     """Options of the page Model that make parts, as on the CPU; an added norm among them."""
     folder, found = shelf / "en-zh", []
     made = {"final", "norm", "positions", "tying"}
-    monkeypatch.setattr(swaps, "OPTIONS", tuple(o for o in swaps.OPTIONS if o.choice in made))
+    some = tuple(option for option in swaps.every_option() if option.choice in made)
+    monkeypatch.setattr(swaps, "every_option", lambda: some)
     for device in ("cpu", "cuda"):
         monkeypatch.setenv(DEVICE_VARIABLE, device)
         with gpu() if device == "cuda" else nullcontext():

@@ -224,7 +224,7 @@ EXPECTED: dict[str, Callable[[Case], str]] = {
     "rotary": rotated,
     "divides": lambda case: str(len(case.trace.src_tokens or case.trace.tgt_tokens)),
     "tenfold": lambda case: times(1.0),
-    "company": lambda case: case.view.t("blocks.batchnorm"),
+    "company": lambda case: case.view.t("designs.norm.batchnorm"),
     "added": additions,
     "placement": lambda case: case.view.t("tour.place_post"),
     "summed": lambda case: min(
