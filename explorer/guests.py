@@ -1,11 +1,11 @@
-"""Exhibits of others: packages that are installed beside the app.
+"""Packages that add pages and exhibits to the app.
 
 A package names itself in its pyproject.toml:
 
     [project.entry-points."headlight.exhibits"]
     entropy = "headlight_entropy"
 
-Its folder holds subjects like those of `explorer/exhibits`, and their words in `en.toml` and
+Its folder contains subjects, as `explorer/exhibits` does, and their words in `en.toml` and
 `zh.toml`. Its `__init__.py` may define `PAGES`, which maps a subject that is a page to its entry of
 the menu, and `PARTS`, which maps a page and its part to addresses of exhibits that it also shows.
 """

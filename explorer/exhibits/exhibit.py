@@ -98,7 +98,7 @@ class PageChoices:
 class Wait:
     """What the app shows while an answer is computed.
 
-    `words` is the key of the text beside the progress ("": `shell.working`); with one, a short
+    `words` is the key of the text next to the progress ("": `shell.working`); with one, a short
     computation shows it too if it takes over half a second. `after` is the address of an exhibit
     further up that computes what this one needs: until it has its answer, if the page shows it,
     this one is shown with None. `stop` is the key of the label of the button that ends a long

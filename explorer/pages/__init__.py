@@ -75,7 +75,7 @@ LESSONS: tuple[Page, ...] = (
     Page("cases", CasesChoices, usual_pads=2, follows_edits=False),
     *(Page(name, choices_of(name)) for guest in guests() for name in guest.pages),
 )
-"""The pages with a lesson, in menu order; those of other packages last."""
+"""The pages with a lesson, in menu order; pages of other packages last."""
 
 PAGES: tuple[Page, ...] = (*LESSONS, Page("card", CardChoices, follows_edits=False))
 """The lessons, and last the model card, which computes nothing from the sentence."""
@@ -94,8 +94,8 @@ class MenuItem:
 
     @property
     def views(self) -> tuple[str, ...]:
-        """Its views, then those of other packages. The entry opens the first; the others are one
-        click away, in a row above each."""
+        """Its views, then the pages of other packages. The entry opens the first; a row above each
+        view links to the others."""
         pages = (page for guest in guests() for page in guest.pages.items())
         return (*self.own, *(name for name, entry in pages if entry == self.name))
 

@@ -136,7 +136,7 @@ def _exhibit(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
 
 
 def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> tuple[Any] | None:
-    """The answer of a long computation; meanwhile None, and its progress is shown."""
+    """The answer of a long computation, in a tuple; until then None, with the progress shown."""
     view, wait = sheet.view, exhibit.wait
     return running.awaited(
         f"{exhibit.name}.job",

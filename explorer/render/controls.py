@@ -29,9 +29,9 @@ class Sheet:
     """One part of a page while it is drawn: its blocks, for the formulas, code, numbers and exports
     below them. `file` is the prefix of the names of saved files.
 
-    Every page has its sentence and main pictures first: `above` the controls is the place of those
-    of the exhibit that is being drawn, `told` that of the rest of their text. `in_picture`: whether
-    a main picture is being drawn.
+    Every page begins with its sentence and its main pictures. `above` is their place, above the
+    controls of the current exhibit; `told` is the place of the rest of their text. `in_picture`:
+    whether a main picture is being drawn.
     """
 
     view: View

@@ -90,7 +90,7 @@ class Seeds:
 
     @property
     def learned(self) -> int:
-        """For how many seeds the final loss is at least 0.1 nats below that of guessing, ln 10."""
+        """The number of seeds whose final loss is at least 0.1 nats below guessing (ln 10)."""
         return int((self.left < math.log(SYMBOLS) - 0.1).sum())
 
 

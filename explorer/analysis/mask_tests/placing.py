@@ -20,7 +20,7 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class PositionValues:
-    """The values found at a hook point and those of the formula, [..., pos, feature].
+    """The values at a hook point and the values of the formula, [..., pos, feature].
 
     `site` is None for positions added to the embeddings of the `stack`.
     """

@@ -91,7 +91,7 @@ def bare(
 
 def angles_of(loaded: LoadedModel, traced: Trace, site: str) -> Angles:
     """Radians per position by which each pair of a head's features is rotated at a site of this
-    run, 0 for features that are not rotated; those of RoPE in a model that rotates nothing."""
+    run, 0 for features that are not rotated. A model that rotates nothing gets RoPE's angles."""
     config, at = loaded.config, loaded.site(site)
     each = frequencies(config.n_turned, config.rope_base)
     stack = stack_module(loaded, at.query_stream)

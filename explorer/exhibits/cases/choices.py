@@ -43,7 +43,7 @@ def write_guessed(guessed: tuple[bool | None, ...]) -> str:
 
 @dataclass(frozen=True)
 class CasesChoices(PageChoices):
-    """`case` is the id of a bug, `claim` that of a claim ("" is the first), `guess` the guess.
+    """`case` is the id of a bug, `claim` the id of a claim ("": the first), `guess` the guess.
 
     `guessed` is whether the first guess for each of `CLAIMS` was right, None if there was none.
     `turn` counts how often an experiment was run again.

@@ -349,7 +349,7 @@ def _is_layernorm(config: ModelConfig) -> bool:
 
 
 def every_option() -> tuple[Option, ...]:
-    """All options, choice by choice; those of positions and activations are the registered ones."""
+    """All options, choice by choice: every registered kind of positions and every activation."""
     return (
         Option("scale", "own", lambda model: None, lambda config: True, _divides_otherwise),
         _divided("d_head", "head"),
