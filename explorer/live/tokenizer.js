@@ -180,7 +180,7 @@ function likeliest(word, { scores, unknown, least, length }) {
 
 export function tokenizerOf({ normalizer, pre_tokenizer, decoder, pieces, merges, words, scored, special, marks, pair, foreign, codes, byte_fallback, ignore_merges }) {
   const ids = new Map(pieces.map((piece, id) => [piece, id]));
-  const ranks = new Map((merges ?? []).map((pair, rank) => [pair.join(" "), rank]));
+  const ranks = new Map((merges ?? []).map((merge, rank) => [merge.join(" "), rank]));
   const isSpecial = new Set(special);
   const known = new Map();
   const byteLevel = JSON.stringify([pre_tokenizer, decoder]).includes("ByteLevel");
