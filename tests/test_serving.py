@@ -143,7 +143,7 @@ from explorer.library import open_model
 open_model("copy")  # torch imports its compiler (5 s) to draw numbers for a tensor without storage
 print(loaded("torch._dynamo"))
 import explorer.__main__
-print(loaded("streamlit", "plotly", "pandas", "explorer.analysis.alignment.study"))
+print(loaded("streamlit", "plotly", "pandas", "torch._dynamo", "explorer.analysis.alignment.study"))
 import explorer.shell
 print(loaded("explorer.analysis.cases"))
 print([each for each in sys.modules if each[:14] == "explorer.pages" and each[-5:] == ".page"])

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from explorer.components.mask_matrix import MAX_RULES, pack_mask_matrix
 from explorer.components.standalone import Block, Component, Paragraph
@@ -77,10 +76,14 @@ def _read_numbers(array: np.ndarray, is_float: bool, lang: str) -> tuple[np.ndar
 
 
 def _materialised(given: Any) -> Any:
-    """Expand torch's rule-based masks to tensors; return anything else unchanged."""
-    if isinstance(given, CausalBias):
+    """Expand torch's rule-based masks to tensors; return anything else unchanged.
+
+    The classes are known by their names: importing them imports torch's compiler, which takes
+    seconds.
+    """
+    if type(given).__name__ == "CausalBias":
         offset = 0
-        if given.variant == CausalVariant.LOWER_RIGHT:
+        if given.variant.name == "LOWER_RIGHT":
             offset = given.seq_len_kv - given.seq_len_q
         return torch.ones(given.seq_len_q, given.seq_len_kv, dtype=torch.bool).tril(offset)
     if type(given).__name__ == "BlockMask":

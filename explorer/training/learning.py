@@ -44,7 +44,8 @@ MOST_SNAPSHOTS = 16
 
 
 class DivergedError(Exception):
-    """The loss or the gradient is not finite. No step was taken with it."""
+    """The loss is not finite, and no step was taken; or the gradient is not, and neither are the
+    weights that the step left."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,12 @@ class SetupTrainer(Trainer):
         if "no_zero_grad" not in self.faults:
             super().clear_gradients()
 
+    def backward(self, batch: Batch) -> torch.Tensor:
+        return _finite(super().backward(batch), "loss")
+
+    def descend(self) -> torch.Tensor:
+        return _finite(super().descend(), "gradient")
+
     def next_batch(self) -> Batch:
         """The batch of the next step; starts the next epoch after the last batch."""
         while True:
@@ -172,11 +179,7 @@ class SetupTrainer(Trainer):
         """One step. Raises DivergedError if the loss or the gradient is not finite."""
         rate = self.rate()
         shown = float(self.backward(batch))
-        if not math.isfinite(shown):
-            raise DivergedError("loss")
         norm = float(self.descend())
-        if not math.isfinite(norm):
-            raise DivergedError("gradient")
         self.count(batch, shown)
         return TrainingStep(shown / batch.n_labels, norm, rate)
 
@@ -301,6 +304,12 @@ class SetupTrainer(Trainer):
         for path in self.folder.glob("at-*.safetensors"):
             if path > snapshot_path(self.folder, step):
                 path.unlink()
+
+
+def _finite(value: torch.Tensor, what: str) -> torch.Tensor:
+    if not value.isfinite():
+        raise DivergedError(what)
+    return value
 
 
 def snapshot_path(folder: Path, step: int) -> Path:

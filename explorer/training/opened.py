@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from explorer.labels import str_tokens
 from explorer.training.faults import labels_of, masks_of
-from explorer.training.learning import DivergedError, SetupTrainer
+from explorer.training.learning import SetupTrainer
 from models.config import ModelConfig
 from models.norms import Norm
 from models.tokenizer import Tokenizer
@@ -47,8 +47,6 @@ def opened(learner: SetupTrainer, name: str, at: tuple[int, ...]) -> dict[str, A
     rate = learner.rate()
     left = 0.0 if parameter.grad is None else float(parameter.grad[place])
     shown = float(learner.backward(batch))
-    if not math.isfinite(shown):
-        raise DivergedError("loss")
     assert parameter.grad is not None
     grad = float(parameter.grad[place])
     norm = float(learner.descend())

@@ -175,6 +175,12 @@ def test_numbers_that_are_none_stop_it_and_can_be_wound_back(tmp_path: Path) -> 
     assert made.snapshot() is None  # nothing that is no number is kept
     made.back_to(0)
     assert all(torch.equal(each, kept[name]) for name, each in made.state.weights().items())
+    made.model.unembed.weight.register_hook(lambda gradient: gradient * float("inf"))
+    for step in (made.take, lambda _: opened(made, "encoder.embed.weight", (9, 3))):
+        with pytest.raises(DivergedError, match="gradient"):
+            step(made.next_batch())
+        assert made.snapshot() is None
+        made.back_to(0)
 
 
 @pytest.mark.parametrize(
