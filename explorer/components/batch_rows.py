@@ -7,9 +7,6 @@ import numpy as np
 from explorer.components import payload
 from explorer.figures.theme import show
 
-WORDS = ("label", "source", "input", "labels", "loss", "ignored")
-"""The words that the view shows, by the names under which the caller passes them."""
-
 
 def pack_batch_rows(
     inputs: Sequence[Sequence[str]],
@@ -44,6 +41,4 @@ def pack_batch_rows(
         }
         for at in range(len(inputs))
     ]
-    return payload.pack(
-        {"rows": rows, "padding": show(padding), "words": payload.check_words(WORDS, words)}
-    )
+    return payload.pack({"rows": rows, "padding": show(padding), "words": dict(words)})

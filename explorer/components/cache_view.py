@@ -6,21 +6,6 @@ import numpy as np
 
 from explorer.components import payload
 
-WORDS = (
-    "label",
-    "step",
-    "self",
-    "cross",
-    "keys",
-    "values",
-    "layer",
-    "columns",
-    "bytes",
-    "length",
-    "spared",
-)
-"""The words that the view shows, by the names under which the caller passes them."""
-
 
 def pack_cache_view(
     keys: payload.Floats,
@@ -65,7 +50,7 @@ def pack_cache_view(
         "first": first,
         "n_bytes": list(n_bytes),
         "step": step,
-        "words": payload.check_words(WORDS, words),
+        "words": dict(words),
     }
     return payload.pack(head, **arrays)
 

@@ -10,40 +10,6 @@ from explorer.components import payload
 from explorer.components.mount import inside
 from explorer.figures.theme import show
 
-WORDS = (
-    "label",
-    "play",
-    "pause",
-    "first",
-    "back",
-    "next",
-    "last",
-    "step",
-    "speed",
-    "layer",
-    "head",
-    "all_layers",
-    "all_heads",
-    "source",
-    "row",
-    "cross",
-    "self",
-    "query",
-    "key",
-    "src",
-    "tgt",
-    "candidates",
-    "own",
-    "left",
-    "cut",
-    "chosen",
-    "forced",
-    "take",
-    "hint",
-    "keep",
-)
-"""The words that the view shows, by the names under which the caller passes them."""
-
 LEVELS = 65535
 
 
@@ -156,7 +122,7 @@ def pack_film(
             for frame in frames
         ],
         "scene": {"step": at.step, "layer": at.layer, "head": at.head, "turn": turn},
-        "words": payload.check_words(WORDS, words),
+        "words": dict(words),
     }
     none = np.zeros((0, 2), np.uint8)
     return payload.pack(head, own=fine(own), cross=none if cross is None else fine(cross))

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from explorer.components.mount import sent, view
-from explorer.components.payload import Words, check_words, pack
+from explorer.components.payload import Words, pack
 
-WORDS = ("page", "more", "sentence", "run")
 _KEY = "shell.frame"
 
 Menu = Sequence[tuple[str, Sequence[tuple[str, str, str]]]]
@@ -35,8 +34,7 @@ def frame(
     one, which calls `on_sentence` before the next run (not in classroom mode). The sidebar
     covers the page there. It closes when a value in `chosen` changes, or one in `typed` unless
     the focus is already in the next field. In an embedded app, pages of `origins` may exchange
-    messages with it, and `on_message` gets theirs, unchecked. Raises ValueError if the words
-    differ from `WORDS`.
+    messages with it, and `on_message` gets theirs, unchecked.
     """
     import streamlit as st
 
@@ -50,7 +48,7 @@ def frame(
         "typed": [str(each) for each in typed],
         "chosen": [str(each) for each in chosen],
         "origins": None if origins is None else list(origins),
-        "words": check_words(WORDS, words),
+        "words": dict(words),
     }
     with st.container(key="frame"):
         view("frame")(

@@ -28,48 +28,6 @@ from explorer.components.heads_payload import (
 from explorer.components.mount import Index, index_of, newest_turn, sent, view, whole
 from explorer.figures.theme import Stream, show
 
-WORDS = (
-    "label",
-    "map",
-    "query",
-    "key",
-    "blocked",
-    "sum",
-    "scale",
-    "linear",
-    "log",
-    "rank",
-    "range",
-    "shared",
-    "own",
-    "order",
-    "layers",
-    "weakest",
-    "strongest",
-    "pin",
-    "close",
-    "keep",
-    "locked",
-    "free",
-    "down",
-    "lines_hint",
-    "hint",
-    "find",
-    "find_hint",
-    "size",
-    "further",
-    "pooled",
-    "rounded",
-    "over",
-    "picture",
-    "matrix",
-    "patches",
-    "raw",
-    "smooth",
-    "hides",
-)
-"""The words that the view shows, by the names under which the caller passes them."""
-
 
 def heads_view(
     patterns: payload.Floats | HeadGrid,
@@ -260,7 +218,7 @@ def pack_heads_view(
         "file": file,
         "picture": None if picture is None else picture.head(n_query, n_key),
         "measure": None if measure is None else measure_head(measure, (n_layers, n_heads)),
-        "words": payload.check_words(WORDS, words)
+        "words": dict(words)
         | {"rounded": words["rounded"].format(points=f"{100 / 254:.1f}")}
         | {"pooled": words["pooled"].format(step=small.step)},
         "chosen": {

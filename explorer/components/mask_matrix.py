@@ -8,11 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.components.mount import Index, index_of
-from explorer.components.payload import Bools, Words, check_length, check_words, pack, tokens_head
+from explorer.components.payload import Bools, Words, check_length, pack, tokens_head
 from explorer.figures.theme import Stream
-
-WORDS = ("query", "key", "open", "blocked", "hint", "brush", "keep")
-"""The words that the view shows, by the names under which the caller passes them."""
 
 MAX_RULES = 6
 """The number of hatchings that can be told apart without colour."""
@@ -90,6 +87,6 @@ def pack_mask_matrix(
         "selected": None if selected is None else list(selected),
         "brush": brush,
         "file": file,
-        "words": check_words(WORDS, words),
+        "words": dict(words),
     }
     return pack(head, cells=blocked_by.astype(np.uint8))

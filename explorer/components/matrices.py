@@ -10,11 +10,8 @@ from typing import Any
 import numpy as np
 
 from explorer.components.mount import view
-from explorer.components.payload import BLOCKED, Bytes, Words, check_words, pack, tokens_head
+from explorer.components.payload import BLOCKED, Bytes, Words, pack, tokens_head
 from explorer.figures.matrix import Matrix
-
-WORDS = ("query", "key", "blocked", "hint", "keep")
-"""The words that the view shows, by the names under which the caller passes them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +29,7 @@ def matrices(panels: Sequence[Panel], *, key: str, words: Words) -> None:
 
 
 def pack_matrices(panels: Sequence[Panel], *, words: Words) -> bytes:
-    """Pack the payload of `matrices`: two numbers per cell, its colour and its text.
-
-    Raises ValueError if words are missing.
-    """
+    """Pack the payload of `matrices`: two numbers per cell, its colour and its text."""
     arrays: dict[str, Bytes] = {}
     heads = []
     for at, panel in enumerate(panels):
@@ -56,7 +50,7 @@ def pack_matrices(panels: Sequence[Panel], *, words: Words) -> bytes:
                 "selected": matrix.selected,
             }
         )
-    return pack({"panels": heads, "words": check_words(WORDS, words)}, **arrays)
+    return pack({"panels": heads, "words": dict(words)}, **arrays)
 
 
 def _axis(tokens: Sequence[str], title: str, stream: str | None) -> dict[str, Any]:

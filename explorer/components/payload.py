@@ -96,12 +96,3 @@ def check_index(name: str, index: int | None, length: int, what: str) -> None:
     """Raise ValueError unless the index is None or in range."""
     if index is not None and not 0 <= index < length:
         raise ValueError(f"{name} is {index}, but there are {length} {what}")
-
-
-def check_words(names: Sequence[str], given: Words) -> dict[str, str]:
-    """The words for a head. Raises ValueError unless they are exactly the words that the view
-    uses."""
-    missing, unknown = sorted(set(names) - set(given)), sorted(set(given) - set(names))
-    if missing or unknown:
-        raise ValueError(f"words lack {missing}; unknown words {unknown}")
-    return dict(given)

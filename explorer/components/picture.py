@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.components.mount import inside, sent, view
-from explorer.components.payload import Words, check_length, check_words, pack
+from explorer.components.payload import Words, check_length, pack
 from explorer.figures.theme import show
 
-WORDS = ("label", "mode", "hide", "draw", "clear", "patch")
-"""The words that the view shows, by the names under which the caller passes them."""
 Sizes = tuple[int, ...]
 """Height and width in pixels, of the picture and of its patches."""
 
@@ -87,6 +85,6 @@ def pack_picture(
         "tokens": [show(token) for token in tokens],
         "order": list(order),
         "hidden": list(hidden),
-        "words": check_words(WORDS, words),
+        "words": dict(words),
     }
     return pack(head, levels=levels)

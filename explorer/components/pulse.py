@@ -7,9 +7,6 @@ typed but not yet sent.
 from explorer.components.mount import sent, view
 from explorer.components.payload import pack
 
-WORDS = ()
-"""The component is invisible."""
-
 
 def pulse(key: str, seconds: float) -> None:
     """Rerun the surrounding fragment once after so many seconds."""

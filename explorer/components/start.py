@@ -10,27 +10,6 @@ from explorer.components import payload
 from explorer.components.mount import inside
 from explorer.figures.theme import Stream, show
 
-WORDS = (
-    *(
-        "label",
-        "play",
-        "pause",
-        "back",
-        "next",
-        "step",
-        "reading",
-        "close",
-        "hint",
-        "masks",
-        "all_heads",
-    ),
-    *("waves", "steps", "candidates", "chosen", "same", "open_head", "opens", "mean", "stage"),
-    *("query", "key", "value", "scores", "mask", "softmax", "output", "blocked", "shown_of"),
-    *("turns", "no_waves", "nothing", "memory", "read_step", "read_pair", "read_score"),
-    *("head_before", "head_after", "to_head", "to_heads", "to_masks", "to_positions", "to_steps"),
-    *("told_scores", "told_mask", "told_softmax", "told_output", "told_waves"),
-)
-"""The words that the view shows, by the names under which the caller passes them."""
 Door = Literal["", "head", "waves", "steps", "heads"]
 """What can be open in the picture: one head, the waves of positions, the steps, all heads large."""
 DOORS: tuple[Door, ...] = ("head", "waves", "steps", "heads")
@@ -178,7 +157,7 @@ def pack_start(
         "links": dict(links),
         "said": said,
         "prompt": prompt,
-        "words": payload.check_words(WORDS, words),
+        "words": dict(words),
     }
     return payload.pack(head, **matrices)
 

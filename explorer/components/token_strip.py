@@ -2,11 +2,8 @@
 
 from collections.abc import Sequence
 
-from explorer.components.payload import Words, check_index, check_words, pack, tokens_head
+from explorer.components.payload import Words, check_index, pack, tokens_head
 from explorer.figures.theme import Stream
-
-WORDS = ("label", "position")
-"""The words that the view shows, by the names under which the caller passes them."""
 
 
 def pack_token_strip(
@@ -25,6 +22,6 @@ def pack_token_strip(
         "stream": stream,
         "title": title,
         "selected": selected,
-        "words": check_words(WORDS, words),
+        "words": dict(words),
     }
     return pack(head)

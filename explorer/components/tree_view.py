@@ -3,25 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explorer.components.payload import Words, check_words, pack
+from explorer.components.payload import Words, pack
 from explorer.figures.theme import is_special, show
-
-WORDS = (
-    "label",
-    "hint",
-    "beam",
-    "greedy",
-    "sample",
-    "fallen",
-    "prob",
-    "logprob",
-    "score",
-    "fell",
-    "finished",
-    "live",
-    "take",
-)
-"""The words that the view shows, by the names under which the caller passes them."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +52,7 @@ def pack_tree_view(nodes: Sequence[TreeNode], *, words: Words) -> bytes:
             }
             for at, node in enumerate(nodes)
         ],
-        "words": check_words(WORDS, words),
+        "words": dict(words),
     }
     return pack(head)
 

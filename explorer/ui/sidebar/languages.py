@@ -8,82 +8,15 @@ from explorer import text
 from explorer.library import LoadedModel, in_languages
 from explorer.ui import session
 
-SHORT = dict(
-    pair.split(":")
-    for pair in [
-        "afr:af",
-        "als:sq",
-        "amh:am",
-        "arb:ar",
-        "azj:az",
-        "ben:bn",
-        "bos:bs",
-        "bul:bg",
-        "cat:ca",
-        "ces:cs",
-        "dan:da",
-        "deu:de",
-        "ell:el",
-        "eng:en",
-        "est:et",
-        "fin:fi",
-        "fra:fr",
-        "glg:gl",
-        "guj:gu",
-        "hau:ha",
-        "heb:he",
-        "hin:hi",
-        "hrv:hr",
-        "hun:hu",
-        "ibo:ig",
-        "ind:id",
-        "isl:is",
-        "ita:it",
-        "jpn:ja",
-        "kat:ka",
-        "kaz:kk",
-        "khk:mn",
-        "khm:km",
-        "kor:ko",
-        "lit:lt",
-        "lvs:lv",
-        "mal:ml",
-        "mar:mr",
-        "mkd:mk",
-        "mya:my",
-        "nld:nl",
-        "nob:no",
-        "npi:ne",
-        "pbt:ps",
-        "pes:fa",
-        "pol:pl",
-        "por:pt",
-        "ron:ro",
-        "rus:ru",
-        "sin:si",
-        "slk:sk",
-        "slv:sl",
-        "som:so",
-        "spa:es",
-        "srp:sr",
-        "swe:sv",
-        "swh:sw",
-        "tam:ta",
-        "tel:te",
-        "tgl:tl",
-        "tha:th",
-        "tur:tr",
-        "ukr:uk",
-        "urd:ur",
-        "uzn:uz",
-        "vie:vi",
-        "xho:xh",
-        "yor:yo",
-        "zho:zh",
-        "zsm:ms",
-        "zul:zu",
-    ]
-)
+_CODES = """
+    afr:af als:sq amh:am arb:ar azj:az ben:bn bos:bs bul:bg cat:ca ces:cs dan:da deu:de ell:el
+    eng:en est:et fin:fi fra:fr glg:gl guj:gu hau:ha heb:he hin:hi hrv:hr hun:hu ibo:ig ind:id
+    isl:is ita:it jpn:ja kat:ka kaz:kk khk:mn khm:km kor:ko lit:lt lvs:lv mal:ml mar:mr mkd:mk
+    mya:my nld:nl nob:no npi:ne pbt:ps pes:fa pol:pl por:pt ron:ro rus:ru sin:si slk:sk slv:sl
+    som:so spa:es srp:sr swe:sv swh:sw tam:ta tel:te tgl:tl tha:th tur:tr ukr:uk urd:ur uzn:uz
+    vie:vi xho:xh yor:yo zho:zh zsm:ms zul:zu
+"""
+SHORT = dict(pair.split(":") for pair in _CODES.split())
 """The codes of ISO 639-1 for those of ISO 639-3 that NLLB has."""
 
 

@@ -100,7 +100,6 @@ def test_a_weight_keeps_four_digits_in_two_bytes() -> None:
         ({"cross": CROSS[..., :3]}, r"cross has shape \(2, 3, 2, 3\), expected \(2, 3, 2, 4\)"),
         ({"scene": Scene(2)}, "step is 2, but there are 2 steps"),
         ({"scene": Scene(0, 2)}, "layer is 2, but there are 2 layers"),
-        ({"words": {**WORDS, "plya": "x"}}, r"unknown words \['plya'\]"),
     ],
 )
 def test_sizes_that_disagree_are_named(change, message) -> None:
@@ -213,7 +212,6 @@ def test_vectors_travel_with_zero_in_the_middle() -> None:
             {"lanes": (Thread("tgt", "", ("a", "b"), 1, np.ones((3, 4)), None, False, ()),)},
             "embedded has 3 entries, but there are 2 threads",
         ),
-        ({"words": {}}, "words lack"),
     ],
 )
 def test_sizes_that_disagree_are_refused(changes, message) -> None:

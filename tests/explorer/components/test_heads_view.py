@@ -190,7 +190,6 @@ def test_the_summary_reads_each_query_and_names_invisible_tokens() -> None:
         ({"selection": HeadsSelection(None, ((0, 1),) * 4)}, "4 heads are pinned, at most 3"),
         ({"selection": HeadsSelection(query=2)}, "query is 2, but there are 2 queries"),
         ({"selection": HeadsSelection(query=1, key=3)}, "key is 3, but there are 3 keys"),
-        ({"words": {**WORDS, "hnit": ""}}, r"unknown words \['hnit'\]"),
     ],
 )
 def test_what_does_not_fit_is_refused(change, message) -> None:

@@ -12,7 +12,7 @@ from explorer.components.heads_view import pack_heads_view
 from explorer.components.mask_matrix import Stroke, pack_mask_matrix, stroke_of
 from explorer.components.matrices import Panel, pack_matrices
 from explorer.components.mount import FOLDER, index_of
-from explorer.components.payload import BLOCKED, check_words, encode_weights, pack
+from explorer.components.payload import BLOCKED, encode_weights, pack
 from explorer.components.token_strip import pack_token_strip
 from explorer.figures.heatmap import change, weights
 from explorer.labels import SpecialToken
@@ -146,12 +146,6 @@ def test_token_strip_sends_tokens_and_the_one_chosen() -> None:
     assert head["special"] == [False, False, True]
     with pytest.raises(ValueError, match="selected is 3, but there are 3 tokens"):
         pack_token_strip(KEYS, selected=3, words=STRIP)
-
-
-def test_words_are_all_there_and_misspelling_is_refused() -> None:
-    assert check_words(("a", "b"), {"b": "乙", "a": "甲"}) == {"a": "甲", "b": "乙"}
-    with pytest.raises(ValueError, match=r"words lack \['a'\]; unknown words \['A'\]"):
-        check_words(("a",), {"A": ""})
 
 
 @pytest.mark.parametrize(
