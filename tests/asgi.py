@@ -63,4 +63,4 @@ def asked(
 def in_a_thread(begin: Callable[[], object]) -> object:
     """The result of a coroutine in a thread: this one may run a browser's event loop already."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: asyncio.run(begin())).result()  # type: ignore[arg-type]
+        return thread.submit(lambda: asyncio.run(begin())).result()

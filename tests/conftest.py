@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _begin(request: pytest.FixtureRequest) -> None:
+def _begin(request) -> None:
     """Each test begins with the same random numbers, and each file with shapes to check."""
     torch.manual_seed(0)
     begin(str(request.path), sys.maxsize if request.config.getoption("all_shapes") else CALLS)

@@ -47,13 +47,13 @@ class There(Tensor):
         return f"There({self.numbers})"
 
     @property
-    def data(self) -> Tensor:  # type: ignore[override]
+    def data(self) -> Tensor:
         return self.detach()
 
     @data.setter
     def data(self, value: "There") -> None:
         """Other numbers, perhaps in another order in memory."""
-        Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
+        Tensor.data.__set__(self, value)
         self.numbers = value.numbers
 
     def tolist(self) -> Any:

@@ -66,7 +66,7 @@ def test_a_connection_sends_without_delay(monkeypatch):
 
         transport = Transport()
         protocol = SimpleNamespace(loop=None)
-        AutoHTTPProtocol.connection_made(protocol, transport)  # type: ignore[arg-type]
+        AutoHTTPProtocol.connection_made(protocol, transport)
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
     assert made == [transport]
     assert watched == [protocol]
@@ -76,7 +76,7 @@ def test_what_threads_send_arrives_in_order_and_wakes_the_loop_once():
     async def test() -> None:
         loop, told, woken = asyncio.get_running_loop(), [], []
         usual = loop.call_soon_threadsafe
-        loop.call_soon_threadsafe = lambda *a: (woken.append(a), usual(*a))[1]  # type: ignore[method-assign, assignment]
+        loop.call_soon_threadsafe = lambda *a: (woken.append(a), usual(*a))[1]
         loop.set_exception_handler(lambda _, context: told.append(context["exception"].args[0]))
         batches, over = patches.Batches(loop), asyncio.Event()
 

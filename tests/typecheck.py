@@ -78,7 +78,7 @@ def _decorator(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
             return property(decorate(given.fget))
         if isinstance(given, type):
             if is_dataclass(given) and "__init__" in vars(given):
-                given.__init__ = decorate(given.__init__)  # type: ignore[misc]
+                given.__init__ = decorate(given.__init__)
             return given
         return jaxtyped(typechecker=typechecker)(given)
 
@@ -102,7 +102,7 @@ def shaped_modules() -> list[str]:
 
 def check_shapes() -> None:
     """Check every one of them, if called before its first import."""
-    jaxtyping.jaxtyped = _decorator  # type: ignore[assignment]  # which the hook's code calls
+    jaxtyping.jaxtyped = _decorator  # which the hook's code calls
     install_import_hook(shaped_modules(), "typecheck.check")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from foreign import Golden
 from markdown_it import MarkdownIt
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from benchmarks.live import served
 from explorer import text
@@ -65,7 +65,7 @@ pypandoc.convert_file("index.qmd", "html", "markdown", ["--standalone"], outputf
 
 
 @pytest.fixture
-def offline(browser: Browser) -> Iterator[Page]:
+def offline(browser) -> Iterator[Page]:
     """A page without a network. Afterwards: no error, and no request but for its own files."""
     context = browser.new_context(offline=True, locale="en-GB")
     page, errors, asked = context.new_page(), [], []

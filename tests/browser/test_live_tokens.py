@@ -4,7 +4,6 @@ from random import Random
 
 import pytest
 from foreign import GOLDEN, TO_CUT, TOKENIZERS
-from playwright.sync_api import Browser
 
 from explorer.components.modules import link
 from explorer.live import tokens
@@ -87,7 +86,7 @@ CUT = """([described, texts]) => {
 }"""
 
 
-def test_texts_are_cut_as_the_library_cuts_them(browser: Browser) -> None:
+def test_texts_are_cut_as_the_library_cuts_them(browser):
     """WordPiece, Unigram, BPE of bytes and of characters, and Marian's two files."""
     random = Random(46)
     texts = [*filter(None, TO_CUT), *ODD]

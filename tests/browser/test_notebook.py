@@ -24,7 +24,7 @@ def _heads(n_layers: int, n_heads: int, n: int) -> hl.Picture:
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.sweep)])
 def test_a_saved_picture_draws_without_network_and_opens_any_head(browser, tmp_path, theme):
     file = _heads(2, 3, 70).save(tmp_path / "x.html")
-    context = browser.new_context(offline=True, color_scheme=theme)  # type: ignore[arg-type]
+    context = browser.new_context(offline=True, color_scheme=theme)
     page, errors, asked = context.new_page(), [], []
     page.set_viewport_size({"width": 1280, "height": 200})
     page.on("pageerror", lambda error: errors.append(str(error)))

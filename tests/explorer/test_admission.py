@@ -60,7 +60,7 @@ class Door:
         return sent
 
 
-def test_the_visitor_after_the_last_place_is_told_when_to_come_back_in_both_languages() -> None:
+def test_the_visitor_after_the_last_place_is_told_when_to_come_back_in_both_languages():
     async def test() -> None:
         door = Door()
         visits = [
@@ -96,9 +96,9 @@ def test_the_visitor_after_the_last_place_is_told_when_to_come_back_in_both_lang
     ("departures", "seconds"),
     [((), 60), ((0,), 300), ((0, 5, 10, 400), 150), ((700,) * 9, 60), ((1,) * 200, 10)],
 )
-def test_the_wait_follows_from_how_often_visitors_leave(departures, seconds, monkeypatch) -> None:
+def test_the_wait_follows_from_how_often_visitors_leave(departures, seconds, monkeypatch):
     monkeypatch.setattr("explorer.admission.time.monotonic", lambda: 10_000.0)
-    found = Admission(lambda *_: None, places=1)  # type: ignore[arg-type, return-value]
+    found = Admission(lambda *_: None, places=1)
     found._left.extend(10_000.0 - ago for ago in departures)
     assert found.wait == seconds
 
@@ -110,7 +110,7 @@ def test_the_wait_follows_from_how_often_visitors_leave(departures, seconds, mon
         (SESSION, {"type": "websocket.disconnect", "code": 1001}),
     ],
 )
-def test_a_body_or_a_session_that_never_begins_is_ended(scope, told, monkeypatch) -> None:
+def test_a_body_or_a_session_that_never_begins_is_ended(scope, told, monkeypatch):
     monkeypatch.setattr(admission, "SILENT", 0.05)
 
     async def test() -> None:
@@ -122,7 +122,7 @@ def test_a_body_or_a_session_that_never_begins_is_ended(scope, told, monkeypatch
     run(test)
 
 
-def test_a_session_that_has_begun_may_be_silent(monkeypatch) -> None:
+def test_a_session_that_has_begun_may_be_silent(monkeypatch):
     monkeypatch.setattr(admission, "SILENT", 0.05)
     messages = iter(({"type": "websocket.connect"}, {"type": "websocket.receive"}))
 
@@ -156,7 +156,7 @@ def test_a_session_that_has_begun_may_be_silent(monkeypatch) -> None:
 )
 def test_places_follow_from_cores_memory_and_descriptors(
     cores, gigabytes, descriptors, processes, sessions, limited_by, monkeypatch
-) -> None:
+):
     monkeypatch.delenv(admission.VARIABLE, raising=False)
     monkeypatch.setenv(admission.PROCESSES, str(processes))
     monkeypatch.setattr(admission, "_cores", lambda: range(cores))
@@ -167,7 +167,7 @@ def test_places_follow_from_cores_memory_and_descriptors(
     assert str(found) == f"takes {sessions} sessions per process (limited by {limited_by})"
 
 
-def test_the_environment_sets_another_number(monkeypatch) -> None:
+def test_the_environment_sets_another_number(monkeypatch):
     monkeypatch.setenv(admission.VARIABLE, "7")
     assert capacity() == Capacity(7, 7, 7)
     for wrong in ("0", "-1", "many", "²"):
@@ -176,7 +176,7 @@ def test_the_environment_sets_another_number(monkeypatch) -> None:
             capacity()
 
 
-def test_one_line_of_code_cannot_fill_the_log() -> None:
+def test_one_line_of_code_cannot_fill_the_log():
     now, written = [0.0], []
     sparing = Sparing(lambda: now[0])
 
@@ -222,7 +222,7 @@ class Connection:
         self.aborted.set()
 
 
-def test_a_connection_that_sends_half_a_request_is_dropped(monkeypatch) -> None:
+def test_a_connection_that_sends_half_a_request_is_dropped(monkeypatch):
     monkeypatch.setattr(admission, "SILENT", 0.05)
 
     class Cycle:
@@ -241,7 +241,7 @@ def test_a_connection_that_sends_half_a_request_is_dropped(monkeypatch) -> None:
     run(test)
 
 
-def test_connections_beyond_the_descriptors_are_refused() -> None:
+def test_connections_beyond_the_descriptors_are_refused():
     async def test() -> None:
         beyond = Connection(admission.MOST_CONNECTIONS + 1)
         admission.watch(beyond, asyncio.get_running_loop())

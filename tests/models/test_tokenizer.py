@@ -1,7 +1,6 @@
 """The tokenizer: what goes in comes out, and what is shown is readable in both scripts."""
 
 import unicodedata
-from pathlib import Path
 
 import pytest
 import tokenizers
@@ -21,39 +20,39 @@ def tokenizer() -> Tokenizer:
     return train_tokenizer((ENGLISH + CHINESE) * 3, vocab_size=200)
 
 
-def test_texts_of_the_corpus_come_back(tokenizer: Tokenizer) -> None:
+def test_texts_of_the_corpus_come_back(tokenizer):
     for text in ENGLISH + CHINESE:
         ids = tokenizer.encode(text)
         assert tokenizer.marks.unknown not in ids
         assert tokenizer.decode(ids) == text
 
 
-def test_a_word_is_the_same_token_at_the_start_and_in_the_middle(tokenizer: Tokenizer) -> None:
+def test_a_word_is_the_same_token_at_the_start_and_in_the_middle(tokenizer):
     assert tokenizer.encode("fox") == tokenizer.encode("the fox")[-len(tokenizer.encode("fox")) :]
 
 
-def test_white_space_at_the_ends_and_in_runs_does_not_count(tokenizer: Tokenizer) -> None:
+def test_white_space_at_the_ends_and_in_runs_does_not_count(tokenizer):
     assert tokenizer.encode("  the \n fox ") == tokenizer.encode("the fox")
 
 
-def test_digits_stand_alone(tokenizer: Tokenizer) -> None:
+def test_digits_stand_alone(tokenizer):
     assert str_tokens(tokenizer, tokenizer.encode("250")) == ["2", "5", "0"]
 
 
-def test_texts_of_one_word_lose_no_character() -> None:
+def test_texts_of_one_word_lose_no_character():
     """The blank that is put before each took the place of one of them."""
     words = [*"1234", "ab"] * 2
     learned = train_tokenizer(words, 40)
     assert [learned.decode(learned.encode(each)) for each in words] == words
 
 
-def test_special_tokens_typed_by_a_user_are_text(tokenizer: Tokenizer) -> None:
+def test_special_tokens_typed_by_a_user_are_text(tokenizer):
     special = {tokenizer.marks.pad, tokenizer.marks.start, tokenizer.marks.end}
     for token in SPECIAL_TOKENS:
         assert not special & set(tokenizer.encode(f"the {token} dog"))
 
 
-def test_special_tokens_are_shown_but_not_decoded(tokenizer: Tokenizer) -> None:
+def test_special_tokens_are_shown_but_not_decoded(tokenizer):
     marks = tokenizer.marks
     ids = [marks.start, *tokenizer.encode("我喜欢"), marks.end, marks.pad]
     shown = str_tokens(tokenizer, ids)
@@ -62,7 +61,7 @@ def test_special_tokens_are_shown_but_not_decoded(tokenizer: Tokenizer) -> None:
     assert tokenizer.decode(ids) == "我喜欢"
 
 
-def test_a_piece_inside_a_word_is_marked_and_a_chinese_one_is_not(tokenizer: Tokenizer) -> None:
+def test_a_piece_inside_a_word_is_marked_and_a_chinese_one_is_not(tokenizer):
     shown = str_tokens(tokenizer, tokenizer.encode("foxdog"))
     assert len(shown) > 1
     assert not shown[0].startswith("·")
@@ -70,14 +69,14 @@ def test_a_piece_inside_a_word_is_marked_and_a_chinese_one_is_not(tokenizer: Tok
     assert not any("·" in s for s in str_tokens(tokenizer, tokenizer.encode("你好吗我很好")))
 
 
-def test_unknown_characters_are_named_once_each(tokenizer: Tokenizer) -> None:
+def test_unknown_characters_are_named_once_each(tokenizer):
     assert tokenizer.unknown("我 😀 fox 😀 龘") == ["😀", "龘"]
     assert tokenizer.marks.unknown in tokenizer.encode("😀")
 
 
 @given(st.text(max_size=40))
 @settings(max_examples=60)
-def test_any_text_can_be_encoded_and_shown(tokenizer: Tokenizer, text: str) -> None:
+def test_any_text_can_be_encoded_and_shown(tokenizer, text):
     ids = tokenizer.encode(text)
     shown = str_tokens(tokenizer, ids)
     assert len(shown) == len(ids)
@@ -88,7 +87,7 @@ def test_any_text_can_be_encoded_and_shown(tokenizer: Tokenizer, text: str) -> N
         assert "".join(tokenizer.decode(ids).split()) == kept
 
 
-def test_saved_and_loaded_it_is_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_saved_and_loaded_it_is_the_same(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "tokenizer.json")
     loaded = Tokenizer.load(tmp_path / "tokenizer.json")
     for text in [*ENGLISH, *CHINESE, "</s>", "  odd\tblanks "]:
@@ -97,7 +96,7 @@ def test_saved_and_loaded_it_is_the_same(tokenizer: Tokenizer, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("content", ["", "{}", "not json", '{"version": "1.0"}'])
-def test_a_file_that_is_no_tokenizer_is_refused(content: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_tokenizer_is_refused(content, tmp_path):
     (tmp_path / "tokenizer.json").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match="not a usable tokenizer"):
         Tokenizer.load(tmp_path / "tokenizer.json")
@@ -128,7 +127,7 @@ def words_only(*special: str) -> tokenizers.Tokenizer:
         (SPECIAL_TOKENS, OUR_MARKS),
     ],
 )
-def test_marks_are_found_by_their_usual_names(special: tuple[str, ...], marks: Marks) -> None:
+def test_marks_are_found_by_their_usual_names(special, marks):
     tokenizer = Tokenizer(words_only(*special))
     assert tokenizer.marks == marks
     n = len(special)
@@ -136,7 +135,7 @@ def test_marks_are_found_by_their_usual_names(special: tuple[str, ...], marks: M
     assert tokenizer.encode("the cat") == [n, n + 1]
 
 
-def test_given_marks_win_and_are_special() -> None:
+def test_given_marks_win_and_are_special():
     tokenizer = Tokenizer(words_only("a", "b"), Marks(pad=1, start=1, end=0))
     assert (tokenizer.marks.pad, tokenizer.marks.start) == (1, 1)
     assert None not in tokenizer.marks
@@ -144,7 +143,7 @@ def test_given_marks_win_and_are_special() -> None:
     assert not tokenizer.unknown("x"), "a tokenizer without a mark for it knows nothing of unknowns"
 
 
-def test_a_mask_can_be_typed_and_only_where_there_is_one(tokenizer: Tokenizer) -> None:
+def test_a_mask_can_be_typed_and_only_where_there_is_one(tokenizer):
     bert = Tokenizer(words_only("[MASK]"))
     assert bert.encode("the [MASK] cat") == [1, 0, 2]
     assert bert.encode("[MASK][MASK]") == [0, 0]
@@ -157,7 +156,7 @@ def test_a_mask_can_be_typed_and_only_where_there_is_one(tokenizer: Tokenizer) -
     assert len(typed) > 3, "its letters and brackets are text"
 
 
-def test_a_letter_and_its_accent_may_be_one_token() -> None:
+def test_a_letter_and_its_accent_may_be_one_token():
     """Neither of the two characters is unknown, since the normalizer joins them."""
     vocab = {"<unk>": 0, "é": 1, "a": 2}
     raw = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, [], unk_token="<unk>"))

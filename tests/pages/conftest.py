@@ -54,7 +54,7 @@ def _save(folder: Path, **changes: object) -> None:
     config = ModelConfig(
         vocab_size=tokenizer.vocab_size,
         n_ctx=64,
-        **({"dropout": 0.0} | sizes | changes),  # type: ignore[arg-type]
+        **({"dropout": 0.0} | sizes | changes),
     )
     with torch.random.fork_rng():
         torch.manual_seed(5)
@@ -88,7 +88,7 @@ def _learn(model: Model, batch: Batch, steps: int = 15, rate: float = 5e-3) -> N
 
 
 @pytest.fixture(scope="session")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shelf(tmp_path_factory) -> Path:
     """A folder with a translator, which the app opens with, a writer, and two that read both ways:
     one that fills in masked words, and one without a head that says any.
     """
@@ -107,7 +107,7 @@ def save_small() -> Callable[..., None]:
 
 
 @pytest.fixture(scope="session")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def own(tmp_path_factory) -> Path:
     """A folder with models of other libraries, each at my-<kind>."""
     folder = tmp_path_factory.mktemp("own")
     for kind in (*OWN, "marian-headless"):
@@ -166,7 +166,7 @@ def common_store() -> Store:
 
 
 @pytest.fixture
-def store(request: pytest.FixtureRequest, common_store: Store) -> Store:
+def store(request, common_store) -> Store:
     """What visits computed, kept for those of the next tests: a third of it is asked for again.
 
     A test that replaces something (`monkeypatch`) has a store of its own.
@@ -177,7 +177,7 @@ def store(request: pytest.FixtureRequest, common_store: Store) -> Store:
 
 
 @pytest.fixture(autouse=True)
-def _use_shelf(shelf: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def _use_shelf(shelf, store, monkeypatch) -> None:
     monkeypatch.setattr(library, "CHECKPOINTS", shelf)
     monkeypatch.setattr(caching, "STORE", store)
     # However busy the machine is, a page waits for its decoding instead of asking again.
@@ -185,13 +185,13 @@ def _use_shelf(shelf: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.fixture
-def shipped(_use_shelf: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def shipped(_use_shelf, monkeypatch) -> None:
     """The models that Headlight ships instead of the small ones."""
     monkeypatch.setattr(library, "CHECKPOINTS", SHIPPED)
 
 
 @pytest.fixture
-def add_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def add_own(own, monkeypatch) -> None:
     """The models of other libraries beside the small ones."""
     monkeypatch.setenv(VARIABLE, str(own))
 
@@ -203,7 +203,7 @@ def kept_models() -> dict[object, LoadedModel]:
 
 
 @pytest.fixture(autouse=True)
-def _open_once(kept_models: dict[object, LoadedModel], monkeypatch: pytest.MonkeyPatch) -> None:
+def _open_once(kept_models, monkeypatch) -> None:
     """A visit opens its model anew only where its files are new: a seventh of the tests' time."""
     really = library.open_model
 

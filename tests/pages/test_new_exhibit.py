@@ -48,7 +48,7 @@ def _added(tmp_path, monkeypatch):
 
 @pytest.fixture
 def view() -> View:
-    return build(State(model="en-zh", text=SENTENCE, **CHOSEN), dark=False)  # type: ignore[arg-type]
+    return build(State(model="en-zh", text=SENTENCE, **CHOSEN), dark=False)
 
 
 def by_hand(view: View) -> list[float]:
@@ -121,7 +121,7 @@ def test_one_that_needs_another_is_shown_without_its_answer_until_then(
     assert said in [each.value for each in at.markdown]
 
 
-def test_a_misspelt_input_fails_as_soon_as_it_is_imported(tmp_path: Path) -> None:
+def test_a_misspelt_input_fails_as_soon_as_it_is_imported(tmp_path):
     file = tmp_path / "entropy.py"
     code = file.read_text(encoding="utf-8").replace("head: int", "haed: int")
     file.write_text(code.replace("[head]", "[haed]"), encoding="utf-8")

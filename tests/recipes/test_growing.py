@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,7 +44,7 @@ def logits(model: Model) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", [{}, MODERN], ids=["encoder-decoder", "modern decoder"])
 @pytest.mark.parametrize("times", [2, 3])
-def test_a_grown_model_computes_the_same(kind: dict[str, Any], times: int) -> None:
+def test_a_grown_model_computes_the_same(kind, times):
     small = built(0, n_layers=2, **kind)
     grown = built(1, n_layers=2 * times, dropout=0.3, **kind)
     assert not torch.allclose(logits(grown), logits(small), atol=0.1)
@@ -53,7 +52,7 @@ def test_a_grown_model_computes_the_same(kind: dict[str, Any], times: int) -> No
     assert torch.equal(logits(grown), logits(small))
 
 
-def test_each_layer_is_followed_by_its_own_copy_and_the_copy_can_learn() -> None:
+def test_each_layer_is_followed_by_its_own_copy_and_the_copy_can_learn():
     small, grown = built(0, n_layers=2, **MODERN), built(1, n_layers=4, **MODERN)
     grow(small, grown)
     before, now = (dict(model.named_parameters()) for model in (small, grown))
@@ -87,14 +86,12 @@ def test_each_layer_is_followed_by_its_own_copy_and_the_copy_can_learn() -> None
         ),
     ],
 )
-def test_what_cannot_grow_is_refused(
-    small: dict[str, Any], large: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_grow_is_refused(small, large, message):
     with pytest.raises(ValueError, match=message):
         grow(built(0, **{"n_layers": 2, **small}), built(0, **{"n_layers": 4, **large}))
 
 
-def test_a_recipe_with_more_layers_begins_with_the_grown_model(tmp_path: Path) -> None:
+def test_a_recipe_with_more_layers_begins_with_the_grown_model(tmp_path):
     story = "the fox likes the dog and the dog likes the fox"
     tokenizer = train_tokenizer([story] * 2, vocab_size=30)
     small = built(0, n_layers=1, vocab_size=tokenizer.vocab_size, **MODERN)
@@ -121,7 +118,7 @@ def test_a_recipe_with_more_layers_begins_with_the_grown_model(tmp_path: Path) -
         assert torch.equal(one, other.half().float())
 
 
-def test_a_model_with_more_tokens_computes_the_same_for_those_it_knew() -> None:
+def test_a_model_with_more_tokens_computes_the_same_for_those_it_knew():
     known, tokenizer = characters(["bd"], 6), characters(["abcde"], 9)
     small, model = (built(seed, n_layers=2, **MODERN, vocab_size=n) for seed, n in ((0, 6), (1, 9)))
     add_tokens(small, known, model, tokenizer)

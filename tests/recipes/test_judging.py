@@ -3,7 +3,6 @@
 import dataclasses
 import gzip
 import json
-from pathlib import Path
 
 import pytest
 
@@ -27,7 +26,7 @@ def letters() -> Tokenizer:
     return train_tokenizer(TEXTS * 20, 26)
 
 
-def test_the_text_that_keeps_sense_longer_is_the_better_one(letters: Tokenizer) -> None:
+def test_the_text_that_keeps_sense_longer_is_the_better_one(letters):
     begin = "two dogs"
     given = len(letters.encode(begin))
     assert letters.encode(TEXTS[1])[:given] == letters.encode(begin)
@@ -70,7 +69,7 @@ def test_the_text_that_keeps_sense_longer_is_the_better_one(letters: Tokenizer) 
     assert len(found) == 6
 
 
-def test_a_text_that_goes_on_in_other_pieces_is_left_out() -> None:
+def test_a_text_that_goes_on_in_other_pieces_is_left_out():
     whole = train_tokenizer(["cat cat cat cats"], 19)  # "cat" is one piece, and "ca" another
     assert len(whole.encode("cat")) < len(whole.encode("ca")) + len(whole.encode("t"))
     judged = [
@@ -82,7 +81,7 @@ def test_a_text_that_goes_on_in_other_pieces_is_left_out() -> None:
     assert [whole.decode(pair.better) for pair in found] == ["cat " * (2 * LEAD - 1) + "cat"]
 
 
-def test_the_story_itself_goes_on_to_the_end_of_a_sentence() -> None:
+def test_the_story_itself_goes_on_to_the_end_of_a_sentence():
     text = "a cat. a dog! a fox and a cat? a"
     one = train_tokenizer([text] * 20, 30)
     given, ids = len(one.encode("a cat.")), one.encode(text)
@@ -100,12 +99,12 @@ def test_the_story_itself_goes_on_to_the_end_of_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("one", [Judged(2, 3, " so", ""), Judged(0, 99, " so", "")])
-def test_judgements_of_another_text_are_refused(letters: Tokenizer, one: Judged) -> None:
+def test_judgements_of_another_text_are_refused(letters, one):
     with pytest.raises(ValueError, match="it must be the text that was judged"):
         preferences_of([one], TEXTS, letters)
 
 
-def test_judgements_are_read_by_name_or_from_a_file(tmp_path: Path) -> None:
+def test_judgements_are_read_by_name_or_from_a_file(tmp_path):
     file = tmp_path / "mine.jsonl"
     one = Judged(3, 8, " It was a dög.", ' "No."')
     file.write_text(json.dumps(dataclasses.asdict(one)) + "\n", encoding="utf-8")

@@ -33,13 +33,13 @@ from recipes.numbering import MOST, in_chinese, in_english, numbered_rows, numbe
         ),
     ],
 )
-def test_numbers_are_said_as_people_say_them(number: int, english: str, chinese: str) -> None:
+def test_numbers_are_said_as_people_say_them(number, english, chinese):
     assert in_english(number) == english
     assert in_chinese(number) == chinese
 
 
 @given(st.integers(2, 9999) | st.integers(10, 999).map(lambda n: 1000 * n))
-def test_what_was_written_is_read_again(number: int) -> None:
+def test_what_was_written_is_read_again(number):
     for written in (str(number), f"{number:,}", in_english(number), in_chinese(number)):
         assert numbers(f"({written})") == [number], written
     assert numbers(in_english(number).capitalize() + " of us.") == [number]
@@ -57,7 +57,7 @@ def test_what_was_written_is_read_again(number: int) -> None:
         ("二〇一五年", []),  # its digits are no numbers of their own
     ],
 )
-def test_a_number_is_read_where_it_stands_alone(text: str, found: list[int]) -> None:
+def test_a_number_is_read_where_it_stands_alone(text, found):
     assert numbers(text) == found
 
 
@@ -65,7 +65,7 @@ def replaced(english: str, chinese: str, n: int = 300) -> list[tuple[str, str, i
     return numbered_rows([(english, chinese)], n, seed=1)
 
 
-def test_both_sides_get_the_same_other_number() -> None:
+def test_both_sides_get_the_same_other_number():
     rows = replaced("He has 20 children and a dog.", "他有二十个孩子和一条狗。")
     writings = set()
     for english, chinese, number in rows:
@@ -101,16 +101,14 @@ def test_both_sides_get_the_same_other_number() -> None:
         ("It cost 500 dollars.", "花了五百美元。", 100, 999_999),
     ],
 )
-def test_a_number_is_replaced_by_one_of_its_kind(
-    english: str, chinese: str, fewest: int, most: int
-) -> None:
+def test_a_number_is_replaced_by_one_of_its_kind(english, chinese, fewest, most):
     drawn = [number for *_, number in replaced(english, chinese)]
     assert fewest <= min(drawn)
     assert max(drawn) <= most
     assert max(drawn) - min(drawn) > (most - fewest) // 2
 
 
-def test_the_clock_keeps_its_writing() -> None:
+def test_the_clock_keeps_its_writing():
     assert {english for english, *_ in replaced("It is six.", "现在六点。")} == {
         f"It is {in_english(number)}." for number in range(3, 13)
     }
@@ -118,7 +116,7 @@ def test_the_clock_keeps_its_writing() -> None:
         assert (english, chinese) == (f"It is {number}.", f"现在{in_chinese(number)}点。")
 
 
-def test_long_numbers_have_commas_and_round_ones_can_be_spelled() -> None:
+def test_long_numbers_have_commas_and_round_ones_can_be_spelled():
     spelled = set()
     for english, chinese, number in replaced("It holds 5000 people.", "可以容纳五千人。", 600):
         if in_english(number) in english:
@@ -139,14 +137,14 @@ def test_long_numbers_have_commas_and_round_ones_can_be_spelled() -> None:
     assert any(not number % 10 and number % 100 and number > 1000 for *_, number in rows)
 
 
-def test_years_are_digits_and_mostly_of_our_time() -> None:
+def test_years_are_digits_and_mostly_of_our_time():
     rows = replaced("It ended in 1945.", "1945年结束了。", 3000)
     assert all(str(number) in english for english, _, number in rows)
     recent = sum(1900 <= number <= 2030 for *_, number in rows) / len(rows)
     assert 0.6 < recent < 0.9
 
 
-def test_a_sentence_begins_with_a_capital() -> None:
+def test_a_sentence_begins_with_a_capital():
     starts = {english.split()[0] for english, *_ in replaced("Two men came.", "两个男人来了。")}
     assert {"Thirty-four", "34"} <= starts
     assert not any(start[0].islower() for start in starts)
@@ -165,12 +163,12 @@ def test_a_sentence_begins_with_a_capital() -> None:
         ("No number here.", "这里没有数字。"),
     ],
 )
-def test_what_cannot_be_told_is_left_alone(english: str, chinese: str) -> None:
+def test_what_cannot_be_told_is_left_alone(english, chinese):
     with pytest.raises(ValueError, match="no pair names the same number"):
         replaced(english, chinese, 1)
 
 
-def test_each_kind_gets_its_share() -> None:
+def test_each_kind_gets_its_share():
     pairs = [("I see 3 dogs.", "我看见三条狗。")] * 999 + [("It was 1945.", "那是1945年。")]
     years = sum("年" in chinese for _, chinese, _ in numbered_rows(pairs, 600, seed=1))
     assert 210 < years < 300  # three in seven, though they are one pair in a thousand
@@ -179,7 +177,7 @@ def test_each_kind_gets_its_share() -> None:
     assert 230 < halves < 370
 
 
-def test_hours_and_minutes_stay_possible() -> None:
+def test_hours_and_minutes_stay_possible():
     for english, *_ in replaced("It is 2:45.", "现在是2：45。"):
         hour, minute = re.findall(r"\d+", english)
         assert (int(hour) <= 12 and minute == "45") or (hour == "2" and int(minute) < 60)

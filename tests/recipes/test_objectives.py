@@ -33,7 +33,7 @@ def trainer(folder: Path, *objectives: Objective) -> Trainer:
     return Trainer(build_model(CONFIG), material, SETTINGS, folder, objectives)
 
 
-def test_tables_become_objectives_and_back() -> None:
+def test_tables_become_objectives_and_back():
     tables: dict[str, dict[str, Any]] = {
         "r_drop": {"label_smoothing": 0.2, "weight": 3.0},
         "unlikelihood": {"weight": 1.5},
@@ -60,9 +60,7 @@ def test_tables_become_objectives_and_back() -> None:
         ({"unlikelihood": {"weight": -2}}, "unlikelihood is -2: it must be at least 0"),
     ],
 )
-def test_a_table_that_makes_no_sense_is_refused(
-    tables: dict[str, dict[str, Any]], message: str
-) -> None:
+def test_a_table_that_makes_no_sense_is_refused(tables, message):
     with pytest.raises(ValueError, match=message):
         make_objectives(tables)
 
@@ -75,13 +73,11 @@ def test_a_table_that_makes_no_sense_is_refused(
         ("objectives.unlikelihood.weight=0", (Likelihood(),)),
     ],
 )
-def test_one_change_to_a_recipe_names_an_objective(
-    change: str, expected: tuple[Objective, ...]
-) -> None:
+def test_one_change_to_a_recipe_names_an_objective(change, expected):
     assert read_recipe("en-zh-short", [change]).objectives == expected
 
 
-def test_a_weight_of_0_omits_an_objective() -> None:
+def test_a_weight_of_0_omits_an_objective():
     # As the card of en-zh replaces likelihood by R-Drop.
     changes = ["objectives.likelihood.weight=0", "objectives.r_drop.weight=5.0"]
     assert read_recipe("en-zh-short", changes).objectives == (RDrop(weight=5.0),)
@@ -101,19 +97,19 @@ def test_a_weight_of_0_omits_an_objective() -> None:
         ("objectives=3", "'objectives=3' is no change of a recipe"),
     ],
 )
-def test_a_value_of_another_kind_is_refused(change: str, message: str) -> None:
+def test_a_value_of_another_kind_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         read_recipe("en-zh", [change])
 
 
-def test_exactly_one_objective_learns_from_the_batch(tmp_path: Path) -> None:
+def test_exactly_one_objective_learns_from_the_batch(tmp_path):
     with pytest.raises(ValueError, match="likelihood, r_drop would learn from the batch"):
         trainer(tmp_path, Likelihood(), RDrop(weight=1.0))
     with pytest.raises(ValueError, match="no objective would learn from the batch"):
         trainer(tmp_path)
 
 
-def test_wrong_masks_are_those_of_training_and_of_what_is_held_apart(tmp_path: Path) -> None:
+def test_wrong_masks_are_those_of_training_and_of_what_is_held_apart(tmp_path):
     objective = WrongMasks(masks="no_causal")
     run = trainer(tmp_path, objective)
     batch = collate(VALID, run.model.eval())
@@ -128,7 +124,7 @@ def test_wrong_masks_are_those_of_training_and_of_what_is_held_apart(tmp_path: P
     assert objective.metrics(run) == {"valid_loss": wrong} != {"valid_loss": right}
 
 
-def test_a_run_under_other_objectives_is_refused(tmp_path: Path) -> None:
+def test_a_run_under_other_objectives_is_refused(tmp_path):
     trainer(tmp_path, RDrop(weight=5.0)).run(stop=lambda: True)
     with pytest.raises(
         ValueError, match=r"contains a run with objectives = {'r_drop': {.*'weight': 5"
@@ -140,9 +136,7 @@ def test_a_run_under_other_objectives_is_refused(tmp_path: Path) -> None:
         trainer(tmp_path, Likelihood())
 
 
-def test_judgements_that_no_objective_reads_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_judgements_that_no_objective_reads_are_refused(tmp_path, capsys):
     texts = [f"the {word} saw the king and the {word} ran" for word in ("cat", "dog", "fox")]
     (tmp_path / "texts.txt").write_text("\n<|endoftext|>\n".join(texts), encoding="utf-8")
     judged = [
@@ -164,7 +158,7 @@ def test_judgements_that_no_objective_reads_are_refused(
     assert main([*arguments, "--out", str(tmp_path / "run"), *change]) == 0
 
 
-def test_r_drop_asks_two_passes_to_agree(tmp_path: Path) -> None:
+def test_r_drop_asks_two_passes_to_agree(tmp_path):
     objective = RDrop(weight=3.0)
     run = trainer(tmp_path, objective)
     batch = collate(VALID, run.model.train())
@@ -179,7 +173,7 @@ def test_r_drop_asks_two_passes_to_agree(tmp_path: Path) -> None:
     torch.testing.assert_close(loss.minimised, sum(plain) / 2 + 1.5 * apart)
 
 
-def test_disagreement_is_the_mean_of_both_divergences_over_real_labels() -> None:
+def test_disagreement_is_the_mean_of_both_divergences_over_real_labels():
     one, other = torch.randn(2, 3, 5, dtype=torch.float64), torch.randn(2, 3, 5).double()
     real = torch.tensor([[True, True, False], [True, False, False]])
     log_p, log_q = (each.log_softmax(-1)[real] for each in (one, other))

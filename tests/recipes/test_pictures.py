@@ -1,7 +1,6 @@
 """Training on pictures, from drawn files to a checkpoint that the commands can open."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +16,7 @@ from recipes.objectives import smudged
 PAIRS = "one two\t我们今天\nthree\t你好\n"
 
 
-def test_a_recipe_learns_from_drawn_pictures(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recipe_learns_from_drawn_pictures(tmp_path, capsys):
     (tmp_path / "pairs.tsv").write_text(PAIRS)
     for name, count in (("train", "40"), ("valid", "8")):
         drawing = ["draw", "--words", str(tmp_path / "pairs.tsv"), "--split", "test"]
@@ -43,7 +40,7 @@ def test_a_recipe_learns_from_drawn_pictures(
     assert 0 <= said["words"] <= said["letters"] <= 100
 
 
-def test_held_out_families_are_never_trained_on(tmp_path: Path) -> None:
+def test_held_out_families_are_never_trained_on(tmp_path):
     assert [split_of(each) for each in ("Lato", "Oxygen Mono", "Roboto")] == [
         "test",
         "valid",
@@ -59,7 +56,7 @@ def test_held_out_families_are_never_trained_on(tmp_path: Path) -> None:
         save_pictures(tmp_path / "x.npz", "test", 1, 1, FONTS, tmp_path / "pairs.tsv", 0.5)
 
 
-def test_smudging_keeps_grey_levels_and_changes_each_picture() -> None:
+def test_smudging_keeps_grey_levels_and_changes_each_picture():
     torch.manual_seed(0)
     patches = torch.randint(0, 256, (3, 4, 6))
     found = smudged(patches, 24.0)
@@ -68,7 +65,7 @@ def test_smudging_keeps_grey_levels_and_changes_each_picture() -> None:
     assert (found != patches).flatten(1).any(1).all()
 
 
-def test_edit_distance() -> None:
+def test_edit_distance():
     assert [edit_distance("kitten", each) for each in ("kitten", "sitting", "", "itten")] == [
         0,
         3,

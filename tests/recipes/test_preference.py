@@ -44,7 +44,7 @@ CONFIG = ModelConfig(
 )
 
 
-def test_own_words_are_marked_where_they_repeat() -> None:
+def test_own_words_are_marked_where_they_repeat():
     """A, B, C, A, B, C ... for ever after A; D ends at once."""
     model = chain(8, _3={4: 1.0}, _4={5: 1.0}, _5={3: 1.0})
     batch = collate([Example((), (A, B, D, D)), Example((), (D, D))], model)
@@ -62,7 +62,7 @@ def test_own_words_are_marked_where_they_repeat() -> None:
     assert own.rows.tgt_valid[1].tolist() == [True] * 4 + [False] * (own.rows.tgt.shape[1] - 4)
 
 
-def test_at_most_half_of_what_the_model_reads_is_given() -> None:
+def test_at_most_half_of_what_the_model_reads_is_given():
     model = chain(8)  # ends at once, whatever it reads
     model.config = dataclasses.replace(model.config, n_ctx=40)
     own = own_words(model, collate([Example((), (D,) * 35)], model), n_given=48)
@@ -70,7 +70,7 @@ def test_at_most_half_of_what_the_model_reads_is_given() -> None:
     assert own.labels[0, -1] == EOS
 
 
-def test_shares_of_a_batch_add_up_to_the_whole() -> None:
+def test_shares_of_a_batch_add_up_to_the_whole():
     """Two processes' own words are those of one, a row that only fills a share left out."""
     torch.manual_seed(0)
     model = build_model(CONFIG).double()
@@ -88,7 +88,7 @@ def test_shares_of_a_batch_add_up_to_the_whole() -> None:
     assert loss((1, 2), rows[:1]) == 0
 
 
-def test_unlikelihood_is_that_of_the_paper() -> None:
+def test_unlikelihood_is_that_of_the_paper():
     logits = torch.tensor([[[0.0, 0.0, 0.0, 0.0], [9.0, 0.0, 0.0, 0.0], [1.0, 2.0, 3.0, 4.0]]])
     labels = torch.tensor([[1, 0, 2]])
     mask = torch.tensor([[True, False, True]])
@@ -100,7 +100,7 @@ def test_unlikelihood_is_that_of_the_paper() -> None:
     assert 5 < float(unlikelihood(certain, torch.tensor([[0]]), torch.tensor([[True]]))) < 20
 
 
-def test_the_loss_is_that_of_its_own_words_times_the_weight(tmp_path: Path) -> None:
+def test_the_loss_is_that_of_its_own_words_times_the_weight(tmp_path):
     rows = [Example((), (a, b, a, b, a, b, a, b)) for a in range(3, 7) for b in range(3, 7)]
     torch.manual_seed(1)
     model = build_model(CONFIG)
@@ -116,7 +116,7 @@ def test_the_loss_is_that_of_its_own_words_times_the_weight(tmp_path: Path) -> N
         torch.testing.assert_close(objectives[1].loss(batch, run).minimised, 8 * expected)
 
 
-def test_it_is_refused_where_no_text_is_continued(tmp_path: Path) -> None:
+def test_it_is_refused_where_no_text_is_continued(tmp_path):
     pairs = build_model(dataclasses.replace(CONFIG, family="encoder-decoder"))
     with pytest.raises(ValueError, match=r"unlikelihood is 1\.0: it is for decoder-only"):
         Trainer(
@@ -163,14 +163,14 @@ def log_p(model: DecoderOnly, given: tuple[int, ...], written: tuple[int, ...]) 
     return total
 
 
-def test_the_loss_is_that_of_the_paper() -> None:
+def test_the_loss_is_that_of_the_paper():
     better, worse = torch.tensor([3.0, -1.0]), torch.tensor([1.0, 4.0])
     expected = sum(math.log(1 + math.exp(-0.1 * d)) for d in (2.0, -5.0))
     assert preference_loss(better, worse) == pytest.approx(expected)
     assert preference_loss(worse, worse) == pytest.approx(2 * math.log(2))
 
 
-def test_the_objective_is_counted_from_where_the_model_stood() -> None:
+def test_the_objective_is_counted_from_where_the_model_stood():
     model, before = built(0), built(1)
     pairs = [Preference((3, 4), (5, 6, 7), (8,)), Preference((9,), (10, 11), (12, 13, 14, 15, 3))]
     expected = 0.0
@@ -185,7 +185,7 @@ def test_the_objective_is_counted_from_where_the_model_stood() -> None:
     assert float(objective.detach()) == pytest.approx(expected, rel=1e-4)
 
 
-def test_no_gradient_reaches_the_model_before(tmp_path: Path) -> None:
+def test_no_gradient_reaches_the_model_before(tmp_path):
     trainer = run(built(0), tmp_path, 2.0)
     before = reference(trainer)
     trainer.objectives[1].loss(collate(ROWS[:2], trainer.model), trainer).minimised.backward()
@@ -193,7 +193,7 @@ def test_no_gradient_reaches_the_model_before(tmp_path: Path) -> None:
     assert all(parameter.grad is not None for parameter in trainer.model.parameters())
 
 
-def test_what_is_longer_than_the_model_reads_is_cut() -> None:
+def test_what_is_longer_than_the_model_reads_is_cut():
     long = Preference((3,) * 40, (5,) * 60, (6,) * 10)
     cut = Preference((3,) * 40, (5,) * 24, (6,) * 10)
     model, before = built(0), built(1)
@@ -201,7 +201,7 @@ def test_what_is_longer_than_the_model_reads_is_cut() -> None:
     assert float(ours.detach()) == pytest.approx(float(theirs.detach()))
 
 
-def test_every_pair_has_its_turn_and_processes_share_a_step() -> None:
+def test_every_pair_has_its_turn_and_processes_share_a_step():
     pairs = [Preference((3,), (i,), (i, i)) for i in range(40)]
     drawn = [pair for step in range(5) for pair in pairs_of_step(pairs, step, seed=1)]
     assert len(drawn) == 5 * PAIRS == 80
@@ -253,7 +253,7 @@ def leaning(model: DecoderOnly) -> float:
     return sum(of) / len(of)
 
 
-def test_training_makes_the_preferred_text_the_likelier_one(tmp_path: Path) -> None:
+def test_training_makes_the_preferred_text_the_likelier_one(tmp_path):
     model = built(0)
     before = leaning(model)
     run(model, tmp_path, 2.0).run()
@@ -263,7 +263,7 @@ def test_training_makes_the_preferred_text_the_likelier_one(tmp_path: Path) -> N
     assert abs(leaning(plain) - before) < 1
 
 
-def test_a_resumed_run_prefers_from_the_same_beginning(tmp_path: Path) -> None:
+def test_a_resumed_run_prefers_from_the_same_beginning(tmp_path):
     whole = built(0)
     run(whole, tmp_path / "whole", 2.0).run()
     for stop_at in (4, 9, 10_000):
@@ -274,7 +274,7 @@ def test_a_resumed_run_prefers_from_the_same_beginning(tmp_path: Path) -> None:
         torch.testing.assert_close(dict(model.named_parameters())[name], parameter)
 
 
-def test_what_was_before_stays_and_dropout_has_no_say(tmp_path: Path) -> None:
+def test_what_was_before_stays_and_dropout_has_no_say(tmp_path):
     for at_step in (5, 12):  # the second one resumes what the first one stopped
         trainer = run(built(0), tmp_path, 2.0)
         trainer.run(stop=lambda one=trainer, at=at_step: one.progress.step >= at)
@@ -291,14 +291,14 @@ def test_what_was_before_stays_and_dropout_has_no_say(tmp_path: Path) -> None:
     torch.testing.assert_close(said, 2.0 * batch.n_labels / PAIRS * expected)
 
 
-def test_a_process_without_pairs_adds_nothing(tmp_path: Path) -> None:
+def test_a_process_without_pairs_adds_nothing(tmp_path):
     trainer = run(built(0), tmp_path, 2.0)
     trainer.rank, trainer.n_processes = PAIRS, PAIRS + 1
     batch = collate(ROWS[:3], trainer.model)
     assert float(trainer.objectives[1].loss(batch, trainer).minimised) == 0
 
 
-def test_it_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
+def test_it_is_refused_where_it_cannot_be(tmp_path):
     pairs = build_model(dataclasses.replace(DROPPING, family="encoder-decoder"))
     both = [Likelihood(), DirectPreference(weight=2.0).learn_from(LIKED)]
     with pytest.raises(ValueError, match=r"preference is 2\.0: it is for decoder-only"):

@@ -60,9 +60,7 @@ RECIPES = {
 
 @pytest.mark.sweep
 @pytest.mark.parametrize(("recipe", "family"), RECIPES.values(), ids=RECIPES)
-def test_two_processes_have_the_loss_curve_of_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], recipe: str, family: str
-) -> None:
+def test_two_processes_have_the_loss_curve_of_one(tmp_path, capsys, recipe, family):
     """They read the global batches of one, so its loss curve is theirs."""
     command = arguments(tmp_path, recipe, family)
     assert main([*command, "--out", str(tmp_path / "one")]) == 0

@@ -19,14 +19,14 @@ from recipes.__main__ import main
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("checkpoints") / "tiny"
     return write_untrained(path)
 
 
 def test_longer_rows_are_trained_on_beside_the_short_ones_and_scored_alone(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    folder, tmp_path, capsys
+):
     data = tmp_path / "pairs.tsv"
     data.write_text("".join(f"{s}\t{t}\n" for s, t in PAIRS), encoding="utf-8")
     # A batch a row, so that the steps count the rows.
@@ -53,9 +53,7 @@ def test_longer_rows_are_trained_on_beside_the_short_ones_and_scored_alone(
     }
 
 
-def test_a_number_is_kept_where_the_translation_names_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_number_is_kept_where_the_translation_names_it(folder, monkeypatch):
     checkpoint = load_checkpoint(folder)
     assert isinstance(checkpoint.model, EncoderDecoder)
     asked: list[list[str]] = []
@@ -71,9 +69,7 @@ def test_a_number_is_kept_where_the_translation_names_it(
     assert asked == [["twenty", "five", "half past seven"]]
 
 
-def test_the_shell_asks_for_other_numbers(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_shell_asks_for_other_numbers(folder, tmp_path, capsys):
     data = tmp_path / "pairs.tsv"
     data.write_text("the fox is 20\t狐狸二十岁\n", encoding="utf-8")
     arguments = ["evaluate", "--model", str(folder), "--pairs", str(data), "--numbered", "7"]
@@ -83,7 +79,7 @@ def test_the_shell_asks_for_other_numbers(
 
 
 @pytest.mark.parametrize("option", ["--joined", "--numbered"])
-def test_rows_are_counted_from_one(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_are_counted_from_one(option, capsys):
     for wrong in ("0", "-3", "few"):
         with pytest.raises(SystemExit):
             main(["evaluate", "--pairs", "x", f"{option}={wrong}"])
@@ -106,14 +102,12 @@ def test_rows_are_counted_from_one(option: str, capsys: pytest.CaptureFixture[st
         ("garden.size=1", "unknown tables"),
     ],
 )
-def test_a_change_that_makes_no_sense_is_refused(change: str, message: str) -> None:
+def test_a_change_that_makes_no_sense_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         read_recipe("en-zh", [change])
 
 
-def test_an_installed_copy_says_where_the_recipes_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installed_copy_says_where_the_recipes_are(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "RECIPES", tmp_path / "recipes")
     with pytest.raises(ValueError, match=r"no recipe 'copy': .* folder recipes/ is not installed"):
         read_recipe("copy", [])
@@ -123,7 +117,7 @@ def test_an_installed_copy_says_where_the_recipes_are(
         read_recipe(str(file), [])
 
 
-def test_what_the_app_knows_of_recipes_is_in_them() -> None:
+def test_what_the_app_knows_of_recipes_is_in_them():
     recipes = {name: read_recipe(name, []) for name in recipe_names()}
     shipped = {path.name for path in asset("checkpoints").iterdir()} & recipes.keys()
     assert len(shipped) > 10

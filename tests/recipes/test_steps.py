@@ -31,7 +31,7 @@ def parts(text: str, of: list[str]) -> list[str]:
     return [each for place, each in sorted(found) if place >= 0]
 
 
-def test_both_sides_hold_the_same_pairs_in_the_same_order() -> None:
+def test_both_sides_hold_the_same_pairs_in_the_same_order():
     rows = joined_pairs(JOINED, 60, seed=1)
     assert len(rows) == 60
     sizes = set()
@@ -42,7 +42,7 @@ def test_both_sides_hold_the_same_pairs_in_the_same_order() -> None:
     assert sizes == {2, 3, 4}
 
 
-def test_they_stand_as_sentences_or_as_clauses() -> None:
+def test_they_stand_as_sentences_or_as_clauses():
     # Inside a text "Tom" has its capital, "we" none; that "We" begins more of them says nothing.
     known = [*JOINED, ("There we are with Tom.", "我们和汤姆在那儿。")]
     known += [(f"We {verb}.", "我们在这儿。") for verb in ("swim", "sing", "read")]
@@ -52,7 +52,7 @@ def test_they_stand_as_sentences_or_as_clauses() -> None:
     assert ("We ate rice with Tom, and Tom sleeps.", "我们和汤姆吃了米饭，汤姆在睡觉。") in rows
 
 
-def test_a_question_ends_where_it_ends() -> None:
+def test_a_question_ends_where_it_ends():
     rows = joined_pairs(JOINED, 200, seed=1)
     assert any("Are we late? " in source for source, _ in rows)
     assert not any("late, and" in source or "吗，" in target for source, target in rows)
@@ -75,7 +75,7 @@ SHORT = [
 ]
 
 
-def test_short_rows_come_with_either_mark_and_questions_stay_questions() -> None:
+def test_short_rows_come_with_either_mark_and_questions_stay_questions():
     assert set(short_rows(SHORT[:2] * 2, 60, seed=1)) == {
         ("Help!", "救命！"),
         ("Help.", "救命。"),
@@ -83,7 +83,7 @@ def test_short_rows_come_with_either_mark_and_questions_stay_questions() -> None
     }
 
 
-def test_what_stands_before_a_comma_is_a_row_where_two_pairs_agree() -> None:
+def test_what_stands_before_a_comma_is_a_row_where_two_pairs_agree():
     assert set(short_rows(SHORT, 200, seed=1)) == {
         ("Help!", "救命！"),
         ("Help.", "救命。"),
@@ -95,7 +95,7 @@ def test_what_stands_before_a_comma_is_a_row_where_two_pairs_agree() -> None:
     }
 
 
-def test_what_is_said_more_often_is_drawn_more_often() -> None:
+def test_what_is_said_more_often_is_drawn_more_often():
     pairs = [*SHORT[:2], *[SHORT[2]] * 6]
     drawn = short_rows(pairs, 400, seed=1)
     assert sum(source in ("No.", "No!") for source, _ in drawn) > 250
@@ -122,11 +122,11 @@ TOLD = [
 ]
 
 
-def test_names_are_found_with_their_pronouns() -> None:
+def test_names_are_found_with_their_pronouns():
     assert names_of(TOLD) == [["Ben", "Joe", "Sam", "Tom"], ["Anna", "Kate", "Lucy", "Mia"]]
 
 
-def test_every_name_becomes_another_of_its_kind_everywhere() -> None:
+def test_every_name_becomes_another_of_its_kind_everywhere():
     he, she = names_of(TOLD)
     seen = set()
     for text in renamed_texts([*TOLD, TWO], 3000, seed=1):
@@ -140,7 +140,7 @@ def test_every_name_becomes_another_of_its_kind_everywhere() -> None:
     assert len(seen) > 6
 
 
-def test_two_people_stay_two() -> None:
+def test_two_people_stay_two():
     story = "Then Tom met Ben, and Ben saw Tom."
     rows = [text for text in renamed_texts([*TOLD, *[story] * 99], 400, 1) if " met " in text]
     assert len(rows) > 99
@@ -150,14 +150,14 @@ def test_two_people_stay_two() -> None:
         assert one != two
 
 
-def test_texts_come_equally_often_and_the_nameless_as_they_are() -> None:
+def test_texts_come_equally_often_and_the_nameless_as_they_are():
     plain = "So the sun shone."
     rows = renamed_texts([plain, *TOLD], 2 * len(TOLD) + 2, seed=1)
     assert rows.count(plain) == 2
     assert len(rows) == 2 * len(TOLD) + 2
 
 
-def test_texts_come_in_another_order_each_time() -> None:
+def test_texts_come_in_another_order_each_time():
     plain = [f"the sun shone {n} times" for n in range(20)]
     rows = [row for row in renamed_texts([*plain, *TOLD], 2 * len(TOLD) + 40, 1) if row in plain]
     assert sorted(rows[:20]) == sorted(rows[20:]) == sorted(plain)
@@ -183,7 +183,7 @@ def more_rows(rows: list[Row], steps: dict[str, int], seed: int) -> list[Row]:
     return CURRICULUM.more_rows(recipe, rows)
 
 
-def test_each_kind_of_row_is_made_of_what_it_needs() -> None:
+def test_each_kind_of_row_is_made_of_what_it_needs():
     numbered = [(source, target) for source, target, _ in numbered_rows(MIXED, 5, seed=3)]
     assert more_rows(ROWS, {}, seed=3) == []
     assert more_rows(ROWS, {"short": 6, "numbered": 5, "joined": 4}, seed=3) == [
@@ -195,7 +195,7 @@ def test_each_kind_of_row_is_made_of_what_it_needs() -> None:
         assert len(more_rows(ROWS, {name: n}, seed=3)) == n
 
 
-def test_texts_are_told_again_with_other_names() -> None:
+def test_texts_are_told_again_with_other_names():
     texts = [f"So {name} came. He sang." for name in ("Tom", "Ben", "Sam") for _ in range(12)]
     made = more_rows([*texts, *ROWS], {"renamed": 5}, seed=3)
     assert made == renamed_texts(texts, 5, seed=3)
@@ -214,9 +214,7 @@ STEPS: list[tuple[Callable[..., list[Any]], list[Any], int]] = [
 
 
 @pytest.mark.parametrize(("step", "rows", "n"), STEPS)
-def test_the_seed_decides_and_directions_are_alike(
-    step: Callable[..., list[Any]], rows: list[Any], n: int
-) -> None:
+def test_the_seed_decides_and_directions_are_alike(step, rows, n):
     made = step(rows, n, seed=1)
     assert len(made) == n
     assert made == step(rows, n, seed=1)
@@ -241,6 +239,6 @@ def test_the_seed_decides_and_directions_are_alike(
         (lambda: read_recipe("en-zh", ["data.renamed=-1"]), "renamed is -1"),
     ],
 )
-def test_rows_that_cannot_be_made_are_refused(make: Callable[[], object], message: str) -> None:
+def test_rows_that_cannot_be_made_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -36,7 +36,7 @@ DESIGNS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="session")
-def design(tiny: Callable[..., LoadedModel]) -> Callable[[str], tuple[LoadedModel, Trace]]:
+def design(tiny) -> Callable[[str], tuple[LoadedModel, Trace]]:
     """design("post"): a tiny model in float64, and what it did with a sentence."""
 
     @cache
@@ -51,8 +51,6 @@ def design(tiny: Callable[..., LoadedModel]) -> Callable[[str], tuple[LoadedMode
 
 
 @pytest.fixture(params=DESIGNS)
-def each(
-    request: pytest.FixtureRequest, design: Callable[[str], tuple[LoadedModel, Trace]]
-) -> tuple[LoadedModel, Trace]:
+def each(request, design) -> tuple[LoadedModel, Trace]:
     """Every design in turn."""
     return design(request.param)

@@ -65,7 +65,7 @@ def direct(made: Made, hook: str, at: tuple[int, ...]) -> dict[str, Tensor]:
     }
 
 
-def test_pieces_add_up_to_the_stream_at_every_point(each) -> None:
+def test_pieces_add_up_to_the_stream_at_every_point(each):
     loaded, traced = each
     for stack in traced.stacks:
         n = len(traced.src_tokens if stack.stream == "src" else traced.tgt_tokens)
@@ -76,7 +76,7 @@ def test_pieces_add_up_to_the_stream_at_every_point(each) -> None:
             assert len(set(found.writers)) == len(found.writers) == len(found.pieces)
 
 
-def test_pieces_add_up_to_every_logit(each) -> None:
+def test_pieces_add_up_to_every_logit(each):
     loaded, traced = each
     if not traced.config.lm_head:
         return
@@ -93,7 +93,7 @@ def test_pieces_add_up_to_every_logit(each) -> None:
     assert keys == list(range(len(traced.key_tokens(traced.sites[-1].name))))
 
 
-def test_pieces_add_up_to_every_score(each) -> None:
+def test_pieces_add_up_to_every_score(each):
     loaded, traced = each
     for site in traced.sites:
         query, key = cell(traced, site)
@@ -108,7 +108,7 @@ def test_pieces_add_up_to_every_score(each) -> None:
         assert (found.cap is not None) == (loaded.config.score_cap is not None)
 
 
-def test_two_keys_of_a_row_are_compared(each) -> None:
+def test_two_keys_of_a_row_are_compared(each):
     loaded, traced = each
     site = traced.sites[-1]
     query, key = cell(traced, site)
@@ -123,7 +123,7 @@ def test_two_keys_of_a_row_are_compared(each) -> None:
         )
 
 
-def test_a_head_s_share_of_a_logit_is_its_gradient_on_the_direct_way(each, monkeypatch) -> None:
+def test_a_head_s_share_of_a_logit_is_its_gradient_on_the_direct_way(each, monkeypatch):
     loaded, traced = each
     if not traced.config.lm_head or loaded.config.logit_cap or loaded.config.head_net:
         return
@@ -141,7 +141,7 @@ def test_a_head_s_share_of_a_logit_is_its_gradient_on_the_direct_way(each, monke
         assert share == pytest.approx(float(by_autograd), abs=1e-9), writer
 
 
-def test_a_head_s_share_of_a_score_is_its_gradient_on_the_direct_way(each, monkeypatch) -> None:
+def test_a_head_s_share_of_a_score_is_its_gradient_on_the_direct_way(each, monkeypatch):
     loaded, traced = each
     if loaded.config.score_cap:
         return
@@ -161,7 +161,7 @@ def test_a_head_s_share_of_a_score_is_its_gradient_on_the_direct_way(each, monke
                 assert share == pytest.approx(float(by_autograd), abs=1e-9), writer
 
 
-def test_without_a_writer_norms_take_their_scale_anew(each) -> None:
+def test_without_a_writer_norms_take_their_scale_anew(each):
     """Measured by the model: one head's z is 0 at one place, all other sublayers are held."""
     loaded, traced = each
     site, first = traced.sites[-1], traced.sites[0]
@@ -193,7 +193,7 @@ def test_without_a_writer_norms_take_their_scale_anew(each) -> None:
 
 
 @pytest.mark.parametrize("side", ["query", "key"])
-def test_a_removal_is_predicted_and_measured(each, side) -> None:
+def test_a_removal_is_predicted_and_measured(each, side):
     loaded, traced = each
     for site in traced.sites[-2:]:
         query, key = cell(traced, site)
@@ -213,7 +213,7 @@ def test_a_removal_is_predicted_and_measured(each, side) -> None:
             assert removal.left_out == pytest.approx(-found.left_out(side)[1], abs=1e-9)
 
 
-def test_what_freezing_leaves_out_is_0_without_a_norm_on_the_way(design) -> None:
+def test_what_freezing_leaves_out_is_0_without_a_norm_on_the_way(design):
     """The norms of a sublayer's output see one sublayer alone, and not the embedding."""
     loaded, traced = design("sublayer")
     found = walked(why(loaded, traced, traced.sites[-1], 0, 3, 2))
@@ -223,7 +223,7 @@ def test_what_freezing_leaves_out_is_0_without_a_norm_on_the_way(design) -> None
     assert abs(left[at.index("head")]) > 1e-6
 
 
-def test_a_norm_by_hand() -> None:
+def test_a_norm_by_hand():
     """(3, 1) = (2, 0) + (1, 1): LayerNorm centres to (1, -1) with scale 1, and so each piece."""
     norm = LayerNorm(2, eps=1e-30)
     with torch.no_grad():
@@ -244,7 +244,7 @@ def test_a_norm_by_hand() -> None:
     np.testing.assert_allclose(ledger.without[1, 0], [0, np.sqrt(2)])  # 3 / sqrt(4.5)
 
 
-def test_places_that_are_none(design) -> None:
+def test_places_that_are_none(design):
     loaded, traced = design("post")
     with pytest.raises(KeyError, match="not a position in the residual stream"):
         walked(writers_at(loaded, traced, "decoder.blocks.0.hook_attn_out", [0]))

@@ -28,7 +28,7 @@ from models.tokenizer import SPECIAL_TOKENS
 from models.training.vocabulary import train_tokenizer
 
 
-def test_all_terms_add_up_to_both_logits(each) -> None:
+def test_all_terms_add_up_to_both_logits(each):
     loaded, traced = each
     if not traced.config.lm_head:
         return
@@ -41,7 +41,7 @@ def test_all_terms_add_up_to_both_logits(each) -> None:
         assert found.logits[0] - found.logits[1] == pytest.approx(odds)
 
 
-def test_what_is_lost_without_a_writer_is_measured_by_the_model(each) -> None:
+def test_what_is_lost_without_a_writer_is_measured_by_the_model(each):
     loaded, traced = each
     if not traced.config.lm_head or loaded.config.logit_cap:
         return
@@ -56,7 +56,7 @@ def test_what_is_lost_without_a_writer_is_measured_by_the_model(each) -> None:
     assert last["ffn"].free == pytest.approx(last["ffn"].held, abs=1e-9)
 
 
-def test_a_sublayer_is_silenced_as_a_whole(design) -> None:
+def test_a_sublayer_is_silenced_as_a_whole(design):
     loaded, traced = design("pre")
     found = walked(writes(loaded, traced, 3, 11, 30, "sublayers"))
     at = next(at for at, writer in enumerate(found.writers) if writer.kind == "head")
@@ -68,7 +68,7 @@ def test_a_sublayer_is_silenced_as_a_whole(design) -> None:
     assert found.differences[at] == pytest.approx(heads.differences[of_site].sum())
 
 
-def test_a_head_pushes_words_by_what_its_keys_bring_to_their_logits(design) -> None:
+def test_a_head_pushes_words_by_what_its_keys_bring_to_their_logits(design):
     for name in ("post", "gemma", "bert"):
         loaded, traced = design(name)
         site = traced.sites[-1]
@@ -85,7 +85,7 @@ def test_a_head_pushes_words_by_what_its_keys_bring_to_their_logits(design) -> N
             assert difference == pytest.approx(whole.differences[of_key].sum(), abs=1e-5)
 
 
-def test_a_head_of_the_encoder_points_and_does_not_reach_the_logits(design) -> None:
+def test_a_head_of_the_encoder_points_and_does_not_reach_the_logits(design):
     loaded, traced = design("post")
     site = traced.sites_of("encoder")[0]
     found = walked(pushes(loaded, traced, site, 2, 1))
@@ -102,7 +102,7 @@ def test_a_head_of_the_encoder_points_and_does_not_reach_the_logits(design) -> N
     assert without_head(loaded, traced, words, site, 2, 1) != pytest.approx(before, abs=1e-9)
 
 
-def test_a_head_is_silenced_alike_in_both_experiments(design) -> None:
+def test_a_head_is_silenced_alike_in_both_experiments(design):
     loaded, traced = design("llama")
     found = walked(writes(loaded, traced, 3, 11, 30))
     at = next(at for at, writer in enumerate(found.writers) if writer.head == 1)
@@ -111,7 +111,7 @@ def test_a_head_is_silenced_alike_in_both_experiments(design) -> None:
     assert after == pytest.approx(silence(loaded, traced, found, at).free)
 
 
-def test_the_next_word_and_its_runner_up(design) -> None:
+def test_the_next_word_and_its_runner_up(design):
     loaded, traced = design("post")
     n_real = int(traced.tgt_valid.sum())
     assert next_word(traced, 0) == traced.tgt_tokens[1]
@@ -135,7 +135,7 @@ def test_the_next_word_and_its_runner_up(design) -> None:
             ask()
 
 
-def test_the_smallest_of_a_ranking_are_one() -> None:
+def test_the_smallest_of_a_ranking_are_one():
     values = np.array([1.0, -5.0, 0.5, 3.0, -0.25])
     writers = [Writer("ffn", "tgt", layer) for layer in range(5)]
     groups = largest(writers, values, 3)
@@ -148,7 +148,7 @@ def test_the_smallest_of_a_ranking_are_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["post", "pre", "alibi", "bert"])
-def test_the_biases_are_one_writer(design, name) -> None:
+def test_the_biases_are_one_writer(design, name):
     """Measured by a model whose constants are 0, while heads and nets are held at what they wrote;
     only those of the row that the logits belong to stand on the direct way.
     """
@@ -174,7 +174,7 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
 
 
-def test_behind_the_last_sublayer_it_is_the_logits(each) -> None:
+def test_behind_the_last_sublayer_it_is_the_logits(each):
     loaded, traced = each
     if not traced.config.lm_head:
         with pytest.raises(ValueError, match="no LM head"):
@@ -193,7 +193,7 @@ def test_behind_the_last_sublayer_it_is_the_logits(each) -> None:
 
 
 @pytest.mark.parametrize("name", ["post", "pre", "llama", "bert", "capped", "gemma"])
-def test_behind_a_block_it_is_what_a_model_of_so_many_blocks_says(design, name) -> None:
+def test_behind_a_block_it_is_what_a_model_of_so_many_blocks_says(design, name):
     loaded, traced = design(name)
     found = walked(lens(loaded, traced))
     shorter = copy.deepcopy(loaded.model)
@@ -214,7 +214,7 @@ def test_behind_a_block_it_is_what_a_model_of_so_many_blocks_says(design, name) 
     np.testing.assert_allclose(found.kl[at], kl, atol=1e-5)
 
 
-def test_where_it_misleads_and_where_it_settles_by_hand() -> None:
+def test_where_it_misleads_and_where_it_settles_by_hand():
     depths = (Depth("embedding"), Depth("attn", 0), Depth("ffn", 0), Depth("attn", 1))
     ranks = np.array([[9, 1], [1, 1], [2, 1], [1, 1]])
     nothing = np.zeros((4, 2, 1))
@@ -234,7 +234,7 @@ def test_where_it_misleads_and_where_it_settles_by_hand() -> None:
     assert (found.settled(0), found.settled(1)) == (3, 0)
 
 
-def test_a_film_is_the_lens_where_each_word_was_read_out(translator, writer) -> None:
+def test_a_film_is_the_lens_where_each_word_was_read_out(translator, writer):
     for loaded, text in ((translator, "The cat sat."), (writer, "A dog ran")):
         made = generate(loaded, text, Greedy(), 6)
         found = walked(film(loaded, made))
@@ -247,7 +247,7 @@ def test_a_film_is_the_lens_where_each_word_was_read_out(translator, writer) -> 
     assert told == [*((at, 10) for at in range(1, 6)), (10, 10)]  # streams, then what they say
 
 
-def test_a_film_under_edits_reads_each_step_by_itself(translator) -> None:
+def test_a_film_under_edits_reads_each_step_by_itself(translator):
     """With the causal mask off, a later word would change what an earlier position holds."""
     edits = (MaskSwitch("causal", False),)
     made = generate(translator, "The cat sat.", Greedy(), 4, edits)
@@ -256,7 +256,7 @@ def test_a_film_under_edits_reads_each_step_by_itself(translator) -> None:
         assert found.shares[-1, step] == pytest.approx(made.steps[step].chosen_prob, abs=1e-5)
 
 
-def test_a_film_of_filling_in_has_the_words_filled_in_before(tiny) -> None:
+def test_a_film_of_filling_in_has_the_words_filled_in_before(tiny):
     tokenizer = train_tokenizer(
         ["The cat sat on the mat."] * 2, vocab_size=60, special_tokens=(*SPECIAL_TOKENS, "[MASK]")
     )

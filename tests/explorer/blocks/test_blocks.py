@@ -45,7 +45,7 @@ SHAPES = [(8,), (5, 8), (3, 5, 8), (2, 3, 5, 8)]
 SENTENCES = ("The cat ran.", "A dog ran after the cat", "I love you")
 
 
-def test_the_stream_of_each_placement() -> None:
+def test_the_stream_of_each_placement():
     post, pre, branch = (fresh_flow(TOKENS, place, 12, True) for place in PLACEMENTS)
     assert post.stream.shape == post.gradient.shape == (3, 13)
     assert post.added.shape == (3, 12)
@@ -58,7 +58,7 @@ def test_the_stream_of_each_placement() -> None:
     np.testing.assert_allclose(branch.stream[:, -1], (1 + 2 * 12) ** 0.5, rtol=0.35)
 
 
-def test_the_same_seed_is_the_same_model_and_the_library_s_random_state_is_left_alone() -> None:
+def test_the_same_seed_is_the_same_model_and_the_library_s_random_state_is_left_alone():
     torch.manual_seed(3)
     before = torch.rand(1)
     torch.manual_seed(3)
@@ -69,7 +69,7 @@ def test_the_same_seed_is_the_same_model_and_the_library_s_random_state_is_left_
     assert not np.array_equal(one.gradient, fresh_flow(TOKENS, "pre", 2, True, (4,)).gradient)
 
 
-def test_without_the_sum_a_block_hands_on_its_branches_alone() -> None:
+def test_without_the_sum_a_block_hands_on_its_branches_alone():
     flow = fresh_flow(TOKENS, "pre", 1, True, seeds=(4,), residual=False)
     _, ids = np.unique(TOKENS, return_inverse=True)
     with torch.random.fork_rng():
@@ -99,20 +99,20 @@ def test_without_the_sum_a_block_hands_on_its_branches_alone() -> None:
         assert found == pytest.approx(float(expected.pow(2).mean().sqrt()), rel=1e-5)
 
 
-def test_without_the_sum_the_gradient_fades_with_depth() -> None:
+def test_without_the_sum_the_gradient_fades_with_depth():
     cut, whole = (fresh_flow(TOKENS, "pre", 24, True, residual=on) for on in (False, True))
     assert (cut.gradient[:, 0] < 0.5 * cut.gradient[:, -1]).all()
     assert (whole.gradient[:, 0] > whole.gradient[:, -1]).all()
 
 
-def test_the_spread_is_what_tokens_do_not_have_in_common(writer) -> None:
+def test_the_spread_is_what_tokens_do_not_have_in_common(writer):
     flow = trained_flow(writer, trace(writer, "The cat sat."))
     found = trace(writer, "The cat sat.").activations["blocks.1.hook_resid_post"].astype(float)
     common = np.linalg.norm(found.mean(0)) ** 2 * len(found)  # Pythagoras: the rest is the spread
     assert flow.spread[2] ** 2 == pytest.approx(1 - common / (found**2).sum(), abs=1e-4)
 
 
-def test_without_the_sum_tokens_become_alike_while_the_gradient_still_arrives() -> None:
+def test_without_the_sum_tokens_become_alike_while_the_gradient_still_arrives():
     """At 12 blocks the norms alone keep the gradient; what the sum keeps is the differences."""
     cut, whole = (fresh_flow(TOKENS, "pre", 12, True, residual=on) for on in (False, True))
     arrives = [np.exp(np.log(flow.gradient[:, 0]).mean()) for flow in (cut, whole)]
@@ -122,7 +122,7 @@ def test_without_the_sum_tokens_become_alike_while_the_gradient_still_arrives() 
     np.testing.assert_allclose(cut.spread[:, 0], whole.spread[:, 0])
 
 
-def test_what_cannot_be_built_is_refused() -> None:
+def test_what_cannot_be_built_is_refused():
     with pytest.raises(ValueError, match="placement is 'post'"):
         fresh_flow(TOKENS, "post", 2, True, residual=False)
     with pytest.raises(ValueError, match="single token"):
@@ -132,7 +132,7 @@ def test_what_cannot_be_built_is_refused() -> None:
 
 
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
-def test_a_trained_stream_is_the_trace_s_and_its_gradient_a_slope(family, tiny) -> None:
+def test_a_trained_stream_is_the_trace_s_and_its_gradient_a_slope(family, tiny):
     loaded = tiny(family=family, n_encoder_layers=None)
     traced = trace(loaded, "The cat sat on the mat", "爱猫你在跑我")
     flow = trained_flow(loaded, traced)
@@ -146,7 +146,7 @@ def test_a_trained_stream_is_the_trace_s_and_its_gradient_a_slope(family, tiny) 
     assert all(parameter.grad is None for parameter in loaded.model.parameters())
 
 
-def test_activations_by_hand() -> None:
+def test_activations_by_hand():
     x = np.array([-0.7517916, 0.0, 2.7])
     found = curves(x)
     assert found["gelu"][0] == pytest.approx(-0.16997, abs=1e-5)  # its lowest value
@@ -161,7 +161,7 @@ def test_activations_by_hand() -> None:
 
 
 @pytest.mark.parametrize("stack", ["encoder", "decoder"])
-def test_hidden_units_of_relu(stack, translator) -> None:
+def test_hidden_units_of_relu(stack, translator):
     traced = trace(translator, "The cat ran", "爱猫你")
     found = hidden(translator, traced, stack, 1)
     np.testing.assert_array_equal(found.post, np.maximum(found.pre, 0))
@@ -180,7 +180,7 @@ def test_hidden_units_of_relu(stack, translator) -> None:
     assert (np.abs(np.delete(found.post, units, 1)).max(0) <= least).all()
 
 
-def test_only_biases_that_add_something_are_told(tiny) -> None:
+def test_only_biases_that_add_something_are_told(tiny):
     loaded = tiny("writer", family="decoder-only", ffn="swiglu")
     traced = trace(loaded, "The cat ran")
     net = loaded.model.stacks()[0].path("blocks", 0, "ffn")
@@ -191,7 +191,7 @@ def test_only_biases_that_add_something_are_told(tiny) -> None:
     assert hidden(loaded, traced, "decoder", 0).biased == {"w_down"}
 
 
-def test_a_gate_times_what_it_lets_through(tiny) -> None:
+def test_a_gate_times_what_it_lets_through(tiny):
     loaded = tiny("writer", family="decoder-only", ffn="swiglu")
     found = hidden(loaded, trace(loaded, "The cat ran"), "decoder", 0)
     assert found.gate is not None
@@ -200,7 +200,7 @@ def test_a_gate_times_what_it_lets_through(tiny) -> None:
         hidden(loaded, trace(loaded, "The cat ran"), "decoder", 9)
 
 
-def test_a_batch_enters_the_first_block_as_each_sentence_does(translator) -> None:
+def test_a_batch_enters_the_first_block_as_each_sentence_does(translator):
     batch = batch_of(translator, SENTENCES)
     for at, sentence in enumerate(SENTENCES):
         alone = trace(translator, sentence).activations["encoder.blocks.0.hook_resid_pre"]
@@ -211,11 +211,11 @@ def test_a_batch_enters_the_first_block_as_each_sentence_does(translator) -> Non
         batch_of(translator, ())
 
 
-def test_a_writer_s_batch_begins_with_its_start_mark(writer) -> None:
+def test_a_writer_s_batch_begins_with_its_start_mark(writer):
     assert batch_of(writer, ["The cat"]).tokens[0][0] == "<s>"
 
 
-def test_norms_are_torch_s(translator) -> None:
+def test_norms_are_torch_s(translator):
     x = batch_of(translator, SENTENCES).x
     d = x.shape[-1]
     wide = torch.from_numpy(x)
@@ -236,7 +236,7 @@ def test_norms_are_torch_s(translator) -> None:
     )
 
 
-def test_only_batch_norm_hears_the_others(translator) -> None:
+def test_only_batch_norm_hears_the_others(translator):
     shares, largest = moved_by_others(translator, SENTENCES)
     assert NORMS == ("layernorm", "rmsnorm", "batchnorm")
     assert largest[:2].max() < 1e-12
@@ -246,7 +246,7 @@ def test_only_batch_norm_hears_the_others(translator) -> None:
     assert by_itself.max() == 0.0
 
 
-def test_eps_against_the_size_of_the_input_by_hand() -> None:
+def test_eps_against_the_size_of_the_input_by_hand():
     x = np.array([1.0, -1.0, 1.0, -1.0])  # mean 0, deviation and rms 1
     scales, epsilons = np.array([1e-4, 1e-2, 1.0]), (1e-12, 1e-8, 1e-5)
     expected = [[s / (s * s + eps) ** 0.5 for s in scales] for eps in epsilons]
@@ -256,7 +256,7 @@ def test_eps_against_the_size_of_the_input_by_hand() -> None:
     np.testing.assert_allclose(eps_curves(x, scales, epsilons, "rms_outside"), outside)
 
 
-def test_gamma_belongs_before_the_jacobian() -> None:
+def test_gamma_belongs_before_the_jacobian():
     draw = np.random.default_rng(2)
     x, upstream = draw.normal(size=6), draw.normal(size=6)
     equal = backward(x, np.full(6, 1.7), upstream, "layernorm")
@@ -271,7 +271,7 @@ def test_gamma_belongs_before_the_jacobian() -> None:
     assert unequal.by_hand.sum() == pytest.approx(0, abs=1e-12)  # a shift of x changes nothing
 
 
-def test_rms_norm_has_a_gradient_of_its_own() -> None:
+def test_rms_norm_has_a_gradient_of_its_own():
     draw = np.random.default_rng(2)
     x, upstream = draw.normal(size=6), draw.normal(size=6)
     found = backward(x, np.array([0.2, 1.0, 3.0, 0.5, 1.5, 2.0]), upstream, "rmsnorm")
@@ -295,7 +295,7 @@ def inputs(
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-13), (torch.float32, 2e-6)])
 @pytest.mark.parametrize("eps", [1e-5, 0.3])
-def test_layer_norm_forward_is_torchs(shape, dtype, atol, eps) -> None:
+def test_layer_norm_forward_is_torchs(shape, dtype, atol, eps):
     x, weight, bias = inputs(shape, dtype)
     expected = F.layer_norm(x, (shape[-1],), weight, bias, eps)
     torch.testing.assert_close(
@@ -305,7 +305,7 @@ def test_layer_norm_forward_is_torchs(shape, dtype, atol, eps) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("eps", [1e-5, 0.3])
-def test_layer_norm_backward_is_autograds(shape, eps) -> None:
+def test_layer_norm_backward_is_autograds(shape, eps):
     x, weight, bias = inputs(shape)
     grad_out = torch.randn_like(x)
     leaves = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
@@ -316,7 +316,7 @@ def test_layer_norm_backward_is_autograds(shape, eps) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("eps", [1e-6, 0.3])
-def test_rms_norm_is_torchs_and_its_backward_autograds(shape, eps) -> None:
+def test_rms_norm_is_torchs_and_its_backward_autograds(shape, eps):
     x, weight, _ = inputs(shape)
     grad_out = torch.randn_like(x)
     leaves = [tensor.clone().requires_grad_() for tensor in (x, weight)]

@@ -69,7 +69,7 @@ def weights(codes: np.ndarray) -> np.ndarray:
     return codes.reshape(-1, 2).copy().view("<u2").reshape(codes.shape[:-1]) / 65535
 
 
-def test_all_steps_go_at_once_and_exactly_enough() -> None:
+def test_all_steps_go_at_once_and_exactly_enough():
     head, arrays = unpack(
         pack_film(FRAMES, ROW, OWN, CROSS, SOURCE, scene=Scene(1, 1, 2), turn=4, words=WORDS)
     )
@@ -85,7 +85,7 @@ def test_all_steps_go_at_once_and_exactly_enough() -> None:
     assert second["forced"]
 
 
-def test_a_weight_keeps_four_digits_in_two_bytes() -> None:
+def test_a_weight_keeps_four_digits_in_two_bytes():
     given = np.linspace(0, 1, 999, dtype=np.float32)
     assert np.abs(weights(fine(given)) - given).max() < 1e-5
     with pytest.raises(ValueError, match=r"weights run from 0 to 1\.5, expected 0 to 1"):
@@ -102,7 +102,7 @@ def test_a_weight_keeps_four_digits_in_two_bytes() -> None:
         ({"scene": Scene(0, 2)}, "layer is 2, but there are 2 layers"),
     ],
 )
-def test_sizes_that_disagree_are_named(change, message) -> None:
+def test_sizes_that_disagree_are_named(change, message):
     usual = {
         "frames": FRAMES,
         "row": ROW,
@@ -112,10 +112,10 @@ def test_sizes_that_disagree_are_named(change, message) -> None:
         "words": WORDS,
     }
     with pytest.raises(ValueError, match=message):
-        pack_film(**(usual | change))  # type: ignore[arg-type]
+        pack_film(**(usual | change))
 
 
-def test_what_the_browser_sends_late_is_read_as_far_as_it_still_exists() -> None:
+def test_what_the_browser_sends_late_is_read_as_far_as_it_still_exists():
     sent = {"step": 1, "layer": 1, "head": None, "turn": 3}
     assert read_scene(sent, 2, 2, 3) == Scene(1, 1, None)
     assert read_scene(sent, 1, 1, 3) == Scene(0, None, None)
@@ -126,7 +126,7 @@ def test_what_the_browser_sends_late_is_read_as_far_as_it_still_exists() -> None
     assert read_taken(None, FRAMES) is None
 
 
-def test_a_batch_says_which_labels_count() -> None:
+def test_a_batch_says_which_labels_count():
     inputs = [["<s>", "<b>"], ["<s>", "<pad>"]]
     labels = [["<b>", "</s>"], ["</s>", "<pad>"]]
     counts = np.array([[True, True], [True, False]])
@@ -152,7 +152,7 @@ def test_a_batch_says_which_labels_count() -> None:
         pack_batch_rows(inputs, labels[:1], counts, losses, padding="<pad>", words=BATCH)
 
 
-def test_a_text_that_is_filled_in_says_which_token_each_step_is_about() -> None:
+def test_a_text_that_is_filled_in_says_which_token_each_step_is_about():
     whole, mask = ("the", "cat"), SpecialToken("<mask>")
     data = pack_film(FRAMES, (*whole, mask), OWN, places=[1, 0], words=WORDS)
     head, _ = unpack(data)
@@ -183,7 +183,7 @@ def packed(**changes: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return unpack(pack_start(usual.pop("lanes"), usual.pop("moments"), **usual))
 
 
-def test_weights_travel_as_roots_and_blocked_cells_apart() -> None:
+def test_weights_travel_as_roots_and_blocked_cells_apart():
     head, arrays = packed()
     # 254 sqrt(1), blocked; 254 sqrt(.25), 254 sqrt(.75) = 219.97
     assert arrays["cells0.0.0"].tolist() == [[[254, 255], [127, 220]]]
@@ -192,7 +192,7 @@ def test_weights_travel_as_roots_and_blocked_cells_apart() -> None:
     assert [moment["said"] for moment in head["moments"]] == ["b", "bc"]
 
 
-def test_vectors_travel_with_zero_in_the_middle() -> None:
+def test_vectors_travel_with_zero_in_the_middle():
     assert signed(np.array([[-2.0, 0.0, 1.0, 2.0]])).tolist() == [[0, 127, 191, 254]]
     assert signed(np.zeros((1, 2))).tolist() == [[127, 127]]
     assert signed(np.array([[np.nan, np.inf, 1.0]])).tolist() == [[127, 127, 254]]
@@ -214,12 +214,12 @@ def test_vectors_travel_with_zero_in_the_middle() -> None:
         ),
     ],
 )
-def test_sizes_that_disagree_are_refused(changes, message) -> None:
+def test_sizes_that_disagree_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         packed(**changes)
 
 
-def test_an_opened_head_of_another_size_is_refused() -> None:
+def test_an_opened_head_of_another_size_is_refused():
     square = np.zeros((2, 2))
     opened = HeadDetails((0, 0, 0), 0, ("a", "b"), ("a",), {}, square, square > 0, square, (2, 2))
     with pytest.raises(ValueError, match="scores have shape"):
@@ -245,7 +245,7 @@ def test_an_opened_head_of_another_size_is_refused() -> None:
         (None, Picked()),
     ],
 )
-def test_what_the_browser_sent_is_checked(sent, picked) -> None:
+def test_what_the_browser_sent_is_checked(sent, picked):
     assert pick_of(sent, COUNTS, ("trained", "causal")) == picked
 
 
@@ -268,30 +268,30 @@ def record(*names: str) -> some.SearchStrategy[Any]:
         (float("inf"), None),
     ],
 )
-def test_only_whole_numbers_are_numbers(given, number) -> None:
+def test_only_whole_numbers_are_numbers(given, number):
     assert whole(given) == number
 
 
 @given(anything)
-def test_an_index_is_inside_or_none(sent) -> None:
+def test_an_index_is_inside_or_none(sent):
     assert inside(sent, 3) in (None, 0, 1, 2)
     found = index_of(sent, (2, 3))
     assert found is None or (found[0] in range(2) and found[1] in range(3))
 
 
 @given(record("cells", "open"))
-def test_a_stroke_has_cells_of_the_matrix_only(sent) -> None:
+def test_a_stroke_has_cells_of_the_matrix_only(sent):
     found = stroke_of(sent, (2, 3))
     assert found is None or all(q in range(2) and k in range(3) for q, k in found.cells)
 
 
-def test_a_stroke_has_no_more_cells_than_the_matrix() -> None:
+def test_a_stroke_has_no_more_cells_than_the_matrix():
     found = stroke_of({"cells": [0, 0] * 1_000_000, "open": True}, (2, 3))
     assert found == Stroke(((0, 0),) * 6, True)
 
 
 @given(record("step", "layer", "head", "turn"))
-def test_a_scene_is_one_of_the_film(sent) -> None:
+def test_a_scene_is_one_of_the_film(sent):
     found = read_scene(sent, 3, 2, 4)
     assert found is None or (
         found.step in range(3)
@@ -301,13 +301,13 @@ def test_a_scene_is_one_of_the_film(sent) -> None:
 
 
 @given(anything)
-def test_what_is_taken_is_a_candidate(sent) -> None:
+def test_what_is_taken_is_a_candidate(sent):
     found = read_taken(sent, THREE)
     assert found is None or (found[0] in range(3) and found[1] in range(2))
 
 
 @given(record("opened", "pinned", "query", "key", "scale", "shared", "by_measure"))
-def test_a_selection_is_of_heads_that_exist(sent) -> None:
+def test_a_selection_is_of_heads_that_exist(sent):
     heads = HeadAddresses(2, 4, 1)
     found = read_selection(sent, heads, 2, 3) or HeadsSelection()
     assert all(heads.index(address) is not None for address in found.shown)
@@ -316,7 +316,7 @@ def test_a_selection_is_of_heads_that_exist(sent) -> None:
 
 
 @given(anything | some.lists(record("point_index", "customdata"), min_size=1, max_size=2))
-def test_a_point_of_a_chart_exists(sent) -> None:
+def test_a_point_of_a_chart_exists(sent):
     st.session_state["chart"] = type("State", (), {"selection": type("", (), {"points": sent})})
     assert controls.clicked_point("chart", 3) in (None, 0, 1, 2)
 
@@ -331,6 +331,6 @@ def test_a_point_of_a_chart_exists(sent) -> None:
         ({"point_index": 0, "customdata": [3, "too many"]}, None),
     ],
 )
-def test_a_point_of_several_traces_is_told_by_its_own_number(point, index) -> None:
+def test_a_point_of_several_traces_is_told_by_its_own_number(point, index):
     st.session_state["chart"] = type("State", (), {"selection": type("", (), {"points": [point]})})
     assert controls.clicked_point("chart", 3) == index

@@ -59,7 +59,7 @@ def written(weight: float) -> str:
     return str(Decimal(100 * weight).quantize(digits, ROUND_HALF_UP))
 
 
-def test_all_heads_go_small_and_only_the_shown_ones_exactly() -> None:
+def test_all_heads_go_small_and_only_the_shown_ones_exactly():
     chosen = HeadsSelection(opened=(0, 1))
     head, arrays = unpack(pack_heads_view(PATTERNS, mask=MASK, selection=chosen, **TOKENS))
     np.testing.assert_array_equal(pictures(arrays, 2, 3), encode_weights(PATTERNS[0], MASK))
@@ -73,7 +73,7 @@ def test_all_heads_go_small_and_only_the_shown_ones_exactly() -> None:
     assert head["top"] == 1.0
 
 
-def test_what_stands_alone_may_be_rounded_says_how_far_and_keeps_its_sums() -> None:
+def test_what_stands_alone_may_be_rounded_says_how_far_and_keeps_its_sums():
     weights = np.random.default_rng(0).dirichlet(np.full(200, 0.1), (1, 8, 200)).astype(np.float32)
     tokens = [str(n) for n in range(200)]
     shown = {"words": WORDS, **TITLES, "selection": HeadsSelection(opened=(0, 1)), "alone": True}
@@ -83,7 +83,7 @@ def test_what_stands_alone_may_be_rounded_says_how_far_and_keeps_its_sums() -> N
     np.testing.assert_allclose(head["sums"], 1, atol=1e-4)
 
 
-def test_a_blocked_cell_counts_neither_as_weight_nor_as_darkest() -> None:
+def test_a_blocked_cell_counts_neither_as_weight_nor_as_darkest():
     noisy = PATTERNS * 0.5
     noisy[0, :, 0, 2] = 0.9  # under the mask
     chosen = HeadsSelection(opened=(0, 0))
@@ -95,7 +95,7 @@ def test_a_blocked_cell_counts_neither_as_weight_nor_as_darkest() -> None:
     assert head["chosen"]["summaries"] == ["<s> → the 38 %; <script>alert(1)</script> → </s> 25 %"]
 
 
-def test_pinned_heads_come_first_and_none_twice() -> None:
+def test_pinned_heads_come_first_and_none_twice():
     chosen = HeadsSelection((0, 0), ((0, 1), (0, 0)), 1, 2, "log", shared=False, by_measure=True)
     assert chosen.shown == ((0, 1), (0, 0))
     head, arrays = unpack(pack_heads_view(PATTERNS, selection=chosen, turn=7, **TOKENS))
@@ -116,7 +116,7 @@ def test_pinned_heads_come_first_and_none_twice() -> None:
     np.testing.assert_array_equal(weights_of(arrays, 1), PATTERNS[0, 0].astype(np.float16))
 
 
-def test_reasons_are_asked_of_shown_heads_only_and_numbered_once() -> None:
+def test_reasons_are_asked_of_shown_heads_only_and_numbered_once():
     asked = []
 
     def why(layer: int, head: int) -> list[list[str]]:
@@ -132,7 +132,7 @@ def test_reasons_are_asked_of_shown_heads_only_and_numbered_once() -> None:
     np.testing.assert_array_equal(arrays["blocked"], [[[0, 0, 2], [0, 0, 0]]])
 
 
-def test_reasons_share_one_list_and_words_on_open_cells_count_nothing() -> None:
+def test_reasons_share_one_list_and_words_on_open_cells_count_nothing():
     known = ["padding"]
     codes = reasons(np.array([[True, True, True, False]]), [["", "b", "padding", "c"]], known)
     np.testing.assert_array_equal(codes, [[1, 3, 2, 0]])
@@ -144,7 +144,7 @@ def test_reasons_share_one_list_and_words_on_open_cells_count_nothing() -> None:
         reasons(np.ones((1, 255), bool), many, [])
 
 
-def test_extras_follow_the_heads_with_addresses_of_their_own() -> None:
+def test_extras_follow_the_heads_with_addresses_of_their_own():
     mean = PATTERNS[0].mean(axis=0)
     chosen = HeadsSelection(opened=(1, 0))
     head, arrays = unpack(
@@ -158,7 +158,7 @@ def test_extras_follow_the_heads_with_addresses_of_their_own() -> None:
     np.testing.assert_array_equal(pictures(arrays, 2, 3)[2] == BLOCKED, ~MASK)
 
 
-def test_a_measure_sorts_largest_first_and_unknown_last() -> None:
+def test_a_measure_sorts_largest_first_and_unknown_last():
     sent = measure_head(Measure("mass", np.array([[0.5, np.nan, 1.0]]), percent=True), (1, 3))
     assert sent["texts"] == ["50 %", "–", "100 %"]
     assert sent["order"] == [2, 0, 1]
@@ -171,7 +171,7 @@ def test_a_measure_sorts_largest_first_and_unknown_last() -> None:
         measure_head(Measure("m", np.zeros(2)), (1, 2))
 
 
-def test_the_summary_reads_each_query_and_names_invisible_tokens() -> None:
+def test_the_summary_reads_each_query_and_names_invisible_tokens():
     pattern, blocked = PATTERNS[0, 0], np.array([[False, False, True], [True, True, True]])
     assert summary(pattern, blocked, ("狗", "\u202e"), KEYS) == "狗 → the 75 %; [U+202E] → –"
 
@@ -192,9 +192,9 @@ def test_the_summary_reads_each_query_and_names_invisible_tokens() -> None:
         ({"selection": HeadsSelection(query=1, key=3)}, "key is 3, but there are 3 keys"),
     ],
 )
-def test_what_does_not_fit_is_refused(change, message) -> None:
+def test_what_does_not_fit_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        pack_heads_view(PATTERNS, **{**TOKENS, **change})  # type: ignore[arg-type]
+        pack_heads_view(PATTERNS, **{**TOKENS, **change})
 
 
 @pytest.mark.parametrize(
@@ -223,16 +223,16 @@ def test_what_does_not_fit_is_refused(change, message) -> None:
         ({"query": None, "key": 2}, HeadsSelection()),
     ],
 )
-def test_only_what_exists_is_taken_back(sent, expected) -> None:
+def test_only_what_exists_is_taken_back(sent, expected):
     assert read_selection(sent, HeadAddresses(1, 2, 0), 2, 3) == expected
 
 
-def test_an_extra_can_be_taken_back() -> None:
+def test_an_extra_can_be_taken_back():
     sent = {"opened": [1, 0], "pinned": [[1, 1]], "query": None}
     assert read_selection(sent, HeadAddresses(1, 2, 1), 2, 3) == HeadsSelection((1, 0))
 
 
-def test_a_grid_made_layer_by_layer_is_that_of_all_at_once() -> None:
+def test_a_grid_made_layer_by_layer_is_that_of_all_at_once():
     patterns = np.random.default_rng(0).dirichlet(np.ones(70), (3, 2, 70)).astype(np.float32)
     mask, mean = np.tri(70, dtype=bool), patterns[0].mean(0)
     tokens: dict[str, Any] = {**TOKENS, "query_tokens": ["a"] * 70, "key_tokens": ["b"] * 70}
@@ -287,7 +287,7 @@ def clicked_page() -> None:
     )
 
 
-def test_thumbnails_that_the_browser_holds_are_not_sent_again(monkeypatch) -> None:
+def test_thumbnails_that_the_browser_holds_are_not_sent_again(monkeypatch):
     monkeypatch.setattr(module, "view", module.view)
     app = AppTest.from_function(clicked_page).run()
     assert not app.exception
@@ -304,7 +304,7 @@ def test_thumbnails_that_the_browser_holds_are_not_sent_again(monkeypatch) -> No
     assert {**light, "arrays": None} == {**head, "arrays": None}
 
 
-def test_a_row_locked_in_another_picture_is_not_locked_in_this_one(monkeypatch) -> None:
+def test_a_row_locked_in_another_picture_is_not_locked_in_this_one(monkeypatch):
     monkeypatch.setattr(module, "view", module.view)
     app = AppTest.from_function(clicked_page)
     app.query_params["locked"] = "1"
@@ -315,7 +315,7 @@ def test_a_row_locked_in_another_picture_is_not_locked_in_this_one(monkeypatch) 
     assert head["chosen"]["query"] == 1
 
 
-def test_a_row_can_say_what_it_is_about_to_write() -> None:
+def test_a_row_can_say_what_it_is_about_to_write():
     head, _ = unpack(pack_heads_view(PATTERNS, about_to_write=("the", ""), **TOKENS))
     assert head["queries"]["labels"] == ["<s> ⟶ the", QUERIES[1]]
     assert head["queries"]["tokens"] == list(QUERIES)
@@ -324,7 +324,7 @@ def test_a_row_can_say_what_it_is_about_to_write() -> None:
         pack_heads_view(PATTERNS, about_to_write=("the",), **TOKENS)
 
 
-def test_thumbnails_of_a_thousand_heads_fit_into_a_megabyte() -> None:
+def test_thumbnails_of_a_thousand_heads_fit_into_a_megabyte():
     codes = np.zeros((32 * 32, 64, 64), np.uint8)
     codes[:, 63, 0] = 200
     step = further_step(codes)
@@ -334,7 +334,7 @@ def test_thumbnails_of_a_thousand_heads_fit_into_a_megabyte() -> None:
     assert (cells[:, 21, 0] == 200).all()  # the largest weight of a square is not lost
 
 
-def test_causal_heads_of_a_real_model_travel_whole() -> None:
+def test_causal_heads_of_a_real_model_travel_whole():
     causal = np.tri(64, dtype=bool)
     mask, layer = (
         np.broadcast_to(causal, (9, 64, 64)),
@@ -350,7 +350,7 @@ def test_causal_heads_of_a_real_model_travel_whole() -> None:
     np.testing.assert_array_equal(pictures(arrays, 64, 64), made.codes)
 
 
-def test_a_cell_open_in_one_head_travels_for_all() -> None:
+def test_a_cell_open_in_one_head_travels_for_all():
     masks = np.stack([np.tri(3, dtype=bool), np.eye(3, dtype=bool)[::-1]])
     made = grid((1, 2, 3, 3), [(np.full((2, 3, 3), 0.25, np.float32), masks)])
     assert made.open.tolist() == (np.tri(3, dtype=bool) | np.eye(3, dtype=bool)[::-1]).tolist()
@@ -358,7 +358,7 @@ def test_a_cell_open_in_one_head_travels_for_all() -> None:
     assert shut.open.all()  # something has to travel: no thumbnails at all mean "those you have"
 
 
-def test_sixteen_bits_are_written_as_the_weights_themselves() -> None:
+def test_sixteen_bits_are_written_as_the_weights_themselves():
     random = np.random.default_rng(0).random(20_000, np.float32)
     ends = np.array([0, 0.0005, *np.arange(5, 1000, 10) / 1e4, *np.arange(105, 1000, 10) / 1e3, 1])
     near = [np.nextafter(ends.astype(np.float32), np.float32(to)) for to in (0, 1)]

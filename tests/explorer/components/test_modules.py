@@ -29,7 +29,7 @@ def written(folder: Path, **files: str) -> Path:
     return folder
 
 
-def test_modules_stay_apart_and_come_in_order(tmp_path) -> None:
+def test_modules_stay_apart_and_come_in_order(tmp_path):
     folder = written(
         tmp_path,
         view='import { twice } from "./two.js";\nimport { one as first } from "./one.js";\n\n'
@@ -49,12 +49,12 @@ def test_modules_stay_apart_and_come_in_order(tmp_path) -> None:
     )
 
 
-def test_a_view_alone_stays_as_it_is(tmp_path) -> None:
+def test_a_view_alone_stays_as_it_is(tmp_path):
     text = "export default function () {}\nconst later = 1;\n"
     assert link(written(tmp_path, view=text), "view.js") == text
 
 
-def test_every_form_of_export_is_known(tmp_path) -> None:
+def test_every_form_of_export_is_known(tmp_path):
     written(
         tmp_path,
         all="export const a = 1;\nexport function b() {}\nexport async function c() {}\n"
@@ -65,7 +65,7 @@ def test_every_form_of_export_is_known(tmp_path) -> None:
     assert not module.default
 
 
-def test_an_import_may_take_several_lines(tmp_path) -> None:
+def test_an_import_may_take_several_lines(tmp_path):
     written(tmp_path, view='import {\n  one,\n  two as three,\n} from "./other.js";\n')
     (imported,) = read(tmp_path, "view.js").imports
     assert imported == ("other.js", (("one", "one"), ("two", "three")))
@@ -127,20 +127,20 @@ DEFAULT = "export default function () {}\n"
         ({"view": f"const $modules = 1;\n{DEFAULT}"}, "\\$modules is the linker's own name"),
     ],
 )
-def test_what_cannot_be_linked_is_refused(tmp_path, files, message) -> None:
+def test_what_cannot_be_linked_is_refused(tmp_path, files, message):
     with pytest.raises(LinkError, match=message):
         link(written(tmp_path, **files), "view.js")
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_every_view_links_with_each_of_its_files_once(name) -> None:
+def test_every_view_links_with_each_of_its_files_once(name):
     text = link(FOLDER, f"{name}.js")
     assert text.count("export default function") == 1
     assert text.count("\n$modules[") == text.count("$modules[") - text.count("= $modules[")
     assert 'from "./' not in text
 
 
-def test_every_file_and_every_export_is_used() -> None:
+def test_every_file_and_every_export_is_used():
     modules = [read(FOLDER, path.name) for path in FOLDER.glob("*.js")]
     imported = {
         (file, name) for module in modules for file, names in module.imports for name, _ in names
@@ -151,7 +151,7 @@ def test_every_file_and_every_export_is_used() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(VIEWS) - {"machine_view", "frame", "pulse"}))
-def test_a_script_says_just_the_words_of_its_table(name) -> None:
+def test_a_script_says_just_the_words_of_its_table(name):
     script = link(FOLDER, f"{name}.js")
     passed = set(family(f"components.{name}", lang="en"))
     assert set(re.findall(r"\bwords\.(\w+)", script)) <= passed
@@ -159,7 +159,7 @@ def test_a_script_says_just_the_words_of_its_table(name) -> None:
     assert passed <= written
 
 
-def test_words_and_figures_stay_data() -> None:
+def test_words_and_figures_stay_data():
     figure = {"data": [{"type": "bar", "x": [NASTY], "y": [1]}], "layout": {"title": NASTY}}
     drawn = {**figure, "data": [{**figure["data"][0], "y": np.array([1])}]}  # type: ignore[dict-item]
     made = page(
@@ -174,7 +174,7 @@ def test_words_and_figures_stay_data() -> None:
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
-def test_a_chart_keeps_the_ground_of_its_theme_or_has_a_figure_for_each(colours) -> None:
+def test_a_chart_keeps_the_ground_of_its_theme_or_has_a_figure_for_each(colours):
     figure = {"data": [], "layout": layout(colours, 100)}
     assert f'<div id="b0" role="img" aria-label="a" style="background: {colours.paper}">' in page(
         "", [Plot(figure, "a")], "en"
@@ -182,7 +182,7 @@ def test_a_chart_keeps_the_ground_of_its_theme_or_has_a_figure_for_each(colours)
     assert 'aria-label="a"></div>' in page("", [Plot(figure, "a", dark=figure)], "en")
 
 
-def test_a_views_payload_arrives_as_it_was() -> None:
+def test_a_views_payload_arrives_as_it_was():
     payload = pack({"tokens": [NASTY]})
     made = page("", [Component("token_strip", payload)], "zh")
     sent = re.search(r'headlight\("token_strip", "b0", "([^"]*)", true\)', made)
@@ -190,13 +190,13 @@ def test_a_views_payload_arrives_as_it_was() -> None:
     assert '<html lang="zh">' in made
 
 
-def test_a_large_payload_travels_as_it_is() -> None:
+def test_a_large_payload_travels_as_it_is():
     payload = bytes(MOST_PACKED + 1)
     made = page("", [Component("token_strip", payload)], "en")
     assert f'"{base64.b64encode(payload).decode()}", false)' in made
 
 
-def test_the_rules_of_a_view_stay_inside_it() -> None:
+def test_the_rules_of_a_view_stay_inside_it():
     made = page("", [Component("film", pack({})), Component("heads_view", pack({}))], "en")
     for name in ("film", "heads_view"):
         sheet = (FOLDER / f"{name}.css").read_text(encoding="utf-8")
@@ -206,7 +206,7 @@ def test_the_rules_of_a_view_stay_inside_it() -> None:
 
 
 @pytest.mark.parametrize("script", sorted(path.stem for path in FOLDER.glob("*_view.js")))
-def test_every_view_can_stand_alone(script) -> None:
+def test_every_view_can_stand_alone(script):
     made = page("", [Component(script, pack({}))], "en")
     assert f'views["{script}"] = (() =>' in made
     assert "export default" not in made

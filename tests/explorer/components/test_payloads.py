@@ -37,7 +37,7 @@ OPEN = np.array([[True, True, False], [True, True, True]])
 SIDES = {"query_title": "query · target", "key_title": "key · source", "query_stream": "tgt"}
 
 
-def test_payload_is_length_head_and_raw_bytes() -> None:
+def test_payload_is_length_head_and_raw_bytes():
     data = pack({"word": "狗"}, cells=np.array([[1, 2], [3, 255]], np.uint8))
     length = int.from_bytes(data[:4], "little")
     assert data[4 : 4 + length].decode() == (
@@ -46,7 +46,7 @@ def test_payload_is_length_head_and_raw_bytes() -> None:
     assert data[4 + length :] == bytes([1, 2, 3, 255])
 
 
-def test_weights_come_back_within_four_tenths_of_a_point() -> None:
+def test_weights_come_back_within_four_tenths_of_a_point():
     weights = np.linspace(0, 1, 10_001, dtype=np.float32)
     codes = encode_weights(weights)
     assert codes.max() < BLOCKED
@@ -63,12 +63,12 @@ def test_weights_come_back_within_four_tenths_of_a_point() -> None:
         (PATTERN, MASK.T, r"mask has shape \(3, 2\), weights have \(2, 3\)"),
     ],
 )
-def test_weights_that_cannot_be_are_refused(weights, mask, message) -> None:
+def test_weights_that_cannot_be_are_refused(weights, mask, message):
     with pytest.raises(ValueError, match=message):
         encode_weights(weights, mask)
 
 
-def test_long_patterns_are_pooled_to_their_maxima() -> None:
+def test_long_patterns_are_pooled_to_their_maxima():
     codes = np.array([[[10, 255, 255], [3, 200, 255], [0, 255, 7]]], np.uint8)
     np.testing.assert_array_equal(pool(codes, 2), [[[200, 255], [0, 7]]])
     tokens = tuple(map(str, range(130)))
@@ -89,7 +89,7 @@ def test_long_patterns_are_pooled_to_their_maxima() -> None:
     assert (arrays["cells"][0, ~diagonal] == 0).all()
 
 
-def test_mask_matrix_sends_the_rule_of_each_cell() -> None:
+def test_mask_matrix_sends_the_rule_of_each_cell():
     head, arrays = unpack(
         pack_mask_matrix(
             MASK,
@@ -125,7 +125,7 @@ def test_mask_matrix_sends_the_rule_of_each_cell() -> None:
         ([[0, 0, 1]], ("a",), r"blocked_by has shape \(1, 3\), mask has \(2, 3\)"),
     ],
 )
-def test_mask_matrix_refuses_contradictions(codes, rules, message) -> None:
+def test_mask_matrix_refuses_contradictions(codes, rules, message):
     with pytest.raises(ValueError, match=message):
         pack_mask_matrix(
             MASK,
@@ -139,7 +139,7 @@ def test_mask_matrix_refuses_contradictions(codes, rules, message) -> None:
         )
 
 
-def test_token_strip_sends_tokens_and_the_one_chosen() -> None:
+def test_token_strip_sends_tokens_and_the_one_chosen():
     head, arrays = unpack(pack_token_strip(KEYS, stream="src", selected=0, words=STRIP))
     assert not arrays
     assert (head["stream"], head["selected"]) == ("src", 0)
@@ -159,37 +159,37 @@ def test_token_strip_sends_tokens_and_the_one_chosen() -> None:
         ([1], (2, 3), None),
     ],
 )
-def test_only_places_that_exist_are_returned(picked, shape, place) -> None:
+def test_only_places_that_exist_are_returned(picked, shape, place):
     assert index_of(picked, shape) == place
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.js")), ids=lambda file: file.name)
-def test_scripts_never_make_html_of_text_and_fetch_nothing(file) -> None:
+def test_scripts_never_make_html_of_text_and_fetch_nothing(file):
     text = file.read_text(encoding="utf-8")
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
     assert not re.search(r"https?:|fetch\(|XMLHttpRequest|import\(", text)
     assert len(text.splitlines()) <= 250
 
 
-def test_a_stroke_keeps_to_the_matrix() -> None:
+def test_a_stroke_keeps_to_the_matrix():
     painted = {"cells": [0, 1, 2, 2, 9, 0, -1, 0], "open": True}
     assert stroke_of(painted, (3, 3)) == Stroke(((0, 1), (2, 2)), True)
     assert stroke_of({"cells": [9, 9], "open": False}, (3, 3)) is None
     assert stroke_of(None, (3, 3)) is None
 
 
-def test_few_heads_keep_every_cell_of_a_short_text() -> None:
+def test_few_heads_keep_every_cell_of_a_short_text():
     assert step_of(64, 64) == 1
     assert step_of(128, 128) == 2  # by the screen, not by the budget
     assert further_step(np.zeros((24, 64, 64), np.uint8)) == 1
 
 
-def test_the_sums_of_long_rows_are_those_of_the_weights() -> None:
+def test_the_sums_of_long_rows_are_those_of_the_weights():
     weights = np.full((2, 1000), 0.001, np.float32)
     np.testing.assert_allclose(row_sums(weights).view("<f8"), 1, atol=1e-6)
 
 
-def test_each_cell_has_its_colour_and_its_text() -> None:
+def test_each_cell_has_its_colour_and_its_text():
     matrix = weights(TWO_ROWS, OPEN, ROWS_OF, COLUMNS_OF, words=HEATMAP, selected=1, **SIDES)  # type: ignore[arg-type]
     head, arrays = unpack(pack_matrices([Panel("Layer 1", matrix, "file")], words=MATRICES))
     (panel,) = head["panels"]
@@ -209,7 +209,7 @@ def test_each_cell_has_its_colour_and_its_text() -> None:
     assert head["words"] == MATRICES
 
 
-def test_a_change_is_coloured_around_its_middle_and_panels_keep_apart() -> None:
+def test_a_change_is_coloured_around_its_middle_and_panels_keep_apart():
     one = weights(TWO_ROWS, OPEN, ROWS_OF, COLUMNS_OF, words=HEATMAP, **SIDES)  # type: ignore[arg-type]
     more = TWO_ROWS + np.array([[-0.5, 0.5, 0.0], [0.0, 0.0, 0.0]], np.float32)
     two = change(TWO_ROWS, more, ROWS_OF, COLUMNS_OF, mask_before=OPEN, words=HEATMAP, **SIDES)  # type: ignore[arg-type]
@@ -222,7 +222,7 @@ def test_a_change_is_coloured_around_its_middle_and_panels_keep_apart() -> None:
     assert said[0, 2] == "before blocked → after 0.0 %\n+0.0 points"
 
 
-def test_more_texts_than_a_byte_can_count_arrive() -> None:
+def test_more_texts_than_a_byte_can_count_arrive():
     shares = np.linspace(0, 1, 1024, dtype=np.float32).reshape(32, 32)
     tokens = [str(place) for place in range(32)]
     matrix = weights(shares, None, tokens, tokens, words=HEATMAP, **SIDES)  # type: ignore[arg-type]
@@ -248,7 +248,7 @@ def drawn() -> None:
     controls.heatmaps(view, [("one", matrix), ("two", matrix)], "page.sides", "file-sides")  # type: ignore[arg-type]
 
 
-def test_each_of_several_heatmaps_has_a_file_name_of_its_own() -> None:
+def test_each_of_several_heatmaps_has_a_file_name_of_its_own():
     app = AppTest.from_function(drawn).run()
     assert not app.exception
     (shown,) = app.get("bidi_component")

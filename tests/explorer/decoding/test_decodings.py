@@ -1,7 +1,6 @@
 """A decoding and one pass over its row: equal under the causal mask, and only there."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -41,17 +40,16 @@ BEAM = Beam(3, 0.7)
 
 
 CACHE_WORDS = family("components.cache_view", lang="en")
-Tiny = Callable[..., LoadedModel]
 
 
 @pytest.fixture(params=["translator", "writer"])
-def loaded(request: pytest.FixtureRequest) -> LoadedModel:
+def loaded(request) -> LoadedModel:
     model: LoadedModel = request.getfixturevalue(request.param)
     return model
 
 
 @pytest.mark.parametrize("strategy", [Greedy(), Beam(3), Sample(temperature=2.0, seed=1)])
-def test_steps_and_one_pass_agree_with_the_causal_mask_and_not_without(loaded, strategy) -> None:
+def test_steps_and_one_pass_agree_with_the_causal_mask_and_not_without(loaded, strategy):
     made = generate(loaded, TEXT, strategy, 6)
     found = walked(one_pass(loaded, made))
     assert len(found.gaps) == len(made.steps)
@@ -63,7 +61,7 @@ def test_steps_and_one_pass_agree_with_the_causal_mask_and_not_without(loaded, s
         assert np.log(step.chosen_prob) == pytest.approx(logprob, abs=1e-4)
 
 
-def test_the_rows_of_the_film_are_those_of_the_one_pass(loaded) -> None:
+def test_the_rows_of_the_film_are_those_of_the_one_pass(loaded):
     made = generate(loaded, TEXT, Greedy(), 6)
     found = walked(one_pass(loaded, made))
     for site, pattern in found.patterns.items():
@@ -76,7 +74,7 @@ def test_the_rows_of_the_film_are_those_of_the_one_pass(loaded) -> None:
     assert (found.queries[-1], found.keys[-1]) == (made.steps[-1].input_tokens[-1],) * 2
 
 
-def test_other_edits_stay_and_the_causal_one_is_what_is_compared(translator) -> None:
+def test_other_edits_stay_and_the_causal_one_is_what_is_compared(translator):
     off = HeadOff("decoder.blocks.0.cross_attn", 1)
     made = generate(translator, TEXT, Greedy(), 5, [off, MaskSwitch("causal", False)])
     found = walked(one_pass(translator, made))
@@ -87,7 +85,7 @@ def test_other_edits_stay_and_the_causal_one_is_what_is_compared(translator) -> 
     assert np.abs(plain.logprobs - found.logprobs).max() > 1e-3
 
 
-def test_a_decoding_of_another_model_is_refused(translator, writer) -> None:
+def test_a_decoding_of_another_model_is_refused(translator, writer):
     with pytest.raises(ValueError, match="'tiny', not by 'writer'"):
         walked(one_pass(writer, generate(translator, TEXT, Greedy(), 2)))
 
@@ -95,7 +93,7 @@ def test_a_decoding_of_another_model_is_refused(translator, writer) -> None:
 # The batch
 
 
-def test_a_batch_shifts_pads_and_ignores(translator) -> None:
+def test_a_batch_shifts_pads_and_ignores(translator):
     found = walked(labelled_batch(translator, ["I love you.\t我爱你。", "", "The cat.\t猫"]))
     assert [len(row) for row in found.inputs] == [len(found.inputs[0])] * 2
     for inputs, labels, counts in zip(found.inputs, found.labels, found.counts, strict=True):
@@ -110,7 +108,7 @@ def test_a_batch_shifts_pads_and_ignores(translator) -> None:
     assert found.loss_with_padding != pytest.approx(found.loss, rel=1e-3)
 
 
-def test_each_loss_is_that_of_the_sentence_alone(translator) -> None:
+def test_each_loss_is_that_of_the_sentence_alone(translator):
     lines = ["I love you.\t我爱你。", "The cat.\t猫"]
     together = walked(labelled_batch(translator, lines))
     for row, line in enumerate(lines):
@@ -125,7 +123,7 @@ def test_each_loss_is_that_of_the_sentence_alone(translator) -> None:
     np.testing.assert_allclose(together.losses[0, : len(own)], own.numpy(), atol=1e-4)
 
 
-def test_without_a_translation_the_models_own_is_the_label(translator) -> None:
+def test_without_a_translation_the_models_own_is_the_label(translator):
     made = generate(translator, TEXT, Greedy(), 28)
     own = walked(labelled_batch(translator, [TEXT])).labels[0]
     given = [step.chosen_str for step in made.steps]
@@ -134,13 +132,13 @@ def test_without_a_translation_the_models_own_is_the_label(translator) -> None:
     assert list(own[:n]) == given[:n]
 
 
-def test_a_writers_line_is_its_own_text(writer) -> None:
+def test_a_writers_line_is_its_own_text(writer):
     found = walked(labelled_batch(writer, ["The cat ran.", "I love"]))
     assert found.sources == ()
     assert found.labels[1][-1] == "<pad>"
 
 
-def test_what_makes_no_batch_is_refused(translator) -> None:
+def test_what_makes_no_batch_is_refused(translator):
     for lines, key in (
         ([], "no_lines"),
         (["  ", "\t"], "no_lines"),
@@ -162,7 +160,7 @@ def grown(loaded: LoadedModel, beam: Beam = BEAM, limit: int = 6) -> Tree:
     return finished(grow(loaded, TEXT, beam, others, limit))
 
 
-def test_every_node_adds_one_token_and_its_probability(loaded) -> None:
+def test_every_node_adds_one_token_and_its_probability(loaded):
     tree = grown(loaded)
     assert len({node.tokens for node in tree.nodes}) == len(tree.nodes) > 12
     for at, node in enumerate(tree.nodes):
@@ -180,7 +178,7 @@ def test_every_node_adds_one_token_and_its_probability(loaded) -> None:
         assert node.text == loaded.tokenizer.decode(node.tokens)
 
 
-def test_the_answers_are_those_of_the_strategies(loaded) -> None:
+def test_the_answers_are_those_of_the_strategies(loaded):
     tree = grown(loaded)
     for line, strategy in (
         ("beam", BEAM),
@@ -188,15 +186,15 @@ def test_the_answers_are_those_of_the_strategies(loaded) -> None:
         ("sample", Sample(temperature=2.0, seed=4)),
     ):
         made = generate(loaded, TEXT, strategy, 6)
-        end = tree.nodes[tree.ends[line]]  # type: ignore[index]
+        end = tree.nodes[tree.ends[line]]
         assert end.tokens == made.tokens
-        text, logprob, _ = tree.answers[line]  # type: ignore[index]
+        text, logprob, _ = tree.answers[line]
         assert (text, logprob) == (made.text, pytest.approx(made.logprob, abs=1e-4))
         on_it = {node.tokens for node in tree.nodes if line in node.lines}
         assert on_it == {made.tokens[:n] for n in range(1, len(made.tokens) + 1)}
 
 
-def test_what_falls_falls_at_the_step_at_which_the_beam_drops_it(loaded) -> None:
+def test_what_falls_falls_at_the_step_at_which_the_beam_drops_it(loaded):
     tree = grown(loaded, Beam(2, 0.0))
     kept = {node.tokens for node in tree.nodes if node.fate != "fallen"}
     n_fallen = 0
@@ -225,12 +223,12 @@ def test_what_falls_falls_at_the_step_at_which_the_beam_drops_it(loaded) -> None
     assert n_fallen > 3
 
 
-def test_a_beam_of_one_is_the_greedy_line(loaded) -> None:
+def test_a_beam_of_one_is_the_greedy_line(loaded):
     tree = grown(loaded, Beam(1))
     assert tree.ends["beam"] == tree.ends["greedy"]
 
 
-def test_a_width_that_cannot_be_drawn_is_refused(translator) -> None:
+def test_a_width_that_cannot_be_drawn_is_refused(translator):
     with pytest.raises(InputProblem, match="bad_number"):
         finished(grow(translator, TEXT, Beam(99), {}))
 
@@ -244,7 +242,7 @@ def node(
     )
 
 
-def test_no_two_circles_stand_in_one_place_and_the_answer_runs_straight() -> None:
+def test_no_two_circles_stand_in_one_place_and_the_answer_runs_straight():
     nodes = [
         node(None, beam=True),  # 0
         node(None, fell=True),
@@ -268,18 +266,18 @@ def test_no_two_circles_stand_in_one_place_and_the_answer_runs_straight() -> Non
     assert head["nodes"][1]["fell"] == [1, -1.0]
 
 
-def test_a_parent_must_come_first() -> None:
+def test_a_parent_must_come_first():
     with pytest.raises(ValueError, match="node 1 has parent 1"):
         pack_tree_view([node(None), node(1)], words=WORDS)
 
 
 @pytest.fixture(params=["encoder-decoder", "decoder-only"])
-def grouped(request: pytest.FixtureRequest, tiny: Tiny) -> LoadedModel:
+def grouped(request, tiny) -> LoadedModel:
     return tiny("grouped", family=request.param, n_kv_heads=2)
 
 
 @pytest.mark.parametrize("strategy", [Greedy(), Beam(2)])
-def test_cached_and_uncached_logits_are_equal(grouped, strategy) -> None:
+def test_cached_and_uncached_logits_are_equal(grouped, strategy):
     made = generate(grouped, TEXT, strategy, 7)
     told: list[tuple[int, int]] = []
     found = walked(cached_and_not(grouped, made), lambda *at: told.append(at))
@@ -296,7 +294,7 @@ def test_cached_and_uncached_logits_are_equal(grouped, strategy) -> None:
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
-def test_the_bytes_are_those_of_a_real_cache_of_such_heads(tiny, family, kv_heads) -> None:
+def test_the_bytes_are_those_of_a_real_cache_of_such_heads(tiny, family, kv_heads):
     model = tiny("grouped", family=family, n_kv_heads=kv_heads)
     made = generate(model, TEXT, Greedy(), 5)
     found = walked(cached_and_not(model, made))
@@ -310,7 +308,7 @@ def test_the_bytes_are_those_of_a_real_cache_of_such_heads(tiny, family, kv_head
 @pytest.mark.parametrize("ffn", ["relu", "swiglu"])
 @pytest.mark.parametrize("kv_heads", [1, 4])
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
-def test_multiply_adds_are_those_that_torch_counts(tiny, family, kv_heads, ffn) -> None:
+def test_multiply_adds_are_those_that_torch_counts(tiny, family, kv_heads, ffn):
     """The model as it is written: torch counts neither fused attention nor packed matrices."""
     config = tiny("counted", family=family, n_kv_heads=kv_heads, ffn=ffn).config
     model = build_model(config).eval()
@@ -331,7 +329,7 @@ def test_multiply_adds_are_those_that_torch_counts(tiny, family, kv_heads, ffn) 
     assert read(new, cache) == multiply_adds(config, n_src, past, new)
 
 
-def test_a_whole_decoding_adds_its_passes_up(grouped) -> None:
+def test_a_whole_decoding_adds_its_passes_up(grouped):
     config = grouped.config
     cached, uncached = decoding_multiply_adds(config, 7, 3, 4).tolist()
     assert cached[0] == uncached[0] == multiply_adds(config, 7, 0, 3)
@@ -339,12 +337,12 @@ def test_a_whole_decoding_adds_its_passes_up(grouped) -> None:
     assert uncached[3] == sum(multiply_adds(config, 7, 0, n) for n in (3, 4, 5, 6))
 
 
-def test_the_cache_of_another_model_is_refused(translator, writer) -> None:
+def test_the_cache_of_another_model_is_refused(translator, writer):
     with pytest.raises(ValueError, match="'tiny', not by 'writer'"):
         walked(cached_and_not(writer, generate(translator, TEXT, Greedy(), 2)))
 
 
-def test_the_picture_sends_every_vector_as_a_share_of_the_longest() -> None:
+def test_the_picture_sends_every_vector_as_a_share_of_the_longest():
     keys = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
     packed = pack_cache_view(
         keys,

@@ -23,7 +23,7 @@ MB = 2**20
 
 
 @pytest.fixture(autouse=True)
-def _own_store(monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_store(monkeypatch) -> None:
     monkeypatch.setattr(caching, "STORE", Store(10**6))
 
 
@@ -31,7 +31,7 @@ def request_of(function: Callable[..., Any], **values: int) -> Request[Any]:
     return Request(function, tuple(values.values()), lambda: values)
 
 
-def test_what_was_answered_is_not_asked_again() -> None:
+def test_what_was_answered_is_not_asked_again():
     asked: Asked = []
 
     def doubled(number: int) -> int:
@@ -45,7 +45,7 @@ def test_what_was_answered_is_not_asked_again() -> None:
 
 
 @pytest.mark.parametrize("long", [False, True])
-def test_an_answer_that_is_not_worth_it_is_not_kept(long) -> None:
+def test_an_answer_that_is_not_worth_it_is_not_kept(long):
     def short(number: int) -> int:
         return number
 
@@ -74,7 +74,7 @@ class Told(list[tuple[int, int]]):
         return True
 
 
-def test_a_generator_tells_how_far_it_is_and_returns_its_answer() -> None:
+def test_a_generator_tells_how_far_it_is_and_returns_its_answer():
     request, told = request_of(counting, to=3), Told()
     assert request.takes_long
     assert ask(request, told) == 9
@@ -82,7 +82,7 @@ def test_a_generator_tells_how_far_it_is_and_returns_its_answer() -> None:
     assert ask(request) == 9
 
 
-def test_a_part_is_given_to_who_stopped_and_to_nobody_else() -> None:
+def test_a_part_is_given_to_who_stopped_and_to_nobody_else():
     def halves() -> Steps[str]:
         return "a half" if (yield 1, 2) is False else "all"
 
@@ -92,7 +92,7 @@ def test_a_part_is_given_to_who_stopped_and_to_nobody_else() -> None:
     assert ask(request_of(halves), lambda done, total: False) == "all"
 
 
-def test_others_compute_between_two_steps() -> None:
+def test_others_compute_between_two_steps():
     """Whoever has computed less goes first, as soon as a step ends."""
     order: Asked = []
     begun, waiting = threading.Event(), threading.Event()
@@ -139,7 +139,7 @@ def not_collected() -> Iterator[None]:
     gc.enable()
 
 
-def test_what_holds_only_itself_is_given_back(not_collected) -> None:
+def test_what_holds_only_itself_is_given_back(not_collected):
     seen = weakref.ref(Ring())
     assert seen() is not None
     memory.give_back()
@@ -154,7 +154,7 @@ def test_what_holds_only_itself_is_given_back(not_collected) -> None:
         ([500, 200, 500, 300], 1),  # since the least
     ],
 )
-def test_memory_is_given_back_once_the_process_has_grown(sizes, given, monkeypatch) -> None:
+def test_memory_is_given_back_once_the_process_has_grown(sizes, given, monkeypatch):
     over, left, count = Event(), [size * MB for size in sizes], [0]
 
     def resident() -> int:

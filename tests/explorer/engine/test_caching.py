@@ -33,7 +33,7 @@ class Made:
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+def store(monkeypatch) -> Store:
     """A small store in place of the app's."""
     kept = Store(ROOM)
     monkeypatch.setattr(caching, "STORE", kept)
@@ -44,7 +44,7 @@ def kilo(number: int = 0) -> np.ndarray:
     return np.full(1000, number % 256, np.uint8)
 
 
-def test_many_texts_come_to_a_plateau_under_the_budget(store) -> None:
+def test_many_texts_come_to_a_plateau_under_the_budget(store):
     @cached
     def trace(text: str) -> Made:
         return Made((text,), kilo(), {"scores": kilo(), "pattern": kilo()})
@@ -62,7 +62,7 @@ def test_many_texts_come_to_a_plateau_under_the_budget(store) -> None:
     assert first() is None  # nobody holds what has gone
 
 
-def test_the_least_recently_used_goes_first(store) -> None:
+def test_the_least_recently_used_goes_first(store):
     made: list[int] = []
 
     @cached
@@ -86,7 +86,7 @@ def test_the_least_recently_used_goes_first(store) -> None:
     assert made.count(1) == 2
 
 
-def test_arguments_are_compared_as_values_however_they_are_given(store) -> None:
+def test_arguments_are_compared_as_values_however_they_are_given(store):
     made: list[str] = []
 
     @cached
@@ -102,7 +102,7 @@ def test_arguments_are_compared_as_values_however_they_are_given(store) -> None:
     assert made == ["a", "a"]
 
 
-def test_work_step_by_step_is_cached_whether_called_or_part_of_longer_work(store) -> None:
+def test_work_step_by_step_is_cached_whether_called_or_part_of_longer_work(store):
     made: list[int] = []
 
     @cached
@@ -122,9 +122,7 @@ def test_work_step_by_step_is_cached_whether_called_or_part_of_longer_work(store
     assert made == [2, 3]
 
 
-def test_another_function_or_folder_of_checkpoints_is_another_result(
-    store, monkeypatch, tmp_path
-) -> None:
+def test_another_function_or_folder_of_checkpoints_is_another_result(store, monkeypatch, tmp_path):
     @cached
     def folder(name: str) -> str:
         return str(library.CHECKPOINTS / name)
@@ -144,7 +142,7 @@ def test_another_function_or_folder_of_checkpoints_is_another_result(
     assert folder("m") == str(tmp_path / "one" / "m")
 
 
-def test_what_is_larger_than_the_budget_is_handed_over_and_not_kept(store) -> None:
+def test_what_is_larger_than_the_budget_is_handed_over_and_not_kept(store):
     @cached
     def large(size: int) -> np.ndarray:
         return np.zeros(size, np.uint8)
@@ -155,7 +153,7 @@ def test_what_is_larger_than_the_budget_is_handed_over_and_not_kept(store) -> No
     assert large.is_kept(1000)  # nothing was thrown out for it in vain
 
 
-def test_arrays_become_read_only_as_they_are_kept(store) -> None:
+def test_arrays_become_read_only_as_they_are_kept(store):
     @cached
     def trace(text: str) -> Made:
         return Made((text,), kilo(), {"scores": kilo()})
@@ -188,9 +186,7 @@ def result(number: int, size: int = 10_000) -> np.ndarray:
     return np.full(size, number % 256, np.uint8)
 
 
-def test_two_models_in_use_stay_whatever_their_size_and_idle_ones_go_as_results_do(
-    monkeypatch,
-) -> None:
+def test_two_models_in_use_stay_whatever_their_size_and_idle_ones_go_as_results_do(monkeypatch):
     store = Store(2_000_000)
     monkeypatch.setattr(caching, "STORE", store)
     opened("a", 800_000)
@@ -227,7 +223,7 @@ def test_two_models_in_use_stay_whatever_their_size_and_idle_ones_go_as_results_
     assert store.n_bytes <= 2_000_000
 
 
-def test_a_model_in_use_can_be_forgotten_too(store) -> None:
+def test_a_model_in_use_can_be_forgotten_too(store):
     opened("idle", 4000)
     opened("a", 4000)
     opened("b", 4000)
@@ -247,7 +243,7 @@ LONG = 10.0
 
 
 @pytest.fixture
-def waiting(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+def waiting(monkeypatch) -> threading.Semaphore:
     """Released once by every thread that begins to wait for what another one computes."""
     arrived = threading.Semaphore(0)
     wait = caching._Making.wait
@@ -288,7 +284,7 @@ def together(
 
 
 @pytest.mark.parametrize("size", [10, 1_000_000])
-def test_two_threads_that_ask_at_once_compute_once(store, waiting, size) -> None:
+def test_two_threads_that_ask_at_once_compute_once(store, waiting, size):
     """Also where the result is too large to be kept: the second is handed what the first made."""
     made: list[int] = []
     begun = threading.Event()
@@ -307,7 +303,7 @@ def test_two_threads_that_ask_at_once_compute_once(store, waiting, size) -> None
     assert one is two is three
 
 
-def test_the_second_computes_where_the_first_failed(store, waiting) -> None:
+def test_the_second_computes_where_the_first_failed(store, waiting):
     begun = threading.Event()
 
     @cached
@@ -324,7 +320,7 @@ def test_the_second_computes_where_the_first_failed(store, waiting) -> None:
     assert once_broken.is_kept("a")
 
 
-def test_the_second_computes_where_the_first_was_stopped(store, waiting) -> None:
+def test_the_second_computes_where_the_first_was_stopped(store, waiting):
     begun = threading.Event()
 
     def steps() -> Steps[int]:
@@ -343,7 +339,7 @@ def test_the_second_computes_where_the_first_was_stopped(store, waiting) -> None
     assert is_answered(request)
 
 
-def test_who_waits_is_told_the_progress_and_may_give_up(store) -> None:
+def test_who_waits_is_told_the_progress_and_may_give_up(store):
     heard: list[int] = []
     begun, told, given_up = threading.Event(), threading.Event(), threading.Event()
 
@@ -372,7 +368,7 @@ def test_who_waits_is_told_the_progress_and_may_give_up(store) -> None:
 # Bytes.
 
 
-def test_shared_memory_is_counted_once_and_a_view_with_all_that_it_keeps() -> None:
+def test_shared_memory_is_counted_once_and_a_view_with_all_that_it_keeps():
     whole = np.zeros(100_000, np.uint8)
     assert 100_000 <= size_of(whole) < 100_500
     assert 100_000 <= size_of({"a": whole, "b": whole[:10], "c": (whole[5:], [whole])}) < 101_500
@@ -380,13 +376,13 @@ def test_shared_memory_is_counted_once_and_a_view_with_all_that_it_keeps() -> No
     assert size_of(whole[:10].copy()) < 500
 
 
-def test_an_array_over_a_tensor_is_counted_with_the_tensor() -> None:
+def test_an_array_over_a_tensor_is_counted_with_the_tensor():
     batch = torch.zeros(4, 1000)
     assert size_of(batch[0].numpy()) > 16_000
     assert size_of((batch[0].numpy(), batch[1].numpy(), batch)) < 17_500
 
 
-def test_weights_of_a_module_are_counted_with_what_stands_beside_them() -> None:
+def test_weights_of_a_module_are_counted_with_what_stands_beside_them():
     module = nn.Linear(1000, 10, bias=False)
     assert 40_000 < size_of(module) < 50_000
     vars(module)["copy"] = module.weight.detach().clone()
@@ -398,7 +394,7 @@ def test_weights_of_a_module_are_counted_with_what_stands_beside_them() -> None:
     assert size_of(packed) > 80_000
 
 
-def test_words_and_slots_are_counted_and_what_belongs_to_the_program_is_not() -> None:
+def test_words_and_slots_are_counted_and_what_belongs_to_the_program_is_not():
     class Slotted:
         __slots__ = ("values",)
 
@@ -414,7 +410,7 @@ def test_words_and_slots_are_counted_and_what_belongs_to_the_program_is_not() ->
     assert size_of(ring) < 200
 
 
-def test_the_budget_is_set_by_the_environment(monkeypatch) -> None:
+def test_the_budget_is_set_by_the_environment(monkeypatch):
     monkeypatch.delenv(caching.VARIABLE, raising=False)
     assert budget() == caching.USUAL_MEGABYTES * 10**6
     monkeypatch.setenv(caching.VARIABLE, "64")

@@ -30,7 +30,7 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr("explorer.engine.turns.time.perf_counter", clock)
     return clock
@@ -70,7 +70,7 @@ def queue(turns: Turns, names: str, order: list[str]) -> list[threading.Thread]:
     return threads
 
 
-def test_one_at_a_time_in_the_order_in_which_they_came() -> None:
+def test_one_at_a_time_in_the_order_in_which_they_came():
     turns, order = Turns(), []
     with turns.turn():
         threads = queue(turns, "abc", order)
@@ -81,7 +81,7 @@ def test_one_at_a_time_in_the_order_in_which_they_came() -> None:
     assert n_waiting(turns) == 0
 
 
-def test_long_work_lets_those_go_first_who_have_computed_less(clock) -> None:
+def test_long_work_lets_those_go_first_who_have_computed_less(clock):
     turns, order = Turns(), []
     with turns.turn():
         threads = queue(turns, "ab", order)
@@ -95,7 +95,7 @@ def test_long_work_lets_those_go_first_who_have_computed_less(clock) -> None:
         thread.join(PATIENCE)
 
 
-def test_of_two_long_works_the_one_that_has_computed_less_goes_on(clock) -> None:
+def test_of_two_long_works_the_one_that_has_computed_less_goes_on(clock):
     turns, order, begun = Turns(), [], threading.Event()
 
     def long() -> None:
@@ -116,7 +116,7 @@ def test_of_two_long_works_the_one_that_has_computed_less_goes_on(clock) -> None
     assert order == ["two", "three"]
 
 
-def test_others_compute_while_one_is_away() -> None:
+def test_others_compute_while_one_is_away():
     turns, order = Turns(), []
     with turns.turn():
         threads = queue(turns, "a", order)
@@ -129,9 +129,7 @@ def test_others_compute_while_one_is_away() -> None:
 
 
 @pytest.mark.parametrize("lull", [2 * PATIENCE, 0.0])
-def test_long_work_begins_no_step_while_short_work_is_away_for_a_moment(
-    clock, monkeypatch, lull
-) -> None:
+def test_long_work_begins_no_step_while_short_work_is_away_for_a_moment(clock, monkeypatch, lull):
     """Else each of the waits of a click, for its charts or for a job, costs it such a step."""
     monkeypatch.setattr("explorer.engine.turns.LULL", lull)
     turns, order, stepped = Turns(), [], threading.Event()
@@ -155,7 +153,7 @@ def test_long_work_begins_no_step_while_short_work_is_away_for_a_moment(
     assert order == (["click", "step"] if lull else ["step", "click"])
 
 
-def test_a_turn_in_a_turn_is_the_same_and_ends_after_an_error() -> None:
+def test_a_turn_in_a_turn_is_the_same_and_ends_after_an_error():
     turns = Turns()
     with pytest.raises(KeyError), turns.turn(), turns.turn():
         raise KeyError
@@ -166,14 +164,14 @@ def test_a_turn_in_a_turn_is_the_same_and_ends_after_an_error() -> None:
     assert done == [1]
 
 
-def test_outside_a_turn_nothing_waits() -> None:
+def test_outside_a_turn_nothing_waits():
     turns = Turns()
     turns.rest()
     with turns.away():
         assert n_waiting(turns) == 0
 
 
-def test_a_job_goes_on_while_the_page_waits_for_it() -> None:
+def test_a_job_goes_on_while_the_page_waits_for_it():
     """The page holds the turn that the job needs, and would wait for ever if it kept it."""
     with TURNS.turn():
         job: Job[int] = Job("key", lambda tell: 7 if tell(1, 1) else 0)
@@ -181,7 +179,7 @@ def test_a_job_goes_on_while_the_page_waits_for_it() -> None:
         assert job.result() == 7
 
 
-def test_who_waits_for_the_same_result_lets_its_maker_compute() -> None:
+def test_who_waits_for_the_same_result_lets_its_maker_compute():
     store, asked, results = Store(1_000_000), threading.Event(), []
 
     def make() -> str:
@@ -202,7 +200,7 @@ def test_who_waits_for_the_same_result_lets_its_maker_compute() -> None:
     assert results == ["made"]
 
 
-def test_a_step_is_a_rest(clock) -> None:
+def test_a_step_is_a_rest(clock):
     order: list[str] = []
     with TURNS.turn():
         threads = queue(TURNS, "a", order)
@@ -219,7 +217,7 @@ def test_a_step_is_a_rest(clock) -> None:
     threads[0].join(PATIENCE)
 
 
-def test_work_ends_some_time_after_its_visitor_has_gone(monkeypatch) -> None:
+def test_work_ends_some_time_after_its_visitor_has_gone(monkeypatch):
     """Not at once: a line that broke off for a moment does not stop what she waits for."""
     here, told = threading.Event(), threading.Event()
     here.set()
@@ -241,7 +239,7 @@ def test_work_ends_some_time_after_its_visitor_has_gone(monkeypatch) -> None:
     assert job.result() > 0
 
 
-def test_work_that_was_stopped_has_no_result() -> None:
+def test_work_that_was_stopped_has_no_result():
     def steps() -> Steps[None]:
         yield 1, 2
         yield 2, 2
@@ -265,7 +263,7 @@ def test_work_that_was_stopped_has_no_result() -> None:
         job.result()
 
 
-def test_a_job_knows_how_many_go_first_also_those_that_come_later() -> None:
+def test_a_job_knows_how_many_go_first_also_those_that_come_later():
     with TURNS.turn():
         job: Job[int] = Job("key", lambda tell: 1)
         until(lambda: n_waiting(TURNS) == 1)
@@ -277,7 +275,7 @@ def test_a_job_knows_how_many_go_first_also_those_that_come_later() -> None:
         thread.join(PATIENCE)
 
 
-def test_others_go_first_before_each_pass_of_a_model(clock) -> None:
+def test_others_go_first_before_each_pass_of_a_model(clock):
     """An analysis that reads many times need not know of turns."""
     turns, order = Turns(), []
     model = build_model(ModelConfig(vocab_size=7, d_model=8, n_heads=2, family="decoder-only"))
@@ -293,7 +291,7 @@ def test_others_go_first_before_each_pass_of_a_model(clock) -> None:
     other.join(PATIENCE)
 
 
-def test_at_the_end_of_the_process_who_computes_ends_a_step_and_nobody_begins_another() -> None:
+def test_at_the_end_of_the_process_who_computes_ends_a_step_and_nobody_begins_another():
     turns, done = Turns(), []
     begun, go = threading.Event(), threading.Event()
 
@@ -316,7 +314,7 @@ def test_at_the_end_of_the_process_who_computes_ends_a_step_and_nobody_begins_an
     assert done == ["step"]
 
 
-def test_who_is_away_has_no_turn_to_give_to_others() -> None:
+def test_who_is_away_has_no_turn_to_give_to_others():
     """As where one waits for what another computes, and is told how far that is: her own work lets
     others go first at each step. If she gave a turn away then, she would wait for herself.
     """
@@ -346,7 +344,7 @@ def test_who_is_away_has_no_turn_to_give_to_others() -> None:
     assert sorted(order) == ["a", "b", "back"]
 
 
-def test_who_steps_back_lets_everybody_who_waits_go_once() -> None:
+def test_who_steps_back_lets_everybody_who_waits_go_once():
     turns, order = Turns(), []
     with turns.turn():
         threads = queue(turns, "ab", order)
@@ -360,7 +358,7 @@ def test_who_steps_back_lets_everybody_who_waits_go_once() -> None:
     assert order == ["a", "b", "me", "me", "c"]
 
 
-def test_who_computes_for_others_pays_for_its_own_part(clock) -> None:
+def test_who_computes_for_others_pays_for_its_own_part(clock):
     turns, order = Turns(), []
     with turns.turn():
         threads = queue(turns, "a", order)
@@ -375,7 +373,7 @@ def test_who_computes_for_others_pays_for_its_own_part(clock) -> None:
         thread.join(PATIENCE)
 
 
-def test_waiting_requests_of_a_group_are_answered_by_one_call() -> None:
+def test_waiting_requests_of_a_group_are_answered_by_one_call():
     turns, calls, answers = Turns(), [], {}
     together = Together(turns)
 

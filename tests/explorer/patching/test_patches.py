@@ -1,6 +1,5 @@
 """Pairs of texts; patches: none gives the second run, all the first, one cell what hands do."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,6 @@ from explorer.analysis.patching.maps import (
     DRAWS,
     Map,
     MapPart,
-    What,
     n_patches,
     patch_map,
     patches_of,
@@ -33,21 +31,20 @@ from explorer.text import exchanges as groups
 from models.hooks import LOGITS, Edits
 from models.transformer import build_model
 
-Tiny = Callable[..., LoadedModel]
 GROUPS = {"en": (("she", "he"), ("cat", "dog", "bird")), "zh": (("她", "他"),)}
 
 
 @pytest.fixture(scope="module")
-def filler(tiny: Tiny) -> LoadedModel:
+def filler(tiny) -> LoadedModel:
     return tiny("filler", family="encoder-only", norm_placement="pre", final_norm=True)
 
 
 def both(loaded: LoadedModel, first: str, second: str, **asked: object) -> Pair:
-    return pair(loaded, trace(loaded, first), second, **asked)  # type: ignore[arg-type]
+    return pair(loaded, trace(loaded, first), second, **asked)
 
 
 @pytest.fixture(params=["translator", "writer", "filler"])
-def read(request: pytest.FixtureRequest) -> tuple[LoadedModel, Pair]:
+def read(request) -> tuple[LoadedModel, Pair]:
     """A model of each family, and two texts that it answers differently."""
     loaded = request.getfixturevalue(request.param)
     found = both(loaded, "A cat ran.", "A dog ran.")
@@ -56,9 +53,7 @@ def read(request: pytest.FixtureRequest) -> tuple[LoadedModel, Pair]:
     return loaded, found
 
 
-def test_no_patch_is_the_second_run_and_all_patches_are_the_first(
-    read: tuple[LoadedModel, Pair],
-) -> None:
+def test_no_patch_is_the_second_run_and_all_patches_are_the_first(read):
     loaded, found = read
     for what in (*BY_PLACE, *BY_HEAD):
         if what == "cross_attn_out" and "src" not in loaded.model.reads:
@@ -74,7 +69,7 @@ def test_no_patch_is_the_second_run_and_all_patches_are_the_first(
     assert walked(gaps(loaded, found, [embedded]))[0] == pytest.approx(found.gaps[0], abs=1e-4)
 
 
-def test_a_patch_is_what_setting_that_vector_by_hand_does(read: tuple[LoadedModel, Pair]) -> None:
+def test_a_patch_is_what_setting_that_vector_by_hand_does(read):
     loaded, found = read
     place, stack = found.question.places[1], loaded.model.stacks()[-1]
     hook = stack.block_hook(1, "resid_pre")
@@ -94,9 +89,7 @@ def test_a_patch_is_what_setting_that_vector_by_hand_does(read: tuple[LoadedMode
     assert parts["tgt"].effects[1, 0] == pytest.approx(share, abs=1e-4)
 
 
-def test_the_last_vector_at_the_question_is_the_whole_answer(
-    read: tuple[LoadedModel, Pair],
-) -> None:
+def test_the_last_vector_at_the_question_is_the_whole_answer(read):
     loaded, found = read
     mapped = walked(patch_map(loaded, found, "resid"))
     last, place = mapped.parts[-1].effects[-1], found.question.places[1]
@@ -105,7 +98,7 @@ def test_the_last_vector_at_the_question_is_the_whole_answer(
     assert np.delete(last, place) == pytest.approx(0, abs=1e-4)
 
 
-def test_heads_that_stand_before_the_same_words_change_nothing(writer: LoadedModel) -> None:
+def test_heads_that_stand_before_the_same_words_change_nothing(writer):
     """Up to the word that was exchanged both runs are the same, and a causal mask keeps it so."""
     found = both(writer, "The cat sat on the mat.", "The cat sat on the dog.")
     exchanged = next(
@@ -117,7 +110,7 @@ def test_heads_that_stand_before_the_same_words_change_nothing(writer: LoadedMod
     assert abs(effects[1:, exchanged:]).max() > 0.01
 
 
-def test_a_batch_of_patches_is_each_alone(translator: LoadedModel) -> None:
+def test_a_batch_of_patches_is_each_alone(translator):
     found = both(translator, "I love you.", "The cat sat.")
     cells = list(patches_of(translator, found, "z")[0].values())
     together = walked(gaps(translator, found, [[cell] for cell in cells]))
@@ -125,7 +118,7 @@ def test_a_batch_of_patches_is_each_alone(translator: LoadedModel) -> None:
     assert together[:: len(cells) // 5] == pytest.approx(alone, abs=1e-4)
 
 
-def test_shared_keys_and_values_are_patched_as_one(tiny: Tiny) -> None:
+def test_shared_keys_and_values_are_patched_as_one(tiny):
     grouped = tiny("grouped", family="decoder-only", n_kv_heads=2)
     found = both(grouped, "The cat sat on the mat.", "The dog ran after the cat.")
     assert not found.alike
@@ -135,7 +128,7 @@ def test_shared_keys_and_values_are_patched_as_one(tiny: Tiny) -> None:
     assert effects[:, 0] != pytest.approx(effects[:, 2])
 
 
-def test_the_other_direction_exchanges_everything(read: tuple[LoadedModel, Pair]) -> None:
+def test_the_other_direction_exchanges_everything(read):
     loaded, found = read
     back = found.swapped()
     assert back.gaps == pytest.approx(tuple(-gap for gap in found.gaps[::-1]))
@@ -145,7 +138,7 @@ def test_the_other_direction_exchanges_everything(read: tuple[LoadedModel, Pair]
     assert back.swapped().places == found.places
 
 
-def test_misplaced_activations_are_the_control(translator: LoadedModel) -> None:
+def test_misplaced_activations_are_the_control(translator):
     found = both(translator, "The cat sat on the mat.", "The dog sat on the mat.")
     mapped = walked(patch_map(translator, found, "resid"))
     cell = ("src", 1, 2)
@@ -162,18 +155,18 @@ def test_misplaced_activations_are_the_control(translator: LoadedModel) -> None:
     assert mapped.chance[2] >= mapped.chance[0]
 
 
-def test_a_head_by_position_is_each_row_of_it(translator: LoadedModel) -> None:
+def test_a_head_by_position_is_each_row_of_it(translator):
     found = both(translator, "The cat sat on the mat.", "The dog sat on the mat.")
     for what in ("z", "pattern", "v"):
-        places, shares = walked(by_position(translator, found, what, ("cross", 1, 2)))  # type: ignore[arg-type]
+        places, shares = walked(by_position(translator, found, what, ("cross", 1, 2)))
         stream = "src" if what == "v" else "tgt"
-        assert places == tuple(range(len(found.str_tokens[stream][1])))  # type: ignore[index]
+        assert places == tuple(range(len(found.str_tokens[stream][1])))
         if what != "v":  # the question is the only position of the output here
-            whole = {part.name: part for part in walked(patch_map(translator, found, what)).parts}  # type: ignore[arg-type]
+            whole = {part.name: part for part in walked(patch_map(translator, found, what)).parts}
             assert shares == pytest.approx(whole["cross"].effects[1, 2], abs=1e-4)
 
 
-def test_a_patched_run_writes_on_and_shows_what_is_probable(read: tuple[LoadedModel, Pair]) -> None:
+def test_a_patched_run_writes_on_and_shows_what_is_probable(read):
     loaded, found = read
     place = found.question.places[1]
     last = ("tgt", len(walked(patch_map(loaded, found, "resid")).parts[-1].effects) - 1, place)
@@ -189,9 +182,7 @@ def test_a_patched_run_writes_on_and_shows_what_is_probable(read: tuple[LoadedMo
     assert {each.token for each in shown.answers} >= set(found.answers)
 
 
-def test_a_translator_writes_the_first_translation_under_all_patches(
-    translator: LoadedModel,
-) -> None:
+def test_a_translator_writes_the_first_translation_under_all_patches(translator):
     found = both(translator, "I love you.", "The cat sat.")
     memory = [
         patch
@@ -206,9 +197,7 @@ def test_a_translator_writes_the_first_translation_under_all_patches(
 
 
 @pytest.mark.parametrize("what", ["pattern", "z", "v"])
-def test_a_patch_of_a_head_stays_in_place_while_the_run_writes_on(
-    writer: LoadedModel, what: What
-) -> None:
+def test_a_patch_of_a_head_stays_in_place_while_the_run_writes_on(writer, what):
     found = both(writer, "A cat ran.", "A dog ran.")
     shown = run_cell(writer, found, what, ("decoder", 1, 2))
     whole = walked(patch_map(writer, found, what)).cells["decoder", 1, 2]
@@ -216,16 +205,14 @@ def test_a_patch_of_a_head_stays_in_place_while_the_run_writes_on(
     assert shown.texts[2].endswith("…")
 
 
-def test_texts_of_different_length_are_aligned_by_what_they_share() -> None:
+def test_texts_of_different_length_are_aligned_by_what_they_share():
     assert align("abc", "xyz") == ((0, 0), (1, 1), (2, 2))
     assert align("abXYcd", "abZcd") == ((0, 0), (1, 1), (3, 2), (4, 3), (5, 4))
     assert align("abc", "abbc") in (((0, 0), (1, 1), (2, 3)), ((0, 0), (1, 2), (2, 3)))
     assert checked([(0, 0), (0, 1), (5, 2), (2, 2), (1, 2)], 3, 3) == ((0, 0), (2, 2))
 
 
-def test_texts_of_different_length_are_patched_where_they_correspond(
-    translator: LoadedModel,
-) -> None:
+def test_texts_of_different_length_are_patched_where_they_correspond(translator):
     found = both(translator, "The cat sat on the mat.", "The cat ran on the mat, and ran.")
     assert not found.same_length
     mapped = walked(patch_map(translator, found, "resid"))
@@ -237,7 +224,7 @@ def test_texts_of_different_length_are_patched_where_they_correspond(
     walked(patch_map(translator, found, "z"))
 
 
-def test_runs_that_answer_alike_have_nothing_to_bring_back(writer: LoadedModel) -> None:
+def test_runs_that_answer_alike_have_nothing_to_bring_back(writer):
     found = both(writer, "I love you.", "I love you.")
     assert found.alike
     assert not found.question.differs
@@ -246,7 +233,7 @@ def test_runs_that_answer_alike_have_nothing_to_bring_back(writer: LoadedModel) 
     assert mapped.best() == ("tgt", 0, 0)
 
 
-def test_the_answer_that_is_asked_for_is_the_one_compared(translator: LoadedModel) -> None:
+def test_the_answer_that_is_asked_for_is_the_one_compared(translator):
     found = both(translator, "The cat sat on the mat.", "The dog sat on the mat.", place=2)
     assert found.question.places == (2, 2)
     assert found.rows[1].tgt.shape[1] == 3
@@ -254,13 +241,13 @@ def test_the_answer_that_is_asked_for_is_the_one_compared(translator: LoadedMode
     assert logits == pytest.approx(found.logits[1], abs=1e-4)
 
 
-def test_a_model_without_logits_is_refused(tiny: Tiny) -> None:
+def test_a_model_without_logits_is_refused(tiny):
     headless = tiny("headless", family="encoder-only", lm_head=False)
     with pytest.raises(InputProblem, match="no_logits"):
         both(headless, "I love you.", "The cat sat.")
 
 
-def test_the_best_cell_must_beat_the_best_of_every_misplaced_map() -> None:
+def test_the_best_cell_must_beat_the_best_of_every_misplaced_map():
     """By hand: the best of each draw is 0.1 to 0.3, their standard deviation 0.061."""
     most = np.linspace(0.1, 0.3, DRAWS)
     control = np.stack([most, most - 0.05, np.full(DRAWS, np.nan)], 1)[:, None]
@@ -272,9 +259,7 @@ def test_the_best_cell_must_beat_the_best_of_every_misplaced_map() -> None:
 
 
 @pytest.mark.parametrize("what", ["resid", "z", "pattern"])
-def test_equal_misplaced_patches_run_once(
-    writer: LoadedModel, what: What, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_equal_misplaced_patches_run_once(writer, what, monkeypatch):
     """Four tokens have three other places, four heads three other heads."""
     found = both(writer, "A cat ran.", "A dog ran.")
     assert len(found.str_tokens["tgt"][1]) == 4 == writer.config.n_heads
@@ -291,7 +276,7 @@ def test_equal_misplaced_patches_run_once(
     assert ran == [n_runs]
 
 
-def test_groups_come_first_capitals_stay_and_words_are_whole() -> None:
+def test_groups_come_first_capitals_stay_and_words_are_whole():
     found = list(exchanges("She sheared the cat.", GROUPS))
     assert found[:3] == ["He sheared the cat.", "She sheared the dog.", "She sheared the bird."]
     assert len(found) == len(set(found))
@@ -299,13 +284,13 @@ def test_groups_come_first_capitals_stay_and_words_are_whole() -> None:
     assert next(exchanges("I think I am.", {"en": (("I", "we"),)})) == "We think I am."
 
 
-def test_letters_are_followed_by_their_next_and_other_words_stand_in_for_each_other() -> None:
+def test_letters_are_followed_by_their_next_and_other_words_stand_in_for_each_other():
     assert list(exchanges("c a z", {}))[:3] == ["c a a", "c b z", "d a z"]
     assert "dogs like dogs" in list(exchanges("we like dogs", {}))
     assert list(exchanges("!", {})) == []
 
 
-def test_what_is_offered_is_cut_alike_and_answered_otherwise(writer: LoadedModel) -> None:
+def test_what_is_offered_is_cut_alike_and_answered_otherwise(writer):
     first = trace(writer, "The cat sat on the mat.")
     second = walked(offered(writer, first, groups()))
     assert second is not None
@@ -316,7 +301,7 @@ def test_what_is_offered_is_cut_alike_and_answered_otherwise(writer: LoadedModel
 
 
 @pytest.mark.parametrize("word", ["Brown", "今天"])
-def test_a_drawn_word_is_paired_with_one_that_differs_in_one_letter(word: str) -> None:
+def test_a_drawn_word_is_paired_with_one_that_differs_in_one_letter(word):
     loaded = open_model("reader")
     first = f"{word} @serif"
     second = walked(offered(loaded, trace(loaded, first), {}))
@@ -332,8 +317,8 @@ N_SEEDS, MOST_ALARMS = 100, 5
 @pytest.mark.sweep
 @pytest.mark.parametrize("what", ["resid", "z", "v", "pattern", "path"])
 def test_a_misplaced_map_is_told_that_its_place_matters_in_five_of_a_hundred_cases(
-    tiny: Tiny, what: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tiny, what, monkeypatch
+):
     """The true activations are replaced by one more misplaced draw, so the place cannot matter."""
     loaded = tiny("untrained", family="decoder-only", n_ctx=40)
     alarms, true = 0, 0

@@ -26,8 +26,6 @@ from explorer.runs.run import run
 from explorer.runs.trace import trace
 from models.hooks import LOGITS, Edits
 
-Tiny = Callable[..., LoadedModel]
-
 
 def both(loaded: LoadedModel) -> Pair:
     return pair(loaded, trace(loaded, "A cat ran."), "A dog ran.")
@@ -41,7 +39,7 @@ def put(value: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda tensor: value.expand_as(tensor)
 
 
-def test_a_path_by_hand(tiny: Tiny) -> None:
+def test_a_path_by_hand(tiny):
     """Head 3 of the first layer into the value of head 1 of the third, in two plain runs; what the
     heads of the second layer would have made of it must not arrive."""
     deep = tiny("deep", family="decoder-only", n_layers=3)
@@ -72,11 +70,11 @@ def test_a_path_by_hand(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize("into", ["q", "k", "v"])
-def test_all_paths_together_are_the_first_run_s_own(translator: LoadedModel, into: str) -> None:
+def test_all_paths_together_are_the_first_run_s_own(translator, into):
     """All senders and the words at once bring the receiver exactly what it had in the first run."""
     found = both(translator)
     site = site_of(translator, ("cross", 1, 2))
-    leading = {(each.role, each.layer) for each in senders(translator, site, into)}  # type: ignore[arg-type]
+    leading = {(each.role, each.layer) for each in senders(translator, site, into)}
     patches = [
         patch
         for cell, patch in patches_of(translator, found, "z")[0].items()
@@ -84,18 +82,18 @@ def test_all_paths_together_are_the_first_run_s_own(translator: LoadedModel, int
     ]
     first = run(translator.model, found.rows[0], {"encoder.hook_embed", site.hook(into)})
     patches.append(Patch("encoder.hook_embed", (), first["encoder.hook_embed"][0]))
-    (arrived,) = arriving(translator, found, site, 2, into, [patches])  # type: ignore[arg-type]
+    (arrived,) = arriving(translator, found, site, 2, into, [patches])
     own = run(translator.model, found.rows[1], {site.hook(into)})[site.hook(into)][0, 2]
     assert torch.allclose(arrived.value, first[site.hook(into)][0, 2], atol=1e-5)
     assert not torch.allclose(own, first[site.hook(into)][0, 2], atol=1e-3)
-    shown = mapped(translator, found, ("cross", 1, 2), into)  # type: ignore[arg-type]
+    shown = mapped(translator, found, ("cross", 1, 2), into)
     whole = walked(
         gaps(translator, found, [[Patch(site.hook(into), (2,), first[site.hook(into)][0, 2])]])
     )
     assert shown.everything == pytest.approx(found.recovered(whole)[0], abs=1e-4)
 
 
-def test_no_way_leads_back_or_across(translator: LoadedModel) -> None:
+def test_no_way_leads_back_or_across(translator):
     found = both(translator)
     queries = {
         part.name: part for part in mapped(translator, found, ("cross", 0, 1), "q").heads.parts
@@ -114,7 +112,7 @@ def test_no_way_leads_back_or_across(translator: LoadedModel) -> None:
     assert np.isnan(own["encoder"].effects[1:]).all()
 
 
-def test_the_first_layer_receives_words_alone(writer: LoadedModel) -> None:
+def test_the_first_layer_receives_words_alone(writer):
     assert [site.layer for site in receivers(writer, "q")] == [1]
     found = both(writer)
     shown = mapped(writer, found, ("decoder", 0, 2), "v")

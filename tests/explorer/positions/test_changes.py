@@ -1,6 +1,5 @@
 """Changed positions: told to the tokens, read by the heads, seen in what is written."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,29 +19,27 @@ from explorer.analysis.positions.changes import (
 from explorer.analysis.positions.order import four_texts, moved, shuffled_order
 from explorer.engine.jobs import walked
 from explorer.exhibits.positions.head import by_offset, reread, weight_moved, write_under
-from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 from models.positions import POSITIONS
 
-Tiny = Callable[..., LoadedModel]
 TEXT, TARGET = "The cat sat on the mat", "爱猫你在跑我"
 WRITER: dict[str, Any] = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
 
 
 @pytest.mark.parametrize("text", ["remove", "reverse", "shift-20", "swap-1-3"])
-def test_a_change_comes_back_from_its_text(text: str) -> None:
+def test_a_change_comes_back_from_its_text(text):
     assert format_change(parse_change(text)) == text
 
 
 @pytest.mark.parametrize(
     "text", ["", "shift", "shift-513", "swap-1", "remove-1", "<b>", "shift--1"]
 )
-def test_other_text_is_refused(text: str) -> None:
+def test_other_text_is_refused(text):
     with pytest.raises(ValueError, match=r"not a change|longest"):
         parse_change(text)
 
 
-def test_what_tokens_are_told() -> None:
+def test_what_tokens_are_told():
     assert told_positions(REMOVE, 4) is None
     for change, told in (
         (PositionChange("shift", 7), [7, 8, 9, 10]),
@@ -71,9 +68,7 @@ def _told(
 
 @pytest.mark.parametrize("positions", sorted(set(POSITIONS) - {"none"}))
 @pytest.mark.parametrize("stream", ["src", "tgt"])
-def test_a_change_is_the_model_itself_at_other_positions(
-    positions: str, stream: str, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_is_the_model_itself_at_other_positions(positions, stream, tiny, monkeypatch):
     """The oracle: the model's own `positions_of`, made to say the told positions."""
     loaded = tiny(positions=positions)
     traced = trace(loaded, TEXT, TARGET)
@@ -102,7 +97,7 @@ def test_a_change_is_the_model_itself_at_other_positions(
         assert np.allclose(got.losses, usual, atol=1e-4) == unseen
 
 
-def test_a_rotary_model_does_not_notice_a_shift(tiny: Tiny) -> None:
+def test_a_rotary_model_does_not_notice_a_shift(tiny):
     loaded = tiny("writer", positions="rotary", **WRITER)
     traced = trace(loaded, TEXT)
     before, after = (reread(loaded, traced, "tgt", c) for c in (None, PositionChange("shift", 300)))
@@ -111,7 +106,7 @@ def test_a_rotary_model_does_not_notice_a_shift(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi", "t5"])
-def test_without_positions_a_model_reads_as_one_that_has_none(positions: str, tiny: Tiny) -> None:
+def test_without_positions_a_model_reads_as_one_that_has_none(positions, tiny):
     told, none = (tiny("writer", positions=kind, **WRITER) for kind in (positions, "none"))
     table = dict(told.model.named_parameters()).get("positions.weight")
     with torch.no_grad():  # T5's table is drawn after all else; what a model shares is the same
@@ -129,12 +124,12 @@ def test_without_positions_a_model_reads_as_one_that_has_none(positions: str, ti
             np.testing.assert_allclose(without.scores[site], bare.scores[site], atol=1e-4)
 
 
-def test_nothing_to_change_where_there_are_no_positions(tiny: Tiny, writer: LoadedModel) -> None:
+def test_nothing_to_change_where_there_are_no_positions(tiny, writer):
     assert position_functions(tiny(positions="none"), "src", REMOVE) == {}
     assert position_functions(writer, "src", REMOVE) == {}
 
 
-def test_words_are_shuffled_whole_and_marks_stay(tiny: Tiny, translator: LoadedModel) -> None:
+def test_words_are_shuffled_whole_and_marks_stay(tiny, translator):
     tokens = ("The", "ele", "·phant", "ran", "</s>", "<pad>")
     for seed in range(30):
         order = shuffled_order(translator, tokens, 5, "src", seed)
@@ -153,7 +148,7 @@ def test_words_are_shuffled_whole_and_marks_stay(tiny: Tiny, translator: LoadedM
 
 
 @pytest.mark.parametrize("positions", sorted(set(POSITIONS) - {"none"}))
-def test_only_without_positions_do_the_outputs_move_along(positions: str, tiny: Tiny) -> None:
+def test_only_without_positions_do_the_outputs_move_along(positions, tiny):
     loaded = tiny(positions=positions)
     traced = trace(loaded, TEXT, TARGET)
     order = shuffled_order(loaded, traced.src_str_tokens, len(traced.src_tokens), "src", 1)
@@ -173,7 +168,7 @@ def test_only_without_positions_do_the_outputs_move_along(positions: str, tiny: 
 
 
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
-def test_a_causal_mask_tells_the_order_by_itself(family: str, tiny: Tiny) -> None:
+def test_a_causal_mask_tells_the_order_by_itself(family, tiny):
     changes: dict[str, Any] = WRITER if family == "decoder-only" else {}
     loaded = tiny(**changes)
     traced = trace(loaded, TEXT, TARGET)
@@ -187,7 +182,7 @@ def test_a_causal_mask_tells_the_order_by_itself(family: str, tiny: Tiny) -> Non
     assert [each.setting for each in found] == ["without", "unmasked"]
 
 
-def test_orders_that_are_none_are_refused(translator: LoadedModel, writer: LoadedModel) -> None:
+def test_orders_that_are_none_are_refused(translator, writer):
     with pytest.raises(ValueError, match="not a permutation"):
         moved(translator, trace(translator, TEXT), "src", (0, 0))
     traced = trace(writer, TEXT)
@@ -197,7 +192,7 @@ def test_orders_that_are_none_are_refused(translator: LoadedModel, writer: Loade
         moved(translator, traced, "tgt", range(len(traced.tgt_tokens)))
 
 
-def test_without_positions_shuffled_words_are_the_same_sentence(tiny: Tiny) -> None:
+def test_without_positions_shuffled_words_are_the_same_sentence(tiny):
     loaded = tiny()
     found = walked(four_texts(loaded, TEXT, seed=4))
     assert found.in_order == trace(loaded, TEXT).output
@@ -207,19 +202,19 @@ def test_without_positions_shuffled_words_are_the_same_sentence(tiny: Tiny) -> N
     assert write_under(loaded, TEXT, "src", PositionChange("shift", 0)) == found.in_order
 
 
-def test_a_story_goes_on_for_some_tokens(tiny: Tiny) -> None:
+def test_a_story_goes_on_for_some_tokens(tiny):
     writer = tiny("writer", n_ctx=12, **WRITER)
     assert walked(four_texts(writer, "The cat ran", seed=1)).in_order != ""
 
 
-def test_how_much_weight_moved() -> None:
+def test_how_much_weight_moved():
     before = np.array([[1.0, 0.0], [0.5, 0.5]])
     after = np.array([[0.25, 0.75], [1.0, 0.0]])
     assert weight_moved(before, after, np.array([True, False])) == pytest.approx(0.75)
     assert weight_moved(before, after, np.array([True, True])) == pytest.approx((0.75 + 0.5) / 2)
 
 
-def test_means_by_offset_leave_out_what_is_blocked() -> None:
+def test_means_by_offset_leave_out_what_is_blocked():
     values = np.array([[1.0, 9.0], [3.0, 5.0]])
     offsets, means = by_offset(values, np.tril(np.ones((2, 2), bool)))
     assert offsets.tolist() == [-1, 0]

@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
@@ -15,13 +13,12 @@ from explorer.analysis.positions.encoding import (
     table,
     wavelengths,
 )
-from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 from models.hooks import Edits, Record, visiting
 from models.rows import Rows
 
 
-def test_by_hand() -> None:
+def test_by_hand():
     # d_model 4: theta = 1 and 1/100.
     encoding = table(3, 4)
     np.testing.assert_allclose(
@@ -33,7 +30,7 @@ def test_by_hand() -> None:
         wavelengths(5)
 
 
-def test_sines_and_cosines_depend_on_distance_only() -> None:
+def test_sines_and_cosines_depend_on_distance_only():
     dots = dot_by_distance(table(120, 512))
     assert dots.mean[[0, 1, 10, 100]] == pytest.approx([256, 249.1, 173.8, 112.0], abs=0.05)
     np.testing.assert_allclose(dots.lowest, dots.highest, atol=1e-4)
@@ -41,7 +38,7 @@ def test_sines_and_cosines_depend_on_distance_only() -> None:
     assert (longest[0], longest[-1]) == pytest.approx((6.28, 60611), rel=1e-3)
 
 
-def test_learned_vectors_do_not() -> None:
+def test_learned_vectors_do_not():
     encoding = np.random.default_rng(0).normal(size=(20, 8))
     dots = dot_by_distance(encoding)
     assert (dots.highest - dots.lowest)[:10].min() > 0.1
@@ -49,9 +46,7 @@ def test_learned_vectors_do_not() -> None:
 
 
 @pytest.mark.parametrize("stream", ["src", "tgt"])
-def test_the_table_of_a_model_is_what_it_adds(
-    stream: str, tiny: Callable[..., LoadedModel]
-) -> None:
+def test_the_table_of_a_model_is_what_it_adds(stream, tiny):
     for kind in ("sinusoidal", "learned"):
         loaded = tiny(positions=kind, n_ctx=9)
         traced = trace(loaded, "The cat ran", "我爱你猫")
@@ -65,14 +60,12 @@ def test_the_table_of_a_model_is_what_it_adds(
         assert model_table(tiny(positions=kind), 5, stream) is None
 
 
-def test_a_decoder_only_model_has_no_source_table(writer: LoadedModel) -> None:
+def test_a_decoder_only_model_has_no_source_table(writer):
     assert model_table(writer, 5, "src") is None
     np.testing.assert_array_equal(model_table(writer, 5), table(5, writer.config.d_model))
 
 
-def test_the_position_part_of_the_scores_behind_the_projections(
-    tiny: Callable[..., LoadedModel],
-) -> None:
+def test_the_position_part_of_the_scores_behind_the_projections(tiny):
     # Scores are bilinear, so with biases off and embeddings at zero nothing else is left of them.
     loaded = tiny(bias=False, n_kv_heads=2)
     site = "encoder.blocks.0.attn"
@@ -97,7 +90,7 @@ def test_the_position_part_of_the_scores_behind_the_projections(
     assert projected_gram(tiny(positions="none"), site, 0, n) is None
 
 
-def test_what_survives_the_projections(tiny: Callable[..., LoadedModel]) -> None:
+def test_what_survives_the_projections(tiny):
     plain = gram(table(40, 24))
     assert spread_by_distance(plain) < 1e-6
     assert asymmetry(plain) < 1e-7
@@ -110,7 +103,7 @@ def test_what_survives_the_projections(tiny: Callable[..., LoadedModel]) -> None
     assert asymmetry(by_hand) == pytest.approx(8**0.5 / (2 * 14**0.5))
 
 
-def test_what_words_and_positions_bring(tiny: Callable[..., LoadedModel]) -> None:
+def test_what_words_and_positions_bring(tiny):
     loaded = tiny()
     traced = trace(loaded, "The cat ran", "爱猫你")
     found = sizes(traced, "src")
@@ -125,6 +118,6 @@ def test_what_words_and_positions_bring(tiny: Callable[..., LoadedModel]) -> Non
         assert sizes(trace(other, "The cat ran", "爱猫你"), "src") is None
 
 
-def test_a_writer_has_the_sizes_of_its_only_stream(writer: LoadedModel) -> None:
+def test_a_writer_has_the_sizes_of_its_only_stream(writer):
     traced = trace(writer, "The cat ran")
     assert sizes(traced, "tgt") is not None

@@ -1,6 +1,5 @@
 """Learned position vectors: what is known of their training, and how alike they are."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from models.training.recipe import read_recipe
 from models.training.vocabulary import train_tokenizer
 from models.transformer import build_model
 
-Tiny = Callable[..., LoadedModel]
 CONFIG = ModelConfig(
     vocab_size=40, d_model=24, n_layers=1, n_heads=2, d_ff=8, n_ctx=30, positions="learned"
 )
@@ -33,7 +31,7 @@ def trained(name: str, seed: int, n: int) -> LoadedModel:
     return LoadedModel(name, model, train_tokenizer(["ab"], 20), CONFIG, Path(name))
 
 
-def test_training_came_as_far_as_something_moved() -> None:
+def test_training_came_as_far_as_something_moved():
     seed = read_recipe("twin-learned", []).training.seed
     for name in ("twin-learned", "twin-learned@40"):
         loaded = trained(name, seed, 11)
@@ -48,7 +46,7 @@ def test_training_came_as_far_as_something_moved() -> None:
     assert learned(loaded, "tgt").reached == 0
 
 
-def test_another_model_of_that_name_has_no_known_beginning() -> None:
+def test_another_model_of_that_name_has_no_known_beginning():
     seed = read_recipe("twin-learned", []).training.seed
     assert learned(trained("twin-learned", seed + 1, 3), "src").moved is None
     unknown = learned(trained("my-own", seed, 3), "src")
@@ -60,9 +58,7 @@ def test_another_model_of_that_name_has_no_known_beginning() -> None:
 @pytest.mark.parametrize(
     ("picture", "n_marks", "covered"), [((4, 6, 2, 2), None, 6), ((4, 4, 2, 2, 3), 1, 5)]
 )
-def test_every_picture_covers_the_positions_of_its_patches(
-    tiny: Tiny, picture: tuple[int, ...], n_marks: int | None, covered: int
-) -> None:
+def test_every_picture_covers_the_positions_of_its_patches(tiny, picture, n_marks, covered):
     """No initial vectors are needed to know it; how long the read words were stays unknown."""
     alone = {"family": "encoder-only", "lm_head": False} if n_marks else {}
     loaded = tiny(positions="learned", n_ctx=9, picture=picture, n_marks=n_marks, **alone)
@@ -72,7 +68,7 @@ def test_every_picture_covers_the_positions_of_its_patches(
         assert learned(loaded, "tgt").reached is None
 
 
-def test_only_learned_positions_have_learned_vectors(tiny: Tiny) -> None:
+def test_only_learned_positions_have_learned_vectors(tiny):
     for loaded in (tiny(), tiny(positions="none")):
         with pytest.raises(ValueError, match="no learned positions"):
             learned(loaded, "src")
@@ -82,7 +78,7 @@ def test_only_learned_positions_have_learned_vectors(tiny: Tiny) -> None:
     assert learned(writer, "tgt").vectors.shape == (160, 24)
 
 
-def test_how_alike_by_distance() -> None:
+def test_how_alike_by_distance():
     by_hand = np.array([[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]])
     np.testing.assert_allclose(alike_by_distance(by_hand), [1, 0, 1], atol=1e-12)
     pairs = np.cos(1 / 10000.0 ** (np.arange(12) / 12)).mean()  # sum of cos(n theta) over d / 2
@@ -94,7 +90,7 @@ def test_how_alike_by_distance() -> None:
 
 @pytest.mark.skipif("twin-learned" not in list_models(CHECKPOINTS), reason="no twin-learned")
 @pytest.mark.parametrize("stream", ["src", "tgt"])
-def test_the_shipped_twin_never_met_its_later_positions(stream: str) -> None:
+def test_the_shipped_twin_never_met_its_later_positions(stream):
     found = learned(open_model("twin-learned"), "src" if stream == "src" else "tgt")
     assert found.reached is not None
     assert found.moved is not None

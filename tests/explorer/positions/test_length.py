@@ -1,18 +1,13 @@
 """The loss at later positions."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 from explorer.analysis.positions.length import MOST_SHIFT, most_shift, shift_losses
-from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 
-Tiny = Callable[..., LoadedModel]
 
-
-def test_losses_by_shift(tiny: Tiny) -> None:
+def test_losses_by_shift(tiny):
     rotary = tiny("writer", family="decoder-only", positions="rotary")
     flat = shift_losses(rotary, trace(rotary, "The cat ran"), "tgt", (0, 9, 200))
     np.testing.assert_allclose(flat, flat[0], atol=1e-4)
@@ -22,6 +17,6 @@ def test_losses_by_shift(tiny: Tiny) -> None:
     assert losses[0] != pytest.approx(losses[1], abs=1e-4)
 
 
-def test_learned_positions_end(tiny: Tiny) -> None:
+def test_learned_positions_end(tiny):
     assert most_shift(tiny(positions="learned", n_ctx=20), 8) == 12
     assert most_shift(tiny(), 8) == MOST_SHIFT

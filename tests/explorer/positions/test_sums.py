@@ -1,6 +1,5 @@
 """Token + position: the sum of the Trace, angles by hand, and the price of concatenating."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -17,17 +16,15 @@ from explorer.analysis.positions.sums import (
     widths,
 )
 from explorer.figures.positions.sums import plane, strips
-from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 from explorer.text import family
 from models.positions import sinusoidal_table
 from models.transformer import build_model
 
 TEXT = "The cat sat on the mat."
-Tiny = Callable[..., LoadedModel]
 
 
-def test_angles_by_hand() -> None:
+def test_angles_by_hand():
     east, north = np.array([2.0, 0.0]), np.array([0.0, 5.0])
     assert angle(east, north) == pytest.approx(90)
     assert angle(east, east + np.array([0.0, 2.0])) == pytest.approx(45)
@@ -36,7 +33,7 @@ def test_angles_by_hand() -> None:
 
 
 @pytest.mark.parametrize("scaled", [True, False])
-def test_the_sum_is_what_enters_the_first_block(tiny: Tiny, scaled: bool) -> None:
+def test_the_sum_is_what_enters_the_first_block(tiny, scaled):
     loaded = tiny("scaled", scale_embeddings=scaled)
     traced = trace(loaded, TEXT)
     found = sums(traced, "src")
@@ -58,20 +55,20 @@ def test_the_sum_is_what_enters_the_first_block(tiny: Tiny, scaled: bool) -> Non
     assert position == pytest.approx((d / 2) ** 0.5, rel=1e-5)
 
 
-def test_there_is_no_sum_where_nothing_is_added(tiny: Tiny) -> None:
+def test_there_is_no_sum_where_nothing_is_added(tiny):
     for positions in ("rotary", "alibi", "none"):
         traced = trace(tiny("other", positions=positions), TEXT)
         assert sums(traced, "src") is None
 
 
-def test_the_sum_is_a_concatenation_with_two_equal_halves(translator: LoadedModel) -> None:
+def test_the_sum_is_a_concatenation_with_two_equal_halves(translator):
     for stream in ("src", "tgt"):
         found = sums(trace(translator, TEXT), stream)
         assert found is not None
         assert by_two_halves(translator, found, stream).max() < 1e-4
 
 
-def test_the_shared_room_by_hand() -> None:
+def test_the_shared_room_by_hand():
     # Positions in the plane of the first two of four axes; tokens half in it.
     positions = np.array([[3.0, 0, 0, 0], [0, 2, 0, 0], [3, 2, 0, 0]])
     found = shared_room(positions, np.array([[1.0, 0, 1, 0], [0, 1, 0, 1]]))
@@ -81,7 +78,7 @@ def test_the_shared_room_by_hand() -> None:
     assert shared_room(positions, np.array([[0, 0, 5.0, 1.0]])).share == pytest.approx(0)
 
 
-def test_random_embeddings_are_in_the_way_as_chance_has_it(tiny: Tiny) -> None:
+def test_random_embeddings_are_in_the_way_as_chance_has_it(tiny):
     generator = np.random.default_rng(0)
     table = sinusoidal_table(64, 32).numpy()
     found = shared_room(table, generator.normal(size=(4000, 32)))
@@ -92,9 +89,7 @@ def test_random_embeddings_are_in_the_way_as_chance_has_it(tiny: Tiny) -> None:
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
-def test_widths_are_those_of_models_that_concatenate(
-    tiny: Tiny, tied: bool, positions: str, family: str
-) -> None:
+def test_widths_are_those_of_models_that_concatenate(tiny, tied, positions, family):
     config = tiny("x", family=family, positions=positions, tie_embeddings=tied).config
     found = widths(config)
     d, vocab = config.d_model, config.vocab_size
@@ -112,14 +107,14 @@ def test_widths_are_those_of_models_that_concatenate(
     assert found.wide == total
 
 
-def test_the_arrows_have_true_lengths_and_angles() -> None:
+def test_the_arrows_have_true_lengths_and_angles():
     figure = plane((3.0, 4.0), 90.0, ["a", "b", "a + b"])
     tips = [(each["x"], each["y"]) for each in figure["layout"]["annotations"]]
     np.testing.assert_allclose(tips, [(3, 0), (3, 4), (3, 4)], atol=1e-9)
     assert figure["layout"]["yaxis"]["scaleanchor"] == "x"
 
 
-def test_the_strips_share_one_scale() -> None:
+def test_the_strips_share_one_scale():
     words = family("figures.positions", lang="en")
     figure = strips(np.array([[1.0, -2], [0, 5], [1, 3]]), ["a", "b", "c"], words=words)
     assert figure["data"][0]["zmax"] == 5
@@ -136,7 +131,5 @@ def test_the_strips_share_one_scale() -> None:
         (Overlap(64, 64, 1.0, 1000), None),  # there is no room besides
     ],
 )
-def test_embeddings_avoid_positions_where_chance_would_not(
-    room: Overlap, avoided: bool | None
-) -> None:
+def test_embeddings_avoid_positions_where_chance_would_not(room, avoided):
     assert room.avoided is avoided

@@ -1,8 +1,5 @@
 """Rotations up close: against the model's own scores, and both layouts of pairs."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -18,14 +15,11 @@ from explorer.analysis.positions.turning import (
     turned,
 )
 from explorer.analysis.score.steps import module_of, site_inputs
-from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 from models.positions import Scaling, frequencies
 
-Tiny = Callable[..., LoadedModel]
 
-
-def test_the_half_split_layout_by_hand() -> None:
+def test_the_half_split_layout_by_hand():
     # d = 4: features (0, 2) turn by 1, features (1, 3) by 1/100 a position.
     x = torch.tensor([[[[1.0, 2.0, 3.0, 4.0]]]], dtype=torch.float64)
     found = rotate_as(x, torch.tensor([2]), np.array([1, 0.01]), "half")[0, 0, 0]
@@ -38,7 +32,7 @@ def test_the_half_split_layout_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("positions", "kv_heads"), [("rotary", 1), ("rotary", 2), ("spiral", 4)])
-def test_pairs_add_up_to_the_model_s_own_score(positions: str, kv_heads: int, tiny: Tiny) -> None:
+def test_pairs_add_up_to_the_model_s_own_score(positions, kv_heads, tiny):
     with registered("spiral"):
         loaded = tiny("writer", family="decoder-only", positions=positions, n_kv_heads=kv_heads)
         traced = trace(loaded, "The cat sat on the mat")
@@ -59,7 +53,7 @@ def test_pairs_add_up_to_the_model_s_own_score(positions: str, kv_heads: int, ti
             np.testing.assert_allclose(np.linalg.norm(found.q_turned, axis=1), lengths)
 
 
-def test_each_layer_has_its_own_angles(tiny: Tiny) -> None:
+def test_each_layer_has_its_own_angles(tiny):
     """Those of Gemma 3: the first layer's base is short, the second one's is the model's."""
     bases = {"rope_base": 900.0, "near_rope_base": 20.0, "near_layers": (0,)}
     loaded = tiny("writer", family="decoder-only", positions="rotary", **bases)
@@ -79,7 +73,7 @@ def test_each_layer_has_its_own_angles(tiny: Tiny) -> None:
         {"rope_scaling": Scaling(n_ctx=4, growth=3.0), "rope_base": 50.0},
     ],
 )
-def test_what_the_model_itself_turned_is_taken_back(changes: dict[str, Any], tiny: Tiny) -> None:
+def test_what_the_model_itself_turned_is_taken_back(changes, tiny):
     """As in Pythia, which turns a part of each head, and in Llama 3, which stretches angles."""
     loaded = tiny("writer", family="decoder-only", positions="rotary", **changes)
     traced = trace(loaded, "The cat sat on the mat")
@@ -96,7 +90,7 @@ def test_what_the_model_itself_turned_is_taken_back(changes: dict[str, Any], tin
         assert (found.angles < frequencies(6, 50.0).numpy()).any()
 
 
-def test_a_model_that_does_not_turn_is_shown_as_if(translator: LoadedModel) -> None:
+def test_a_model_that_does_not_turn_is_shown_as_if(translator):
     traced = trace(translator, "The cat ran", "猫跑开了")
     site = "encoder.blocks.1.attn"
     found = turned(translator, traced, site, 1, 0, 0)
@@ -107,7 +101,7 @@ def test_a_model_that_does_not_turn_is_shown_as_if(translator: LoadedModel) -> N
     assert found.score == pytest.approx(float(scores[1, 0, 0]), abs=1e-5)  # offset 0: no turn
 
 
-def test_the_layouts_differ_by_a_permutation_only() -> None:
+def test_the_layouts_differ_by_a_permutation_only():
     draw = np.random.default_rng(3)
     q, k = draw.normal(size=(9, 16)), draw.normal(size=(9, 16))
     wrong, left = layout_difference(q, k, frequencies(16).numpy(), 4.0)
@@ -115,7 +109,7 @@ def test_the_layouts_differ_by_a_permutation_only() -> None:
     assert left < 1e-12
 
 
-def test_the_score_of_equal_arrows_is_a_sum_of_cosines() -> None:
+def test_the_score_of_equal_arrows_is_a_sum_of_cosines():
     q = np.array([1.0, 0.0, 1.0, 0.0])
     offsets = np.arange(-3, 4)
     expected = (np.cos(offsets) + np.cos(offsets / 100)) / 2

@@ -38,9 +38,7 @@ def own(traced: Trace) -> activations.Activations:
 @pytest.mark.parametrize(
     ("family", "edits"), [("translator", ()), ("translator", EDITS), ("alibi", ()), ("reader", ())]
 )
-def test_what_is_read_again_is_what_the_run_computed(
-    family, edits, translator, tiny, monkeypatch
-) -> None:
+def test_what_is_read_again_is_what_the_run_computed(family, edits, translator, tiny, monkeypatch):
     loaded = {
         "translator": lambda: translator,
         "alibi": lambda: tiny("alibi", family="decoder-only", positions="alibi"),
@@ -66,7 +64,7 @@ def test_what_is_read_again_is_what_the_run_computed(
             np.testing.assert_allclose(again, array, rtol=0, atol=1e-5 * largest, err_msg=name)
 
 
-def test_in_half_precision_too(tmp_path, monkeypatch) -> None:
+def test_in_half_precision_too(tmp_path, monkeypatch):
     folder = Golden.load("marian").write(tmp_path / "tiny", "own")
     loaded = open_model(folder, placing=Placing(dtype="float16"))
     keeping(monkeypatch, 10**9)
@@ -80,7 +78,7 @@ def test_in_half_precision_too(tmp_path, monkeypatch) -> None:
         np.testing.assert_allclose(again, array, rtol=0, atol=1e-2 * largest, err_msg=name)
 
 
-def test_one_block_alone_runs_again(translator, monkeypatch) -> None:
+def test_one_block_alone_runs_again(translator, monkeypatch):
     keeping(monkeypatch, 0)
     traced = trace(translator, TEXT, "猫")
     ran: list[torch.nn.Module] = []
@@ -107,7 +105,7 @@ def test_one_block_alone_runs_again(translator, monkeypatch) -> None:
         traced.activations["nowhere"]
 
 
-def test_a_long_run_keeps_streams_and_not_cells(tiny, monkeypatch) -> None:
+def test_a_long_run_keeps_streams_and_not_cells(tiny, monkeypatch):
     writer = tiny("long", family="decoder-only", n_ctx=96)
     keeping(monkeypatch, 0)
     traced = trace(writer, "，" * 90)
@@ -119,7 +117,7 @@ def test_a_long_run_keeps_streams_and_not_cells(tiny, monkeypatch) -> None:
     assert mask.strides[0] == 0  # one for all heads
 
 
-def test_others_can_stand_in_place_of_some(writer, monkeypatch) -> None:
+def test_others_can_stand_in_place_of_some(writer, monkeypatch):
     keeping(monkeypatch, 0)
     traced = trace(writer, TEXT)
     name = writer.sites[0].hook("pattern")
@@ -137,7 +135,7 @@ def test_others_can_stand_in_place_of_some(writer, monkeypatch) -> None:
     np.testing.assert_array_equal(read_again(writer, traced, part)[name], traced.activations[name])
 
 
-def test_a_pattern_is_read_without_the_rest_of_its_block(translator, monkeypatch) -> None:
+def test_a_pattern_is_read_without_the_rest_of_its_block(translator, monkeypatch):
     keeping(monkeypatch, 0)
     traced = trace(translator, TEXT, "猫")
     assert not traced.patterns_kept
@@ -151,7 +149,7 @@ def test_a_pattern_is_read_without_the_rest_of_its_block(translator, monkeypatch
     assert trace(translator, TEXT, "猫").patterns_kept
 
 
-def test_every_pass_of_every_stack_is_announced_except_where_nobody_may_disturb() -> None:
+def test_every_pass_of_every_stack_is_announced_except_where_nobody_may_disturb():
     config = ModelConfig(vocab_size=7, d_model=8, n_heads=2)  # a translator: two stacks
     model, rows = build_model(config), Rows(torch.tensor([[1, 2, 3]]), src=torch.tensor([[1, 2]]))
     begun: list[str] = []

@@ -47,14 +47,14 @@ edits = st.lists(
 
 
 @given(edits)
-def test_edits_come_back_from_a_link(these) -> None:
+def test_edits_come_back_from_a_link(these):
     written = format_edits(these)
     assert parse_edits(written) == these
     assert all(char.isascii() and (char.isalnum() or char in "-._~") for char in written)
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_edits_or_a_problem(text) -> None:
+def test_any_text_is_edits_or_a_problem(text):
     problem = None
     try:
         parsed = parse_edits(text)
@@ -85,21 +85,21 @@ def test_any_text_is_edits_or_a_problem(text) -> None:
         "cells-decoder-all-ajar-1.2",
     ],
 )
-def test_a_bad_edit_is_named(text) -> None:
+def test_a_bad_edit_is_named(text):
     with pytest.raises(InputProblem) as caught:
         parse_edits(text)
     assert caught.value.key == "bad_edit"
     assert caught.value.values["edit"] in text
 
 
-def test_the_link_text_is_short_and_readable() -> None:
+def test_the_link_text_is_short_and_readable():
     these = (MaskSwitch("causal", False), CellEdit("decoder.blocks.0.attn", None, 2, 3, True))
     assert format_edits(these) == "causal-off~cells-decoder.blocks.0.attn-all-open-2.3"
     assert format_edits(()) == ""
     assert parse_edits("") == ()
 
 
-def test_a_problem_says_just_its_values_and_survives_pickling() -> None:
+def test_a_problem_says_just_its_values_and_survives_pickling():
     problem = pickle.loads(pickle.dumps(InputProblem("too_long_chars", limit=3, length=5)))
     assert (problem.key, problem.values) == ("too_long_chars", {"limit": 3, "length": 5})
     with pytest.raises(KeyError, match="too_long_chars"):
@@ -109,7 +109,7 @@ def test_a_problem_says_just_its_values_and_survives_pickling() -> None:
     assert "empty" in PROBLEMS
 
 
-def test_cells_painted_alike_share_an_entry() -> None:
+def test_cells_painted_alike_share_an_entry():
     painted = [CellEdit("decoder", None, 1, key, False) for key in (0, 1)]
     painted += [CellEdit("decoder", 2, 1, 0, True)]
     text = "causal-off~cells-decoder-all-shut-1.0-1.1~cells-decoder-2-open-1.0"
@@ -117,13 +117,13 @@ def test_cells_painted_alike_share_an_entry() -> None:
     assert parse_edits("cell-decoder-all-1-0-shut") == (painted[0],)  # as old links say it
 
 
-def test_a_link_cannot_hold_endless_cells() -> None:
+def test_a_link_cannot_hold_endless_cells():
     many = "cells-decoder-all-open" + "-1.2" * (MOST_EDITS + 1)
     with pytest.raises(InputProblem):
         parse_edits(many)
 
 
-def test_a_stroke_and_its_opposite_leave_nothing_behind() -> None:
+def test_a_stroke_and_its_opposite_leave_nothing_behind():
     before = (MaskSwitch("causal", False),)
     shut = paint(before, "decoder", None, [(1, 0), (1, 1)], open=False)
     assert shut == (*before, *(CellEdit("decoder", None, 1, key, False) for key in (0, 1)))
@@ -186,13 +186,13 @@ def refused(key: str, name: str, data: bytes) -> dict[str, str | int | float]:
         ("a\ud800b", "ab"),
     ],
 )
-def test_what_cleaning_does(typed, cleaned) -> None:
+def test_what_cleaning_does(typed, cleaned):
     assert clean_text(typed) == cleaned
     assert set(dropped(typed)) == set(typed) - set(cleaned)
 
 
 @given(anything)
-def test_cleaning_twice_changes_nothing_more(text) -> None:
+def test_cleaning_twice_changes_nothing_more(text):
     problem = None
     try:
         cleaned = clean_text(text)
@@ -209,13 +209,13 @@ def test_cleaning_twice_changes_nothing_more(text) -> None:
     ("text", "key"),
     [("", "empty"), (" \n\t\u3000", "whitespace_only"), ("\x00\x07", "nothing_left")],
 )
-def test_text_without_text_is_refused(text, key) -> None:
+def test_text_without_text_is_refused(text, key):
     with pytest.raises(InputProblem) as caught:
         clean_text(text)
     assert caught.value.key == key
 
 
-def test_the_limit_of_characters_is_exact() -> None:
+def test_the_limit_of_characters_is_exact():
     assert len(clean_text("a" * (MAX_CHARS - 2) + " \n")) == MAX_CHARS
     with pytest.raises(InputProblem) as caught:
         clean_text("a" * (MAX_CHARS + 1))
@@ -226,7 +226,7 @@ def test_the_limit_of_characters_is_exact() -> None:
     st.sampled_from([*FILE_TYPES, ".pdf", ""]),
     st.binary(max_size=80) | anything.map(lambda text: text.encode("utf-8", "surrogatepass")),
 )
-def test_any_file_is_sentences_or_a_problem(suffix, data) -> None:
+def test_any_file_is_sentences_or_a_problem(suffix, data):
     try:
         sentences = sentences_from_file(f"file{suffix}", data)
     except InputProblem:
@@ -236,7 +236,7 @@ def test_any_file_is_sentences_or_a_problem(suffix, data) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"])
-def test_chinese_text_in_every_encoding_that_is_taken(encoding) -> None:
+def test_chinese_text_in_every_encoding_that_is_taken(encoding):
     data = "我爱你。\r\n\r\n今天天气很好，我们去公园吧。\n".encode(encoding)
     assert sentences_from_file("a.TXT", data) == ("我爱你。", "今天天气很好，我们去公园吧。")
 
@@ -251,11 +251,11 @@ def test_chinese_text_in_every_encoding_that_is_taken(encoding) -> None:
         ("안녕하세요 오늘 날씨가 좋네요", "euc-kr"),
     ],
 )
-def test_another_old_encoding_is_refused_and_not_shown_as_gibberish(text, encoding) -> None:
+def test_another_old_encoding_is_refused_and_not_shown_as_gibberish(text, encoding):
     assert refused("file_encoding", "a.txt", text.encode(encoding))["name"] == "a.txt"
 
 
-def test_tables() -> None:
+def test_tables():
     named = b'id,Source,target\n1,"Hello, you","ni, hao"\n2,Bye,\n3\n'
     assert sentences_from_file("a.csv", named) == ("Hello, you", "Bye")
     unnamed = b"1,Hello,x\n2,Bye,y\n"
@@ -278,14 +278,14 @@ def test_tables() -> None:
         ("a.csv", "A good review,1\nA bad text,0\n", ("A good review", "A bad text"), "1"),
     ],
 )
-def test_a_header_is_recognised_and_skipped(name, table, sentences, pair) -> None:
+def test_a_header_is_recognised_and_skipped(name, table, sentences, pair):
     assert sentences_from_file(name, table.encode()) == sentences
     assert pairs_in(name, table.encode())[0] == (sentences[0], pair)
     first = table.partition("\n")[0].replace("\t", ",").split(",")
     assert header_in(name, table.encode()) == ([] if sentences[0] in first else first)
 
 
-def test_file_limits_and_their_values() -> None:
+def test_file_limits_and_their_values():
     assert refused("file_type", "a.docx", b"x")["allowed"] == ".txt, .csv, .tsv"
     too_large = refused("file_too_large", "a.txt", b"a" * (MAX_FILE_BYTES + 1))
     assert (too_large["limit"], too_large["size"]) == (MAX_FILE_BYTES, MAX_FILE_BYTES + 1)

@@ -34,14 +34,14 @@ CHANGES: dict[str, tuple[Edit, ...]] = {
 
 
 @pytest.fixture(params=["translator", "writer"])
-def loaded(request: pytest.FixtureRequest) -> LoadedModel:
+def loaded(request) -> LoadedModel:
     model: LoadedModel = request.getfixturevalue(request.param)
     return model
 
 
 @pytest.mark.parametrize("edits", EDITS, ids=["plain", "edited"])
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: type(s).__name__)
-def test_a_generation_is_consistent(loaded, strategy, edits) -> None:
+def test_a_generation_is_consistent(loaded, strategy, edits):
     made = generate(loaded, TEXT, strategy, 8, edits)
     assert len(made.steps) == len(made.tokens) == 8 or made.finished
     assert made.text == loaded.tokenizer.decode(made.tokens)
@@ -64,9 +64,7 @@ def test_a_generation_is_consistent(loaded, strategy, edits) -> None:
 
 @pytest.mark.parametrize("edits", EDITS, ids=["plain", "edited"])
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: type(s).__name__)
-def test_the_rows_of_the_steps_are_those_of_one_teacher_forced_pass(
-    translator, strategy, edits
-) -> None:
+def test_the_rows_of_the_steps_are_those_of_one_teacher_forced_pass(translator, strategy, edits):
     """Which is what the causal mask is for; and for a beam, that each step took its own row."""
     made = generate(translator, TEXT, strategy, 8, edits)
     end = translator.marks.end
@@ -86,14 +84,14 @@ def test_the_rows_of_the_steps_are_those_of_one_teacher_forced_pass(
             np.testing.assert_allclose(row, again.rows[site], atol=1e-5)
 
 
-def test_greedy_writes_what_the_trace_has(translator) -> None:
+def test_greedy_writes_what_the_trace_has(translator):
     for edits in (*EDITS, (MaskSwitch("causal", False),)):
         traced = trace(translator, TEXT, edits=edits)
         made = generate(translator, TEXT, Greedy(), len(traced.tgt_tokens) - 1, edits)
         assert made.tokens == traced.tgt_tokens[1:]
 
 
-def test_what_sampling_cuts_has_probability_0(translator) -> None:
+def test_what_sampling_cuts_has_probability_0(translator):
     made = generate(translator, TEXT, Sample(temperature=1.5, top_k=3, seed=1), 4)
     for step in made.steps:
         kept = [candidate.kept for candidate in step.candidates]
@@ -107,14 +105,14 @@ def test_what_sampling_cuts_has_probability_0(translator) -> None:
         assert [c.prob for c in step.candidates[:3]] == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_rare_choice_stands_among_the_candidates(translator) -> None:
+def test_a_rare_choice_stands_among_the_candidates(translator):
     least = generate(translator, TEXT, Sample(temperature=1e6, seed=3), 6)
     assert any(len(step.candidates) == 13 for step in least.steps)
     for step in least.steps:
         assert step.chosen in {candidate.token for candidate in step.candidates}
 
 
-def test_forced_beginnings(loaded) -> None:
+def test_forced_beginnings(loaded):
     as_text = generate(loaded, TEXT, Beam(2), 6, forced="猫跑")
     tokens = loaded.tokenizer.encode("猫跑")
     assert as_text.tokens[: len(tokens)] == tuple(tokens)
@@ -129,7 +127,7 @@ def test_forced_beginnings(loaded) -> None:
     assert ended.text == loaded.tokenizer.decode(tokens)
 
 
-def test_edits_and_unknown_characters_are_reported(translator) -> None:
+def test_edits_and_unknown_characters_are_reported(translator):
     unfit = CellEdit("decoder.blocks.0.attn", None, 50, 0, False)
     fitting = CellEdit("decoder.blocks.0.attn", None, 3, 0, False)
     made = generate(translator, "I 鸭.", Greedy(), 5, [unfit, fitting])
@@ -139,10 +137,10 @@ def test_edits_and_unknown_characters_are_reported(translator) -> None:
     ]
 
 
-def test_limits(translator, writer) -> None:
+def test_limits(translator, writer):
     def refused(key: str, *args: object, **kwargs: object) -> InputProblem:
         with pytest.raises(InputProblem) as caught:
-            generate(*args, **kwargs)  # type: ignore[arg-type]
+            generate(*args, **kwargs)
         assert caught.value.key == key
         return caught.value
 
@@ -160,7 +158,7 @@ def test_limits(translator, writer) -> None:
     assert len(generate(writer, full[:-2], Greedy(), 9).tokens) == 2
 
 
-def test_threads_generate_side_by_side(translator) -> None:
+def test_threads_generate_side_by_side(translator):
     jobs = [(strategy, edits) for strategy in STRATEGIES for edits in EDITS]
     alone = [generate(translator, TEXT, s, 5, e) for s, e in jobs]
     with ThreadPoolExecutor(3) as pool:
@@ -171,7 +169,7 @@ def test_threads_generate_side_by_side(translator) -> None:
             assert all((a.rows[site] == b.rows[site]).all() for site in a.rows)
 
 
-def test_progress_is_told_and_may_stop_a_decoding(loaded) -> None:
+def test_progress_is_told_and_may_stop_a_decoding(loaded):
     whole = generate(loaded, TEXT, Beam(2), 8)
     steps = generating(loaded, TEXT, Beam(2), 8)
     assert [next(steps), steps.send(True), steps.send(True)] == [(1, 8), (2, 8), (3, 8)]
@@ -184,7 +182,7 @@ def test_progress_is_told_and_may_stop_a_decoding(loaded) -> None:
     assert made.text == loaded.tokenizer.decode(made.tokens)
 
 
-def test_a_forced_text_that_the_vocabulary_lacks_is_refused(loaded) -> None:
+def test_a_forced_text_that_the_vocabulary_lacks_is_refused(loaded):
     with pytest.raises(InputProblem) as caught:
         generate(loaded, TEXT, Greedy(), 8, forced="鸭☃")
     assert caught.value.key == "unknown_forced"
@@ -192,7 +190,7 @@ def test_a_forced_text_that_the_vocabulary_lacks_is_refused(loaded) -> None:
 
 
 @pytest.mark.parametrize("most", [2, 4])
-def test_the_steps_of_a_trace_are_those_of_the_decoding(translator, most) -> None:
+def test_the_steps_of_a_trace_are_those_of_the_decoding(translator, most):
     made = generate(translator, TEXT, Greedy(), most)
     known = greedy_steps(translator, trace(translator, TEXT), most)
     assert len(known) == most
@@ -207,7 +205,7 @@ def test_the_steps_of_a_trace_are_those_of_the_decoding(translator, most) -> Non
             np.testing.assert_allclose(read.rows[name], row, atol=1e-5)
 
 
-def test_what_no_trace_of_the_translation_holds_is_not_read(translator, writer) -> None:
+def test_what_no_trace_of_the_translation_holds_is_not_read(translator, writer):
     off = (MaskSwitch("causal", False),)
     assert not greedy_steps(translator, trace(translator, TEXT, edits=off), 2)
     assert not greedy_steps(translator, trace(translator, TEXT, pads=2), 2)
@@ -221,7 +219,7 @@ def tokens_after(draft: Sequence[int], edits: Sequence[Edit], loaded: LoadedMode
 
 
 @pytest.mark.parametrize("edits", CHANGES.values(), ids=CHANGES)
-def test_whatever_the_draft_says_the_same_is_written(translator, edits) -> None:
+def test_whatever_the_draft_says_the_same_is_written(translator, edits):
     step_by_step = tokens_after((), edits, translator)
     assert len(step_by_step) > 8
     plain = translate(translator, given_tokens(translator, TEXT))[0]
@@ -230,11 +228,11 @@ def test_whatever_the_draft_says_the_same_is_written(translator, edits) -> None:
         assert tokens_after(draft, edits, translator) == step_by_step
 
 
-def test_a_draft_that_is_right_is_read_in_one_pass(translator, monkeypatch) -> None:
+def test_a_draft_that_is_right_is_read_in_one_pass(translator, monkeypatch):
     stack, lengths = translator.model.last_stack, []
     run = stack.run
 
-    def counted(rows, *more):  # type: ignore[no-untyped-def]
+    def counted(rows, *more):
         lengths.append(rows.tgt.shape[1])
         return run(rows, *more)
 
@@ -247,7 +245,7 @@ def test_a_draft_that_is_right_is_read_in_one_pass(translator, monkeypatch) -> N
     assert lengths == list(range(1, len(right) + 1))  # each token changes all before it
 
 
-def test_only_a_place_that_an_earlier_query_sees_ends_what_is_read_together(translator) -> None:
+def test_only_a_place_that_an_earlier_query_sees_ends_what_is_read_together(translator):
     sites = translator.sites
     for name, query, place in (
         ("head", 0, BEYOND),
@@ -265,14 +263,14 @@ def test_only_a_place_that_an_earlier_query_sees_ends_what_is_read_together(tran
     assert first_seen(sites, past, 0) == BEYOND
 
 
-def test_a_model_without_probabilities_is_refused(translator, monkeypatch) -> None:
+def test_a_model_without_probabilities_is_refused(translator, monkeypatch):
     lost = lambda x: torch.full((*x.shape[:2], 3), torch.nan)  # noqa: E731
     monkeypatch.setattr(translator.model, "logits_of", lost)
     with pytest.raises(ValueError, match="no probabilities"):
         tokens_after([5, 6], CHANGES["head"], translator)
 
 
-def test_sentences_in_one_batch_are_translated_as_each_alone(translator) -> None:
+def test_sentences_in_one_batch_are_translated_as_each_alone(translator):
     sources = [given_tokens(translator, text) for text in (TEXT, "Dogs.", "I like the old house.")]
     assert translate_all(translator, sources) == [translate(translator, each) for each in sources]
     alike, edits = [*sources[:1], sources[0][1::-1] + sources[0][2:]], CHANGES["future"]

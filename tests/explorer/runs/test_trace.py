@@ -37,12 +37,12 @@ def logits_of(loaded: LoadedModel, traced: Trace) -> np.ndarray:
 
 def refused(key: str, *args: object, **kwargs: object) -> InputProblem:
     with pytest.raises(InputProblem) as caught:
-        trace(*args, **kwargs)  # type: ignore[arg-type]
+        trace(*args, **kwargs)
     assert caught.value.key == key
     return caught.value
 
 
-def test_a_trace_is_what_the_model_computes(translator) -> None:
+def test_a_trace_is_what_the_model_computes(translator):
     traced = trace(translator, TEXT, TARGET)
     config = translator.config
     assert traced.src_tokens == (*translator.tokenizer.encode(TEXT), translator.marks.end)
@@ -70,7 +70,7 @@ def test_a_trace_is_what_the_model_computes(translator) -> None:
     assert traced.key_tokens(CROSS) == traced.src_str_tokens
 
 
-def test_without_a_target_the_model_writes_it(translator) -> None:
+def test_without_a_target_the_model_writes_it(translator):
     traced = trace(translator, TEXT)
     written = [*traced.tgt_tokens[1:], translator.marks.end]
     n = len(traced.tgt_tokens) - 1
@@ -81,12 +81,12 @@ def test_without_a_target_the_model_writes_it(translator) -> None:
     assert trace(translator, TEXT, "  ").tgt_tokens == traced.tgt_tokens
 
 
-def test_a_trace_is_frozen_and_travels(translator) -> None:
+def test_a_trace_is_frozen_and_travels(translator):
     traced = trace(translator, TEXT, TARGET, (MaskSwitch("causal", False),))
     with pytest.raises(ValueError, match="read-only"):
         traced.pattern(SELF)[0, 0, 0] = 1
     with pytest.raises(AttributeError):
-        traced.text = "other"  # type: ignore[misc]
+        traced.text = "other"
     again = pickle.loads(pickle.dumps(traced))
     assert again.edits == traced.edits
     assert all((again.activations[n] == a).all() for n, a in traced.activations.items())
@@ -95,7 +95,7 @@ def test_a_trace_is_frozen_and_travels(translator) -> None:
         traced.pattern("nowhere")
 
 
-def test_a_decoder_only_model_has_one_stream(writer) -> None:
+def test_a_decoder_only_model_has_one_stream(writer):
     traced = trace(writer, TEXT, pads=2)
     assert traced.src_tokens == ()
     assert traced.output == ""
@@ -107,7 +107,7 @@ def test_a_decoder_only_model_has_one_stream(writer) -> None:
 
 
 @pytest.mark.parametrize("family", ["translator", "writer"])
-def test_with_right_masks_padding_changes_nothing(family, request) -> None:
+def test_with_right_masks_padding_changes_nothing(family, request):
     loaded: LoadedModel = request.getfixturevalue(family)
     alone = trace(loaded, TEXT)
     padded = trace(loaded, TEXT, pads=3)
@@ -126,8 +126,8 @@ def test_with_right_masks_padding_changes_nothing(family, request) -> None:
 
 
 @pytest.mark.parametrize("part", ["pad_keys", "cross_pad"])
-def test_with_a_padding_mask_off_padding_is_seen(part, translator) -> None:
-    off = (MaskSwitch(part, False),)  # type: ignore[arg-type]
+def test_with_a_padding_mask_off_padding_is_seen(part, translator):
+    off = (MaskSwitch(part, False),)
     right = trace(translator, TEXT, TARGET, pads=3)
     wrong = trace(translator, TEXT, TARGET, off, pads=3)
     seen = {"pad_keys": ENCODER, "cross_pad": CROSS}[part]
@@ -139,7 +139,7 @@ def test_with_a_padding_mask_off_padding_is_seen(part, translator) -> None:
     np.testing.assert_allclose(unpadded.logits, right.logits[:-3], atol=1e-5)
 
 
-def test_the_translation_is_made_under_the_edits(translator) -> None:
+def test_the_translation_is_made_under_the_edits(translator):
     usual = trace(translator, TEXT)
     traced = trace(translator, TEXT, edits=[HeadOff(CROSS, head) for head in range(4)])
     assert traced.output != usual.output
@@ -147,7 +147,7 @@ def test_the_translation_is_made_under_the_edits(translator) -> None:
     assert traced.predicted_tokens[:n] == traced.tgt_tokens[1:]
 
 
-def test_with_the_causal_mask_off_every_query_sees_every_key(translator) -> None:
+def test_with_the_causal_mask_off_every_query_sees_every_key(translator):
     off = trace(translator, TEXT, TARGET, (MaskSwitch("causal", False),), pads=1)
     assert off.mask(SELF)[:, :, :-1].all()
     assert not off.mask(SELF)[:, :, -1].any()  # padding stays hidden
@@ -157,7 +157,7 @@ def test_with_the_causal_mask_off_every_query_sees_every_key(translator) -> None
     assert np.abs(other.logits[0] - off.logits[0]).max() > 1e-3
 
 
-def test_without_the_causal_mask_each_step_reads_the_whole_row_anew(translator) -> None:
+def test_without_the_causal_mask_each_step_reads_the_whole_row_anew(translator):
     traced = trace(translator, TEXT, edits=[MaskSwitch("causal", False)])
     assert traced.tgt_tokens != trace(translator, TEXT).tgt_tokens
     sites = [site for site in translator.sites if site.stack == "decoder" and site.kind == "self"]
@@ -170,7 +170,7 @@ def test_without_the_causal_mask_each_step_reads_the_whole_row_anew(translator) 
         row.append(token)
 
 
-def test_padding_queries_can_be_masked_too(translator) -> None:
+def test_padding_queries_can_be_masked_too(translator):
     on = trace(translator, TEXT, TARGET, (MaskSwitch("pad_queries", True),), pads=2)
     for site in on.sites:
         assert not on.pattern(site.name)[:, -2:].any()
@@ -185,7 +185,7 @@ def test_a_later_switch_wins(translator):
     )
 
 
-def test_a_silenced_head_adds_nothing(translator) -> None:
+def test_a_silenced_head_adds_nothing(translator):
     usual = trace(translator, TEXT, TARGET)
     silent = trace(translator, TEXT, TARGET, (HeadOff(CROSS, 2),))
     z = silent.activations[f"{CROSS}.hook_z"]
@@ -194,7 +194,7 @@ def test_a_silenced_head_adds_nothing(translator) -> None:
     assert np.abs(silent.logits - usual.logits).max() > 1e-3
 
 
-def test_cells_open_and_close(translator) -> None:
+def test_cells_open_and_close(translator):
     edits = (CellEdit(SELF, 1, 0, 2, True), CellEdit(CROSS, None, 1, 0, False))
     usual, edited = trace(translator, TEXT, TARGET), trace(translator, TEXT, TARGET, edits)
     flipped = usual.mask(SELF) != edited.mask(SELF)
@@ -206,7 +206,7 @@ def test_cells_open_and_close(translator) -> None:
     np.testing.assert_allclose(edited.pattern(CROSS).sum(-1), 1, atol=1e-5)
 
 
-def test_edits_that_do_not_fit_are_handed_back(translator, writer) -> None:
+def test_edits_that_do_not_fit_are_handed_back(translator, writer):
     fitting: list[Edit] = [HeadOff(CROSS, 3), CellEdit(ENCODER, None, 0, 0, False)]
     unfit: list[Edit] = [
         HeadOff("encoder.blocks.9.attn", 0),
@@ -235,7 +235,7 @@ def test_nothing_is_left_behind_in_the_shared_model(translator):
     assert not any(m._forward_hooks for m in translator.model.modules())
 
 
-def test_threads_with_different_edits_do_not_meet(translator) -> None:
+def test_threads_with_different_edits_do_not_meet(translator):
     jobs: list[tuple[Edit, ...]] = [
         (),
         (MaskSwitch("causal", False),),
@@ -251,7 +251,7 @@ def test_threads_with_different_edits_do_not_meet(translator) -> None:
             np.testing.assert_array_equal(traced.activations[name], tensor, err_msg=name)
 
 
-def test_refusals_say_the_limit(translator, tiny) -> None:
+def test_refusals_say_the_limit(translator, tiny):
     refused("empty", translator, "")
     refused("nothing_left", translator, "\x00")
     own = "，" * translator.config.n_ctx
@@ -273,7 +273,7 @@ def test_refusals_say_the_limit(translator, tiny) -> None:
         assert problem.values == {"name": "pads", "value": pads, "low": 0, "high": MAX_PADS}
 
 
-def test_the_memory_that_a_text_would_take_is_a_limit(tiny, monkeypatch) -> None:
+def test_the_memory_that_a_text_would_take_is_a_limit(tiny, monkeypatch):
     wide = tiny("wide", family="decoder-only", n_ctx=2 * MAX_TOKENS)
     config, megabyte = wide.config, 1_000_000
     # 24 numbers of d_model before each of 2 blocks and 2 more, 120 logits; 3 x 4 heads of n x n.
@@ -296,13 +296,13 @@ def test_the_memory_that_a_text_would_take_is_a_limit(tiny, monkeypatch) -> None
     assert refused("too_many_tokens", short, "，" * 9).values["limit"] == 5
 
 
-def test_unknown_characters_are_read_and_reported(translator) -> None:
+def test_unknown_characters_are_read_and_reported(translator):
     traced = trace(translator, "I love 鸭 😀 鸭.", TARGET)
     assert traced.unknown == ("鸭", "😀")
     assert translator.tokenizer.marks.unknown in traced.src_tokens
 
 
-def test_the_library(translator, tmp_path) -> None:
+def test_the_library(translator, tmp_path):
     shelf = tmp_path / "shelf"
     assert list_models(shelf) == ()
     save_checkpoint(shelf / "b", translator.model, translator.tokenizer, "about b")
@@ -325,7 +325,7 @@ def test_the_library(translator, tmp_path) -> None:
         opened.site("nowhere")
 
 
-def test_a_snapshot_of_the_training_opens_by_its_step(translator, tiny, tmp_path) -> None:
+def test_a_snapshot_of_the_training_opens_by_its_step(translator, tiny, tmp_path):
     earlier = tiny("earlier", seed=3)
     save_checkpoint(tmp_path / "film", translator.model, translator.tokenizer)
     save_checkpoint(tmp_path / "plain", translator.model, translator.tokenizer)

@@ -6,7 +6,6 @@ import threading
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -89,7 +88,7 @@ BAD: dict[str, tuple[str, Callable[[], bytes]]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_picture_is_refused_in_words(name: str, tmp_path: Path) -> None:
+def test_a_bad_picture_is_refused_in_words(name, tmp_path):
     key, made = BAD[name]
     (tmp_path / "x.png").write_bytes(made())
     said = answered(str(tmp_path / "x.png"), *SIZES[:2])
@@ -114,7 +113,7 @@ READ: dict[str, tuple[Callable[[], bytes], np.ndarray, int]] = {
 
 
 @pytest.mark.parametrize("name", READ)
-def test_every_kind_of_picture_is_read_as_its_own_colours(name: str, tmp_path: Path) -> None:
+def test_every_kind_of_picture_is_read_as_its_own_colours(name, tmp_path):
     made, levels, off = READ[name]
     (tmp_path / "x.png").write_bytes(made())
     processing = {"size": None, "crop": None, "resample": 0}
@@ -122,7 +121,7 @@ def test_every_kind_of_picture_is_read_as_its_own_colours(name: str, tmp_path: P
     assert abs(read.astype(int) - levels[..., None]).max() <= off
 
 
-def test_a_scan_is_read_in_any_polarity_and_size() -> None:
+def test_a_scan_is_read_in_any_polarity_and_size():
     loaded = open_model("reader")
     tokenizer = loaded.tokenizer
     ink = drawn_word("Brown @serif", 96, 384)[0]
@@ -136,7 +135,7 @@ def test_a_scan_is_read_in_any_polarity_and_size() -> None:
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG"])
-def test_a_photo_of_twelve_megapixels_is_read(form: str) -> None:
+def test_a_photo_of_twelve_megapixels_is_read(form):
     loaded = open_model("reader")
     ink = drawn_word("Brown @serif", 96, 384)[0]
     scan = Image.fromarray(255 - ink).resize((3000, 750))
@@ -155,7 +154,7 @@ LIGHTS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 @pytest.mark.parametrize("light", LIGHTS)
-def test_uneven_light_is_no_ink(light: str, tmp_path: Path) -> None:
+def test_uneven_light_is_no_ink(light, tmp_path):
     ink = np.pad(drawn_word("Brown @serif", 96, 384)[0], ((120, 120), (200, 200)))
     y, x = np.mgrid[: ink.shape[0], : ink.shape[1]] / np.array(ink.shape)[:, None, None]
     grey = 10 + 235 * LIGHTS[light](x, y) * (1 - 0.85 * ink / 255)
@@ -165,7 +164,7 @@ def test_uneven_light_is_no_ink(light: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "letters"), [("cl0O @serif", "O"), ("hello @sans", "")])
-def test_doubtful_letters_are_named(text: str, letters: str) -> None:
+def test_doubtful_letters_are_named(text, letters):
     view = build(Links().read({"model": "reader", "text": text, "lang": "en"})[0], dark=False)
     chances = from_numpy(view.trace.logits.copy()).softmax(-1)
     written = view.trace.tgt_tokens[1:]
@@ -176,7 +175,7 @@ def test_doubtful_letters_are_named(text: str, letters: str) -> None:
     assert reading_notes(view, view.text, []) == said
 
 
-def test_out_of_memory_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_is_no_damage(tmp_path, monkeypatch):
     (tmp_path / "x.png").write_bytes(saved(page()))
     for error in (MemoryError(), OSError("out of memory error when reading image file")):
 
@@ -195,14 +194,14 @@ def many_scans(count: int) -> bytes:
 
 
 @pytest.mark.sweep
-def test_a_jpeg_of_thousands_of_scans_is_stopped() -> None:
+def test_a_jpeg_of_thousands_of_scans_is_stopped():
     with pytest.raises(InputProblem, match="picture_heavy"):
         open_picture(
             "a", io.BytesIO(many_scans(2000)[:MOST_PICTURE]), open_model("reader").tokenizer
         )
 
 
-def test_few_pictures_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_pictures_are_read_at_once(monkeypatch):
     tokenizer, counts, running = open_model("reader").tokenizer, list[int](), list[object]()
     together = threading.Barrier(MOST_AT_ONCE, timeout=60)
 
@@ -225,7 +224,7 @@ def test_few_pictures_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(counts) == MOST_AT_ONCE
 
 
-def test_a_photograph_is_prepared_as_its_model_wants_it(tmp_path: Path) -> None:
+def test_a_photograph_is_prepared_as_its_model_wants_it(tmp_path):
     """In colours, resized and cut, and the same each time; too long a strip is refused."""
     loaded = open_model(Golden.load("dinov2").write(tmp_path / "dinov2"))
     levels = np.random.Generator(np.random.PCG64(3)).integers(0, 256, (18, 40, 3), dtype=np.uint8)
@@ -238,9 +237,7 @@ def test_a_photograph_is_prepared_as_its_model_wants_it(tmp_path: Path) -> None:
     assert caught.value.key == "picture_heavy"
 
 
-def test_a_file_is_refused_by_its_size_before_any_process_starts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_file_is_refused_by_its_size_before_any_process_starts(monkeypatch):
     monkeypatch.setattr("explorer.uploads.MOST_PICTURE", 10)
     monkeypatch.setattr("explorer.uploads.ask_once", None)
     with pytest.raises(InputProblem) as caught:

@@ -19,64 +19,64 @@ RIGHT = "def f(q, k):\n    return k <= q"
 
 def fault(code: str, **more: object) -> Fault:
     """What is wrong with a program that has no answer."""
-    answer = sandbox.run(code, "f", **({"cases": [[1, 2]]} | more))  # type: ignore[arg-type]
+    answer = sandbox.run(code, "f", **({"cases": [[1, 2]]} | more))
     assert answer.fault is not None
     return answer.fault
 
 
-def test_the_cells_of_a_grid_come_row_by_row() -> None:
+def test_the_cells_of_a_grid_come_row_by_row():
     answer = sandbox.run(RIGHT, "f", grids=[Grid(2, 3)])
     assert answer.values == (True, False, False, True, True, False)
 
 
-def test_queries_behind_a_cache_count_on() -> None:
+def test_queries_behind_a_cache_count_on():
     answer = sandbox.run("def f(q, k, a): return [q, k, a]", "f", grids=[Grid(1, 2, (7,), first=4)])
     assert answer.values == ([4, 0, 7], [4, 1, 7])
 
 
-def test_values_that_are_no_numbers_are_named() -> None:
+def test_values_that_are_no_numbers_are_named():
     code = "def f(x): return {0: 'a', 1: 10**30, 2: (1, 2.5, None), 3: {1: 2}}[x]"
     answer = sandbox.run(code, "f", cases=[[0], [1], [2], [3]])
     assert answer.values == ({"type": "str"}, {"type": "int"}, [1, 2.5, None], {"type": "dict"})
 
 
-def test_what_is_printed_comes_along_up_to_a_bound() -> None:
+def test_what_is_printed_comes_along_up_to_a_bound():
     code = "def f(x):\n    print('seen', x)\n    return x"
     assert sandbox.run(code, "f", cases=[[1], [2]]).printed == "seen 1\nseen 2\n"
     code = "def f(x):\n    print('x' * 100000)\n    return x"
     assert len(sandbox.run(code, "f", cases=[[1]]).printed) == 2_000
 
 
-def test_a_check_is_handed_each_suspect() -> None:
+def test_a_check_is_handed_each_suspect():
     code = "def f(g):\n    assert g(1) == 1\n    return g(2) == 2"
     suspects = [f"def suspect(x): return {what}" for what in ("x", "x + 1", "1")]
     assert sandbox.run(code, "f", suspects=suspects).values == (True, False, False)
 
 
-def test_a_program_that_does_not_parse_is_told_line_and_column() -> None:
+def test_a_program_that_does_not_parse_is_told_line_and_column():
     found = fault("x = 1\ndef f(q, k) return k")
     assert (found.kind, found.line, found.column) == ("syntax", 2, 13)
     assert found.message == "Expected `:`, found `return`"
 
 
-def test_an_exception_is_told_with_its_line_and_the_call() -> None:
+def test_an_exception_is_told_with_its_line_and_the_call():
     found = fault("def f(q, k):\n    x = [1]\n    return x[k]", cases=[[0, 0], [0, 5]])
     assert (found.kind, found.error, found.line, found.case) == ("raised", "IndexError", 3, 1)
 
 
-def test_the_calls_before_an_exception_have_their_values() -> None:
+def test_the_calls_before_an_exception_have_their_values():
     answer = sandbox.run("def f(x): return 1 // x", "f", cases=[[1], [1], [0]])
     assert answer.values == (1, 1)
     assert answer.fault is not None
 
 
-def test_a_wrong_signature_and_a_missing_function_are_no_exceptions_of_the_program() -> None:
+def test_a_wrong_signature_and_a_missing_function_are_no_exceptions_of_the_program():
     assert fault("def f(q): return True").kind == "call"
     assert fault("f = 3").kind == "call"
     assert fault("def g(q, k): return True").kind == "missing"
 
 
-def test_what_reaches_outside_is_named_as_it_stands_there() -> None:
+def test_what_reaches_outside_is_named_as_it_stands_there():
     found = fault("def f(q, k):\n    return open('x')")
     assert (found.kind, found.message, found.line) == ("outside", "open('x')", 2)
     assert fault("def f(q, k): return numpy").message == "numpy"
@@ -93,25 +93,25 @@ def test_what_reaches_outside_is_named_as_it_stands_there() -> None:
         ("x" * 4001, "long"),
     ],
 )
-def test_limits_are_kinds_of_their_own(code: str, kind: str) -> None:
+def test_limits_are_kinds_of_their_own(code, kind):
     assert fault(code).kind == kind
 
 
 @pytest.mark.parametrize(
     "character", ["\u202e", "\u2066", "\u200b", "\x00", "\x1b", "\u2028", "\r"]
 )
-def test_characters_that_hide_something_are_named_and_placed(character: str) -> None:
+def test_characters_that_hide_something_are_named_and_placed(character):
     found = refused(f"a = 1\nb{character} = 2")
     assert found is not None
     assert (found.kind, found.line, found.column) == ("character", 2, 2)
     assert f"U+{ord(character):04X}" in found.message
 
 
-def test_tabs_and_chinese_are_ordinary() -> None:
+def test_tabs_and_chinese_are_ordinary():
     assert refused("if 1:\n\tx = '中文' # 注释") is None
 
 
-def test_a_list_that_would_fill_the_app_never_reaches_it() -> None:
+def test_a_list_that_would_fill_the_app_never_reaches_it():
     bomb = "a = [0] * 10\nfor i in range(9): a = [a] * 10\n"
     steal = "class J:\n    def dumps(self, x): return a\n"
     code = f"{bomb}{steal}def f(q, k):\n    global workshop_json\n    workshop_json = J()"
@@ -122,7 +122,7 @@ def test_a_list_that_would_fill_the_app_never_reaches_it() -> None:
     assert sandbox.run(RIGHT, "f", cases=[[1, 1]]).values == (True,)
 
 
-def test_no_program_sees_what_another_left() -> None:
+def test_no_program_sees_what_another_left():
     sandbox.run("leftover = 1\ndef f(q, k): return 1", "f", cases=[[1, 1]])
     assert fault("def f(q, k): return leftover").kind == "outside"
 
@@ -130,34 +130,34 @@ def test_no_program_sees_what_another_left() -> None:
 @pytest.mark.parametrize(
     "drawn", ["random.random()", "random.Random().random()", "time.time()", "time.perf_counter()"]
 )
-def test_clocks_and_chance_are_the_same_for_all(drawn: str) -> None:
+def test_clocks_and_chance_are_the_same_for_all(drawn):
     code = f"import random\nimport time\ndef f(x): return {drawn}"
     first = sandbox.run(code, "f", cases=[[1]])
     assert first.fault is None
     assert sandbox.run(code, "f", cases=[[1]]).values == first.values
 
 
-def test_the_arguments_of_a_call_are_copies() -> None:
+def test_the_arguments_of_a_call_are_copies():
     code = "def f(q, k, row):\n    row.append(q)\n    return len(row)"
     given = [1, 2]
     answer = sandbox.run(code, "f", grids=[Grid(2, 2, (given,))], cases=[[1, 2, given]] * 2)
     assert answer.values == (3,) * 6
 
 
-def test_a_check_cannot_tell_which_call_it_is() -> None:
+def test_a_check_cannot_tell_which_call_it_is():
     code = "n = 0\ndef f(g):\n    global n\n    n += 1\n    return n"
     suspects = [f"def suspect(): return {n}" for n in range(5)]
     assert sandbox.run(code, "f", suspects=suspects).values == (1,) * 5
 
 
-def test_what_a_check_prints_is_in_the_order_of_the_suspects() -> None:
+def test_what_a_check_prints_is_in_the_order_of_the_suspects():
     code = "def f(g):\n    print(g())\n    return True"
     suspects = [f"def suspect(): return {n}" for n in range(9)]
     printed = sandbox.run(code, "f", suspects=suspects).printed
     assert printed.split() == [str(n) for n in range(9)]
 
 
-def test_the_first_suspect_at_which_a_check_fails_is_the_one_that_is_told() -> None:
+def test_the_first_suspect_at_which_a_check_fails_is_the_one_that_is_told():
     code = "def f(g): return 1 // g()"
     suspects = [
         f"def suspect(): {what}" for what in ("return 1", "raise ValueError('7')", "return 0")
@@ -167,7 +167,7 @@ def test_the_first_suspect_at_which_a_check_fails_is_the_one_that_is_told() -> N
     assert (found.error, found.message) == ("ValueError", "7")
 
 
-def test_a_loop_holds_nobody_else_up() -> None:
+def test_a_loop_holds_nobody_else_up():
     for _ in range(3):
         sandbox.run(RIGHT, "f", cases=[[1, 1]])
     begun, ended = threading.Barrier(3), []
@@ -187,7 +187,7 @@ def test_a_loop_holds_nobody_else_up() -> None:
     assert [each.kind for each in ended if each] == ["time", "time"]
 
 
-def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_it_says_so(monkeypatch):
     monkeypatch.setattr(sandbox, "available", lambda: False)
     with pytest.raises(FileNotFoundError, match="pydantic-monty"):
         sandbox.run(RIGHT, "f", cases=[[1, 1]])
@@ -205,7 +205,7 @@ MOST = 50_000_000
 
 
 @pytest.fixture
-def canary(tmp_path: Path) -> Iterator[str]:
+def canary(tmp_path) -> Iterator[str]:
     """A file that no program may read, change or move."""
     file = tmp_path / "secret.py"
     file.write_text(SECRET)
@@ -275,10 +275,10 @@ def check(n: int, secret: str, seed: int) -> None:
     assert withstood("def f(q, k): return 1").values == (1,) * 9
 
 
-def test_a_few_of_every_family_are_withstood(canary: str) -> None:
+def test_a_few_of_every_family_are_withstood(canary):
     check(3 * len(FAMILIES), canary, seed=1)
 
 
 @pytest.mark.sweep
-def test_a_thousand_are_withstood(canary: str) -> None:
+def test_a_thousand_are_withstood(canary):
     check(1_000, canary, seed=0)

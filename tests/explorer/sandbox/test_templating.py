@@ -72,12 +72,12 @@ TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_template_gives_the_text_of_the_library(name: str) -> None:
+def test_a_template_gives_the_text_of_the_library(name):
     source, prompt = TEMPLATES[name]
     assert rendered(source, TOKENS, "Hi!") == prompt
 
 
-def test_json_and_dates_are_written_as_by_the_library() -> None:
+def test_json_and_dates_are_written_as_by_the_library():
     source = "{{ messages | tojson }}{{ strftime_now('%%') }}"
     assert rendered(source, {}, "<é>") == '[{"role": "user", "content": "<é>"}]%'
 
@@ -88,7 +88,7 @@ def chat(folder: Path, source: str) -> str:
     return in_template(open_model(folder), "Hi!")
 
 
-def test_a_start_token_that_the_model_adds_itself_is_not_doubled(tmp_path: Path) -> None:
+def test_a_start_token_that_the_model_adds_itself_is_not_doubled(tmp_path):
     assert metaspace().encode("").tokens == ["<s>"]
     assert chat(tmp_path / "chat", TEMPLATES["Mistral v0.3"][0]) == "[INST] Hi![/INST]"
 
@@ -106,9 +106,7 @@ def test_a_start_token_that_the_model_adds_itself_is_not_doubled(tmp_path: Path)
         ("{{ messages.append(1) }}", "fails"),
     ],
 )
-def test_a_template_that_fails_or_takes_too_much_is_refused_in_words(
-    tmp_path: Path, source: str, key: str
-) -> None:
+def test_a_template_that_fails_or_takes_too_much_is_refused_in_words(tmp_path, source, key):
     with pytest.raises(InputProblem, match=f"template_{key}"):
         chat(tmp_path / "chat", source)
 
@@ -120,10 +118,10 @@ TEXT = "We went to the park yesterday, 我 ① too."
 
 
 @pytest.mark.parametrize("kind", ["byte_level", "metaspace", "word_pieces", "unigram"])
-def test_every_answer_is_the_same(tmp_path: Path, kind: str) -> None:
+def test_every_answer_is_the_same(tmp_path, kind):
     path = tmp_path / "tokenizer.json"
     TOKENIZERS[kind]().save(str(path))
-    here, apart = ForeignTokenizer(TOKENIZERS[kind]()), ForeignTokenizer(read_apart(path))  # type: ignore[arg-type]
+    here, apart = ForeignTokenizer(TOKENIZERS[kind]()), ForeignTokenizer(read_apart(path))
     assert apart.marks == here.marks
     assert apart.around() == here.around()
     assert apart.encode(TEXT) == here.encode(TEXT)
@@ -133,34 +131,32 @@ def test_every_answer_is_the_same(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["We</s>went to the park", "</s>", "a<unk> b <pad", "(</s>)"])
-def test_a_special_token_that_is_typed_is_text_for_a_unigram_model(
-    tmp_path: Path, text: str
-) -> None:
+def test_a_special_token_that_is_typed_is_text_for_a_unigram_model(tmp_path, text):
     """Here and there, with the characters that the text has."""
     raw = unigram()
     vocabulary = json.loads(raw.to_str())["model"]["vocab"] + [(each, -9.0) for each in "</>()"]
     raw.model = models.Unigram(list(map(tuple, vocabulary)), unk_id=2)
     raw.save(str(path := tmp_path / "tokenizer.json"))
     for library in (library_of(path.read_text()), read_apart(path)):
-        tokenizer = ForeignTokenizer(library)  # type: ignore[arg-type]
+        tokenizer = ForeignTokenizer(library)
         ids = tokenizer.encode(text)
         assert not any(map(tokenizer.is_special, ids)), ids
         assert "".join(map(tokenizer.piece, ids)) == "▁" + text.replace(" ", "▁")
 
 
-def test_what_the_library_raises_there_is_a_refusal_here(tmp_path: Path) -> None:
+def test_what_the_library_raises_there_is_a_refusal_here(tmp_path):
     raw = tokenizers.Tokenizer(models.Unigram([("a", -1.0), ("b", -1.0)], unk_id=None))
     raw.save(str(tmp_path / "tokenizer.json"))
-    tokenizer = ForeignTokenizer(read_apart(tmp_path / "tokenizer.json"))  # type: ignore[arg-type]
+    tokenizer = ForeignTokenizer(read_apart(tmp_path / "tokenizer.json"))
     with pytest.raises(Refusal, match=r"no token for these characters.*: é"):
         tokenizer.encode("abé")
     assert tokenizer.encode("ab") == [0, 1], "the process goes on"
 
 
-def test_dropped_letters_are_named_there_too(tmp_path: Path) -> None:
+def test_dropped_letters_are_named_there_too(tmp_path):
     raw = tokenizers.Tokenizer(models.BPE({c: i for i, c in enumerate("theca")}, []))
     raw.pre_tokenizer = pre_tokenizers.Whitespace()
     raw.normalizer = normalizers.Lowercase()
     raw.save(str(tmp_path / "tokenizer.json"))
-    tokenizer = ForeignTokenizer(read_apart(tmp_path / "tokenizer.json"))  # type: ignore[arg-type]
+    tokenizer = ForeignTokenizer(read_apart(tmp_path / "tokenizer.json"))
     assert tokenizer.unknown("THE dog") == ["d", "o", "g"]

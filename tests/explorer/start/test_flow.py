@@ -16,12 +16,12 @@ OFF = (MaskSwitch("causal", False),)
 
 
 @pytest.fixture(params=["translator", "writer"])
-def loaded(request: pytest.FixtureRequest) -> LoadedModel:
+def loaded(request) -> LoadedModel:
     model: LoadedModel = request.getfixturevalue(request.param)
     return model
 
 
-def test_the_rows_of_the_steps_are_those_of_one_pass_under_the_causal_mask(loaded) -> None:
+def test_the_rows_of_the_steps_are_those_of_one_pass_under_the_causal_mask(loaded):
     made = generate(loaded, TEXT, Greedy(), 6)
     found = flow(loaded, trace(loaded, TEXT), made)
     lane = found.lanes[-1]
@@ -33,7 +33,7 @@ def test_the_rows_of_the_steps_are_those_of_one_pass_under_the_causal_mask(loade
                 np.testing.assert_allclose(each.steps[at], each.pattern[:, step.token], atol=1e-5)
 
 
-def test_without_the_causal_mask_only_the_last_step_saw_what_one_pass_sees(writer) -> None:
+def test_without_the_causal_mask_only_the_last_step_saw_what_one_pass_sees(writer):
     made = generate(writer, TEXT, Greedy(), 6, OFF)
     last = flow(writer, trace(writer, TEXT, edits=OFF), made, OFF).lanes[-1].blocks[-1][0]
     rows = last.pattern[:, -len(made.steps) :].swapaxes(0, 1)
@@ -44,7 +44,7 @@ def test_without_the_causal_mask_only_the_last_step_saw_what_one_pass_sees(write
     assert not last.allowed_then[0, -1]  # its key did not exist yet
 
 
-def test_the_source_lane_is_that_of_the_trace(translator) -> None:
+def test_the_source_lane_is_that_of_the_trace(translator):
     traced = trace(translator, TEXT)
     found = flow(translator, traced, generate(translator, TEXT, Greedy(), 6))
     source, target = found.lanes
@@ -60,7 +60,7 @@ def test_the_source_lane_is_that_of_the_trace(translator) -> None:
     np.testing.assert_allclose(source.embedded, embedded[:, : flows.SHOWN_VALUES], atol=1e-6)
 
 
-def test_the_waves_are_what_positions_add(translator) -> None:
+def test_the_waves_are_what_positions_add(translator):
     traced = trace(translator, TEXT)
     lane = flow(translator, traced, None).lanes[0]
     added = traced.activations["encoder.hook_pos_embed"]
@@ -69,19 +69,19 @@ def test_the_waves_are_what_positions_add(translator) -> None:
     np.testing.assert_allclose(lane.waves[:, 0], np.sin(np.arange(len(lane.tokens))), atol=1e-5)
 
 
-def test_rotary_positions_are_shown_by_the_sine_of_their_angles(tiny) -> None:
+def test_rotary_positions_are_shown_by_the_sine_of_their_angles(tiny):
     loaded = tiny("rotary", family="decoder-only", positions="rotary")
     lane = flow(loaded, trace(loaded, TEXT), None).lanes[0]
     assert lane.turns
     np.testing.assert_allclose(lane.waves[:, 0], np.sin(np.arange(len(lane.tokens))), atol=1e-6)
 
 
-def test_positions_that_act_on_scores_alone_have_no_waves(tiny) -> None:
+def test_positions_that_act_on_scores_alone_have_no_waves(tiny):
     loaded = tiny("alibi", family="decoder-only", positions="alibi")
     assert flow(loaded, trace(loaded, TEXT), None).lanes[0].waves is None
 
 
-def test_candidates_are_those_of_the_generation_and_hold_the_chosen_one(loaded) -> None:
+def test_candidates_are_those_of_the_generation_and_hold_the_chosen_one(loaded):
     made = generate(loaded, TEXT, Greedy(), 6)
     found = flow(loaded, trace(loaded, TEXT), made)
     for step, told in zip(made.steps, found.steps, strict=True):
@@ -93,14 +93,14 @@ def test_candidates_are_those_of_the_generation_and_hold_the_chosen_one(loaded) 
     assert text_after(loaded, made, len(made.steps) - 1) == found.steps[-1].text
 
 
-def test_a_model_that_says_nothing_is_read_thread_by_thread(tiny) -> None:
+def test_a_model_that_says_nothing_is_read_thread_by_thread(tiny):
     loaded = tiny("silent", family="encoder-only", lm_head=False)
     found = flow(loaded, trace(loaded, TEXT), None)
     assert [step.thread for step in found.steps] == list(range(len(found.lanes[0].tokens)))
     assert all(not step.tokens and step.chosen is None for step in found.steps)
 
 
-def test_bins_keep_the_sum_of_a_row_and_name_their_first_token() -> None:
+def test_bins_keep_the_sum_of_a_row_and_name_their_first_token():
     pattern = np.array([[[1.0, 0, 0, 0], [0.5, 0.5, 0, 0], [0, 0.25, 0.75, 0], [0, 0, 0, 1]]])
     binned = in_bins(pattern, (0, 2), (0, 1, 3))
     # Rows 0 and 1 averaged, keys 1 and 2 summed; so are rows 2 and 3.
@@ -112,7 +112,7 @@ def test_bins_keep_the_sum_of_a_row_and_name_their_first_token() -> None:
     assert np.diff([*many, 1000]).max() <= np.diff([*many, 1000]).min() + 1
 
 
-def test_a_long_text_is_binned_and_its_rows_still_sum_to_one(writer, monkeypatch) -> None:
+def test_a_long_text_is_binned_and_its_rows_still_sum_to_one(writer, monkeypatch):
     monkeypatch.setattr(flows, "MOST_THREADS", 8)
     made = generate(writer, "The cat sat on the mat. " * 3, Greedy(), 4)
     found = flow(writer, trace(writer, "The cat sat on the mat. " * 3), made)
@@ -123,7 +123,7 @@ def test_a_long_text_is_binned_and_its_rows_still_sum_to_one(writer, monkeypatch
     assert found.steps[-1].thread == 7
 
 
-def test_an_opened_head_is_that_of_the_trace(translator) -> None:
+def test_an_opened_head_is_that_of_the_trace(translator):
     traced = trace(translator, TEXT)
     site = traced.sites_of("cross")[1]
     found = open_head(translator, traced, None, (), site.name, 3)
@@ -138,6 +138,6 @@ def test_an_opened_head_is_that_of_the_trace(translator) -> None:
     assert found.keys == traced.src_str_tokens
 
 
-def test_a_run_of_another_model_is_refused(translator, writer) -> None:
+def test_a_run_of_another_model_is_refused(translator, writer):
     with pytest.raises(ValueError, match="the run was made by 'tiny', not by 'writer'"):
         flow(writer, trace(translator, TEXT), None)

@@ -46,20 +46,20 @@ OFF = (MaskSwitch("causal", False),)
 RUN, OTHER = Run(MODEL, TEXT), Run(MODEL, "I see.")
 
 
-def test_a_function_is_shown_as_it_stands_in_its_file() -> None:
+def test_a_function_is_shown_as_it_stands_in_its_file():
     shown = source_of(attend)
     assert (shown.name, shown.file) == ("attend", "models/attention.py")
-    lines = inspect.getsource(inspect.getmodule(inspect.unwrap(attend))).splitlines()  # type: ignore[arg-type]
+    lines = inspect.getsource(inspect.getmodule(inspect.unwrap(attend))).splitlines()
     text = shown.text.splitlines()
     assert lines[shown.line - 1 : shown.line - 1 + len(text)] == text
 
 
-def test_what_is_wrapped_around_a_function_is_left_out() -> None:
+def test_what_is_wrapped_around_a_function_is_left_out():
     assert source_of(functools.partial(attend, dropout=0.1)).name == "attend"
     assert source_of(functools.cache(frequencies)).name == "frequencies"
 
 
-def test_a_module_is_shown_as_its_forward_and_other_instances_as_their_class() -> None:
+def test_a_module_is_shown_as_its_forward_and_other_instances_as_their_class():
     model = build_model(CONFIG).eval()
     assert source_of(model.get_submodule("decoder.blocks.0")).name == "Block.forward"
     assert source_of(model.get_submodule("decoder.positions")).name == "Sinusoidal"
@@ -67,7 +67,7 @@ def test_a_module_is_shown_as_its_forward_and_other_instances_as_their_class() -
     assert source_of(Greedy()).text.startswith(("@dataclass", "class Greedy"))
 
 
-def test_the_plain_lines_are_shown_of_a_model_with_faster_ones() -> None:
+def test_the_plain_lines_are_shown_of_a_model_with_faster_ones():
     plain, faster = build_model(CONFIG).eval(), build_model(CONFIG).eval()
     speed_up(faster)
     for name in ("decoder.blocks.0.attn", "decoder.positions"):
@@ -77,7 +77,7 @@ def test_the_plain_lines_are_shown_of_a_model_with_faster_ones() -> None:
     assert fast_attend is not attend
 
 
-def test_code_of_others_is_refused() -> None:
+def test_code_of_others_is_refused():
     for thing in (torch.softmax, torch.nn.Linear(2, 2)):
         with pytest.raises(TypeError, match="of models or explorer"):
             source_of(thing)
@@ -99,7 +99,7 @@ def named_in(module: ModuleType) -> Iterator[object]:
                         yield eval(ast.unparse(node), dict(vars(module)))
 
 
-def test_everything_that_exhibits_name_has_its_source_and_a_docstring() -> None:
+def test_everything_that_exhibits_name_has_its_source_and_a_docstring():
     names = [found.name for found in walk_packages(exhibits.__path__, f"{exhibits.__name__}.")]
     checked = 0
     for module in map(importlib.import_module, names):
@@ -130,7 +130,7 @@ def answered(name: str, state: State) -> object:
         lambda: answered("decoding.one_pass", State(model=MODEL, text=TEXT)),
     ],
 )
-def test_at_most_four_steps_lie_between_the_engine_and_the_model(ask, monkeypatch) -> None:
+def test_at_most_four_steps_lie_between_the_engine_and_the_model(ask, monkeypatch):
     monkeypatch.setattr(caching, "STORE", Store(10**9))
     ablation(RUN)  # what a page has asked for before it asks for more
     cache.trace(Run(MODEL, "I see.", pads=1))

@@ -26,11 +26,11 @@ open_model = cache(library.open_model)  # opened once, and only read
         ("", None),
     ],
 )
-def test_the_language_of_a_text_is_that_of_most_of_its_words(sentence, language) -> None:
+def test_the_language_of_a_text_is_that_of_most_of_its_words(sentence, language):
     assert text.script(sentence) == language
 
 
-def test_every_shipped_model_reads_its_own_examples_and_has_one_language() -> None:
+def test_every_shipped_model_reads_its_own_examples_and_has_one_language():
     reads = {name: reading_language(name) for name in list_models(CHECKPOINTS)}
     assert reads["en-zh"] == reads["stories"] == reads["twin-right"] == "en"
     assert reads["zh-en"] == "zh"
@@ -41,7 +41,7 @@ def test_every_shipped_model_reads_its_own_examples_and_has_one_language() -> No
         assert can_read(open_model(name), first_sentence(name)), name
 
 
-def test_a_model_cannot_read_another_language_strange_letters_or_a_text_too_long() -> None:
+def test_a_model_cannot_read_another_language_strange_letters_or_a_text_too_long():
     assert not can_read(open_model("zh-en"), "She reads a book.")
     assert not can_read(open_model("stories"), "她看书。")
     assert not can_read(open_model("copy"), "She reads a book.")
@@ -57,18 +57,18 @@ def test_a_model_cannot_read_another_language_strange_letters_or_a_text_too_long
         ("I HAVE NEVER [MASK] TO BOSTON.", "I have never [MASK] to boston."),
     ],
 )
-def test_capitals_are_noticed_and_lowered(shouted, usual) -> None:
+def test_capitals_are_noticed_and_lowered(shouted, usual):
     assert is_shouted(shouted)
     assert lowered(shouted) == usual
     assert not is_shouted(usual)
 
 
 @pytest.mark.parametrize("sentence", ["I", "USA", "I am here.", "[MASK]", "我爱你。", ""])
-def test_one_word_in_capitals_is_no_shouting(sentence) -> None:
+def test_one_word_in_capitals_is_no_shouting(sentence):
     assert not is_shouted(sentence)
 
 
-def test_each_language_opens_with_its_readers_translator_and_lists_it_first() -> None:
+def test_each_language_opens_with_its_readers_translator_and_lists_it_first():
     names = list_models(CHECKPOINTS)
     assert default_model(names, "en") == text.in_order(names, lang="en")[0] == "en-zh"
     assert default_model(names, "zh") == text.in_order(names, lang="zh")[0] == "zh-en"
@@ -85,7 +85,7 @@ Waits = list[bool]
 
 
 @pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
+def waits(monkeypatch) -> Waits:
     """Each wait, as whether others could compute meanwhile; the run is of a whole page."""
     found: Waits = []
     monkeypatch.setattr(stage.st, "session_state", {})
@@ -102,7 +102,7 @@ def begin(monkeypatch: pytest.MonkeyPatch, *fragments: str) -> None:
     monkeypatch.setattr(stage, "get_script_run_ctx", lambda: context)
 
 
-def test_only_the_first_chart_of_a_run_waits(waits, monkeypatch) -> None:
+def test_only_the_first_chart_of_a_run_waits(waits, monkeypatch):
     for _ in range(2):
         begin(monkeypatch, "picture")
         stage.charts_last()
@@ -110,7 +110,7 @@ def test_only_the_first_chart_of_a_run_waits(waits, monkeypatch) -> None:
     assert len(waits) == 2
 
 
-def test_words_wait_only_for_a_run_of_the_model_that_is_new(waits, monkeypatch) -> None:
+def test_words_wait_only_for_a_run_of_the_model_that_is_new(waits, monkeypatch):
     for run, n_waits in (("first", 1), ("first", 1), ("second", 2)):
         begin(monkeypatch, "picture")
         stage.words_first(run)
@@ -119,7 +119,7 @@ def test_words_wait_only_for_a_run_of_the_model_that_is_new(waits, monkeypatch) 
 
 def test_a_whole_page_waits_for_nothing_and_a_click_on_it_only_for_what_it_changes(
     waits, monkeypatch
-) -> None:
+):
     stage.words_first("first")
     stage.charts_last()
     begin(monkeypatch, "picture")
@@ -127,14 +127,14 @@ def test_a_whole_page_waits_for_nothing_and_a_click_on_it_only_for_what_it_chang
     assert waits == []
 
 
-def test_other_sessions_compute_during_a_pause(waits, monkeypatch) -> None:
+def test_other_sessions_compute_during_a_pause(waits, monkeypatch):
     begin(monkeypatch, "picture")
     with TURNS.turn():
         stage.charts_last()
     assert waits == [True]
 
 
-def test_what_is_new_is_so_once_and_only_in_a_fragment(waits, monkeypatch) -> None:
+def test_what_is_new_is_so_once_and_only_in_a_fragment(waits, monkeypatch):
     assert not stage.is_new("place", 1)
     begin(monkeypatch, "picture")
     assert [stage.is_new("place", each) for each in (1, 2, 2, 1)] == [False, True, False, True]

@@ -61,7 +61,7 @@ def outside_code(markdown: str) -> str:
         ("| a | b |\n|---|--:|\n| 1 | `x\\|y` |", "| a | b |\n| -- | --: |\n| 1 | `x\\|y` |"),
     ],
 )
-def test_what_is_understood_is_written_anew(given, made) -> None:
+def test_what_is_understood_is_written_anew(given, made):
     assert harmless(given) == made
 
 
@@ -82,38 +82,38 @@ def test_what_is_understood_is_written_anew(given, made) -> None:
         ("<marquee onload=x>", "<marquee onload=x>"),
     ],
 )
-def test_the_rest_is_shown_and_obeyed_by_nobody(given, seen) -> None:
+def test_the_rest_is_shown_and_obeyed_by_nobody(given, seen):
     made = harmless(given)
     assert read(made) == seen
     assert not re.search(r"[<>$!\[\]()]|:\w", made)
 
 
-def test_a_badge_is_a_link_with_the_words_of_its_picture() -> None:
+def test_a_badge_is_a_link_with_the_words_of_its_picture():
     made = harmless("[![Build](https://a.example/x.svg)](https://b.example/)")
     assert made == "[Build](<https://b.example/>)"
 
 
-def test_no_mark_of_an_address_is_left() -> None:
+def test_no_mark_of_an_address_is_left():
     assert harmless("[a](https://b.example/$c*[d)") == "[a](<https://b.example/%24c%2A%5Bd>)"
     made = harmless("See https://a.example/b?d=1&e=2. And <https://c.example>")
     assert "(<https://a.example/b?d=1&amp;e=2>)&#46; And" in made
     assert "(<https://c.example>)" in made
 
 
-def test_headings_stand_under_those_of_the_page() -> None:
+def test_headings_stand_under_those_of_the_page():
     made = harmless("# a\n## b\n###### c", below=2)
     assert made == "### a\n\n#### b\n\n###### c"
 
 
 @pytest.mark.parametrize("given", [IMAGE, "a<br>b", "<!-- a -->", "<script>", "![a][b]\n\n[b]: c"])
-def test_pictures_and_html_are_noticed(given) -> None:
+def test_pictures_and_html_are_noticed(given):
     assert has_more(given)
     assert not has_more(f"`{given}` a < b, <s>")
     assert not has_more(f"```\n{given}\n```")
 
 
 @pytest.mark.parametrize("path", CARDS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_shipped_cards_are_read_whole(path) -> None:
+def test_shipped_cards_are_read_whole(path):
     """All their words and numbers are there, in order; no mark is left that was meant to act."""
     given = path.read_text(encoding="utf-8")
     made = harmless(given)
@@ -139,7 +139,7 @@ HOSTILE = [
 @pytest.mark.parametrize(
     "given", [each[:10_000] for each in HOSTILE], ids=lambda given: repr(given[:8])
 )
-def test_no_card_keeps_the_page_waiting(given) -> None:
+def test_no_card_keeps_the_page_waiting(given):
     before = time.process_time()
     harmless(given)
     has_more(given)

@@ -33,8 +33,8 @@ def logits(golden: Golden, model: Model) -> np.ndarray:
 
 @pytest.mark.parametrize(("name", "tensor", "copied"), COPIES)
 def test_it_is_used_where_it_differs_and_an_equal_one_changes_nothing(
-    name: str, tensor: str, copied: str, tmp_path: Path
-) -> None:
+    name, tensor, copied, tmp_path
+):
     golden = Golden.load(name)
     own = own_numbers(tensor, golden.tensors()[copied])
     folder = folder_with(name, tmp_path, **{tensor: own})
@@ -52,7 +52,7 @@ def test_it_is_used_where_it_differs_and_an_equal_one_changes_nothing(
     assert model.config.tie_embeddings
 
 
-def test_a_stored_table_of_positions_is_used(tmp_path: Path) -> None:
+def test_a_stored_table_of_positions_is_used(tmp_path):
     table = weights("another table", (40, 24))
     names = {
         f"model.{stack}.embed_positions.weight": table + i
@@ -64,7 +64,7 @@ def test_a_stored_table_of_positions_is_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["llama", "llama-linear", "gpt_neox", "gemma3_text"])
-def test_stored_angles_must_be_those_of_the_config(name: str, tmp_path: Path) -> None:
+def test_stored_angles_must_be_those_of_the_config(name, tmp_path):
     """`transformers` ignores them, so another base would be lost in silence."""
     config = open_folder(folder_with(name, tmp_path)).config
     angles = frequencies(config.rotary_dim or config.d_head, config.rope_base)
@@ -80,7 +80,7 @@ def test_stored_angles_must_be_those_of_the_config(name: str, tmp_path: Path) ->
             open_folder(folder)
 
 
-def test_a_copy_that_is_no_number_is_refused(tmp_path: Path) -> None:
+def test_a_copy_that_is_no_number_is_refused(tmp_path):
     broken = torch.full((61, 24), torch.nan)
     folder = folder_with("llama-tied", tmp_path, **{"lm_head.weight": broken})
     with pytest.raises(CheckpointError, match=r"lm_head\.weight contains NaN or infinity"):
@@ -96,9 +96,7 @@ def test_a_copy_that_is_no_number_is_refused(tmp_path: Path) -> None:
         ("mt5", "MT5Model", ("lm_head.weight",)),
     ],
 )
-def test_a_base_model_opens_without_an_output(
-    name: str, architecture: str, lacking: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_base_model_opens_without_an_output(name, architecture, lacking, tmp_path):
     golden = Golden.load(name)
     folder = golden.write(tmp_path / "tiny")
     tensors = load_file(folder / "model.safetensors")

@@ -31,7 +31,7 @@ BEAM = ("num_beams", "length_penalty", "early_stopping")
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
+def opened(tmp_path_factory) -> dict[str, Model]:
     """The golden models with the marks that the answers were made with."""
     found = {}
     for name in NAMES:
@@ -54,9 +54,7 @@ def rules_of(settings: dict[str, Any], folder: Path) -> GenerationRules:
     [(name, 3) for name in CORE]
     + [pytest.param(name, 1, marks=pytest.mark.sweep) for name in NAMES],
 )
-def test_the_answers_of_transformers(
-    opened: dict[str, Model], name: str, every: int, kind: str, tmp_path: Path
-) -> None:
+def test_the_answers_of_transformers(opened, name, every, kind, tmp_path):
     """Of each core model every third case."""
     cases = [case for case in CASES if case[0] == name]
     cases = [case for case in cases if (kind == "beams") == (set(case[2]) == set(BEAM))]
@@ -82,7 +80,7 @@ class Padding(Greedy):
     may_pad = True
 
 
-def test_our_beam_finds_other_answers_on_some(opened: dict[str, Model]) -> None:
+def test_our_beam_finds_other_answers_on_some(opened):
     """Else the comparison above would show nothing of the rule."""
     different = 0
     for name, at, settings, tokens, _ in CASES:
@@ -93,7 +91,7 @@ def test_our_beam_finds_other_answers_on_some(opened: dict[str, Model]) -> None:
     assert different > 20
 
 
-def test_each_rule_by_hand() -> None:
+def test_each_rule_by_hand():
     scores = torch.tensor([[2.0, -1.0, 1.0, 0.0]])
     row = torch.tensor([[3, 0, 1, 0]])
 
@@ -115,7 +113,7 @@ def test_each_rule_by_hand() -> None:
     assert not GenerationRules()
 
 
-def test_what_a_folder_asks_for_is_applied_or_named(tmp_path: Path) -> None:
+def test_what_a_folder_asks_for_is_applied_or_named(tmp_path):
     said = {
         "repetition_penalty": 1.3,
         "forced_eos_token_id": 0,

@@ -4,14 +4,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from foreign import Golden
 
 from models.foreign import found, open_folder
 from models.foreign.finding import VARIABLE, without_models
 
 
-def test_a_folder_of_models_a_model_and_the_cache_of_the_hub(tmp_path: Path) -> None:
+def test_a_folder_of_models_a_model_and_the_cache_of_the_hub(tmp_path):
     many, one = tmp_path / "many", tmp_path / "one"
     Golden.load("gpt2").write(many / "b")
     Golden.load("gpt2").write(many / "a")
@@ -30,7 +29,7 @@ def test_a_folder_of_models_a_model_and_the_cache_of_the_hub(tmp_path: Path) -> 
     assert open_folder(models["org/name"]).folder == new
 
 
-def test_models_two_levels_down_are_found(tmp_path: Path) -> None:
+def test_models_two_levels_down_are_found(tmp_path):
     """As other programs keep them (org/name), and as a training leaves its checkpoints."""
     for name in ("org/one", "org/two", "run/checkpoint-500", "far/too/deep"):
         Golden.load("gpt2").write(tmp_path / name)
@@ -47,9 +46,7 @@ def test_models_two_levels_down_are_found(tmp_path: Path) -> None:
     assert models["org/two"] == tmp_path / "org" / "two"
 
 
-def test_a_folder_that_may_not_be_listed_hides_only_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_may_not_be_listed_hides_only_itself(tmp_path, monkeypatch):
     for name in ("open/one", "shut/two"):
         Golden.load("gpt2").write(tmp_path / name)
     listed = Path.iterdir
@@ -63,15 +60,13 @@ def test_a_folder_that_may_not_be_listed_hides_only_itself(
     assert list(found([tmp_path])) == ["open/one"]
 
 
-def test_two_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_two_models_of_one_name_are_told_apart(tmp_path):
     for place in ("x", "y"):
         Golden.load("gpt2").write(tmp_path / place / "same")
     assert list(found([tmp_path / "x", tmp_path / "y", tmp_path / "x"])) == ["same", "y/same"]
 
 
-def test_the_variable_names_folders_as_path_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_variable_names_folders_as_path_does(tmp_path, monkeypatch):
     Golden.load("gpt2").write(tmp_path / "a" / "mine")
     monkeypatch.setenv(VARIABLE, f"{tmp_path / 'nothing'}{os.pathsep}{tmp_path / 'a'}")
     assert list(found()) == ["mine"]
@@ -79,7 +74,7 @@ def test_the_variable_names_folders_as_path_does(
     assert found() == {}
 
 
-def test_weights_without_a_config_and_links_to_nothing_are_found(tmp_path: Path) -> None:
+def test_weights_without_a_config_and_links_to_nothing_are_found(tmp_path):
     """So that the list of models says why they cannot be opened."""
     (Golden.load("gpt2").write(tmp_path / "bare") / "config.json").unlink()
     (tmp_path / "circle").symlink_to("circle")
@@ -92,9 +87,7 @@ def test_weights_without_a_config_and_links_to_nothing_are_found(tmp_path: Path)
     assert list(found([tmp_path / "ggufs" / "few-bits.gguf"])) == ["few-bits"]
 
 
-def test_a_folder_in_which_there_is_no_model_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_in_which_there_is_no_model_is_named(tmp_path, monkeypatch):
     places = (tmp_path / "nothing", tmp_path / "empty", tmp_path / "full")
     places[1].mkdir()
     Golden.load("gpt2").write(places[2] / "mine")

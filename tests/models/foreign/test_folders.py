@@ -19,13 +19,11 @@ from models.training.commands import main
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path) -> Path:
     return Golden.load("gpt2").write(tmp_path / "tiny", "own")
 
 
-def test_pickles_in_parts_from_a_gpu_are_converted_on_a_machine_without_one(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pickles_in_parts_from_a_gpu_are_converted_on_a_machine_without_one(folder, monkeypatch):
     """The file says of each tensor that it was on a GPU, as one that was saved there does."""
     whole = load_file(folder / "model.safetensors")
     monkeypatch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:0")
@@ -46,9 +44,7 @@ def test_pickles_in_parts_from_a_gpu_are_converted_on_a_machine_without_one(
     ("family", "wrapper"),
     [("gpt2", "_orig_mod."), ("llama", "module."), ("bert", "module._orig_mod."), ("gpt2", "deep")],
 )
-def test_names_that_training_wraps_around_a_model_are_stripped(
-    tmp_path: Path, family: str, wrapper: str
-) -> None:
+def test_names_that_training_wraps_around_a_model_are_stripped(tmp_path, family, wrapper):
     folder = Golden.load(family).write(tmp_path / "tiny", "own")
     plain = open_folder(folder).model.state_dict()
 
@@ -72,9 +68,7 @@ def test_names_that_training_wraps_around_a_model_are_stripped(
         ("t5", "classifier.bias"),
     ],
 )
-def test_a_head_of_another_task_is_listed_as_not_shown(
-    tmp_path: Path, family: str, head: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_head_of_another_task_is_listed_as_not_shown(tmp_path, family, head, capsys):
     folder = Golden.load(family).write(tmp_path / "tiny", "own")
     change_weights(folder, lambda tensors: tensors.update({head: torch.zeros(2, 24)}))
     assert open_folder(folder).not_shown == (head,)
@@ -83,7 +77,7 @@ def test_a_head_of_another_task_is_listed_as_not_shown(
     assert f"not shown here: {head}" in capsys.readouterr().err
 
 
-def test_a_token_that_was_added_beyond_the_model_is_no_reason_to_refuse_it(folder: Path) -> None:
+def test_a_token_that_was_added_beyond_the_model_is_no_reason_to_refuse_it(folder):
     """Gemma 3 has one for pictures. A text that contains it is refused, and it is no mark."""
     path = folder / "tokenizer.json"
     raw = tokenizers.Tokenizer.from_file(str(path))
@@ -124,7 +118,7 @@ USUAL = {f"{QUERY}.lora_A.weight": A, f"{QUERY}.lora_B.weight": B}
 
 
 @pytest.mark.parametrize("name", ["adapter_model.safetensors", "adapter_model.bin"])
-def test_an_adapter_says_what_it_belongs_to_and_how_it_is_merged(tmp_path: Path, name: str) -> None:
+def test_an_adapter_says_what_it_belongs_to_and_how_it_is_merged(tmp_path, name):
     folder = write_adapter(tmp_path / "mine", {f"{QUERY}.lora_A.weight": A})
     (folder / "adapter_model.safetensors").rename(folder / name)
     assert found([tmp_path]) == {"mine": folder}
@@ -144,7 +138,7 @@ def test_an_adapter_says_what_it_belongs_to_and_how_it_is_merged(tmp_path: Path,
         ({"alpha_pattern": {"k_proj": 8}}, 6 / 2),
     ],
 )
-def test_a_merged_matrix_by_hand(tmp_path: Path, said: dict[str, Any], scale: float) -> None:
+def test_a_merged_matrix_by_hand(tmp_path, said, scale):
     """W' = W + scale B A; all other tensors stay as they are, and the folder opens."""
     base = Golden.load("llama").write(tmp_path / "base", "own")
     adapter = write_adapter(tmp_path / "adapter", USUAL, **said)
@@ -158,7 +152,7 @@ def test_a_merged_matrix_by_hand(tmp_path: Path, said: dict[str, Any], scale: fl
     assert open_folder(tmp_path / "out").config == open_folder(base).config
 
 
-def test_a_matrix_stored_the_other_way_round_by_hand(tmp_path: Path, folder: Path) -> None:
+def test_a_matrix_stored_the_other_way_round_by_hand(tmp_path, folder):
     """GPT-2 stores [in, out]; its file may lack the prefix that the adapter has."""
     change_weights(
         folder,
@@ -175,7 +169,7 @@ def test_a_matrix_stored_the_other_way_round_by_hand(tmp_path: Path, folder: Pat
     assert torch.allclose(after - before, 3 * A.sum(0)[:, None].expand(24, 96), atol=1e-5)
 
 
-def test_trained_heads_and_grown_embeddings_are_taken_whole(tmp_path: Path) -> None:
+def test_trained_heads_and_grown_embeddings_are_taken_whole(tmp_path):
     """Two tokens were added, and the tied output was trained apart from the embedding."""
     base = Golden.load("llama-tied").write(tmp_path / "base", "own")
     vocab = json.loads((base / "config.json").read_text())["vocab_size"]
@@ -192,7 +186,7 @@ def test_trained_heads_and_grown_embeddings_are_taken_whole(tmp_path: Path) -> N
         merge(base, adapter, tmp_path / "other")
 
 
-def test_a_changed_embedding_by_hand(tmp_path: Path) -> None:
+def test_a_changed_embedding_by_hand(tmp_path):
     """Its A is [r, token]; `peft` saves the table itself beside it."""
     base = Golden.load("llama").write(tmp_path / "base", "own")
     before = load_file(base / "model.safetensors")["model.embed_tokens.weight"]
@@ -224,9 +218,7 @@ def test_a_changed_embedding_by_hand(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_merged_exactly_is_refused(
-    tmp_path: Path, tensors: Any, said: Any, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_merged_exactly_is_refused(tmp_path, tensors, said, words, capsys):
     base = Golden.load("llama").write(tmp_path / "base", "own")
     adapter = write_adapter(tmp_path / "adapter", USUAL | tensors, **said)
     out = tmp_path / "out"
@@ -235,7 +227,7 @@ def test_what_cannot_be_merged_exactly_is_refused(
     assert not out.exists()
 
 
-def test_the_command_says_what_it_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_it_made(tmp_path, capsys):
     base = Golden.load("llama").write(tmp_path / "base", "own")
     adapter, out = write_adapter(tmp_path / "adapter", USUAL), tmp_path / "out"
     command = ["merge", str(base), str(adapter), "--out", str(out)]

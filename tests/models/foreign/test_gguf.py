@@ -42,7 +42,7 @@ LINEAR: dict[str, Any] = {"llama.rope.scaling.type": "linear", "llama.rope.scali
     ("name", "fields"),
     [("qwen2", {}), ("qwen3", {}), ("llama-tied", {}), ("llama-linear", LINEAR)],
 )
-def test_the_numbers_are_those_of_the_folder(name: str, fields: Any, tmp_path: Path) -> None:
+def test_the_numbers_are_those_of_the_folder(name, fields, tmp_path):
     golden = Golden.load(name)
     logits = logits_of(
         open_folder(write_gguf(golden, tmp_path / "tiny.gguf", **fields)).model, golden
@@ -52,7 +52,7 @@ def test_the_numbers_are_those_of_the_folder(name: str, fields: Any, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["gemma", "gemma2", "gemma3_text"])
-def test_gemma_adds_one_to_its_norms_before_it_is_written(name: str, tmp_path: Path) -> None:
+def test_gemma_adds_one_to_its_norms_before_it_is_written(name, tmp_path):
     """Its scores are divided by √d_head, as the file cannot say otherwise; 27B has its own."""
     golden = Golden.load(name)
     plain = replace(golden, config=golden.config | {"query_pre_attn_scalar": 10})
@@ -65,7 +65,7 @@ def test_gemma_adds_one_to_its_norms_before_it_is_written(name: str, tmp_path: P
     assert np.abs(logits_of(file.model, golden) - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
-def test_the_largest_gemma_divides_scores_by_the_usual_width() -> None:
+def test_the_largest_gemma_divides_scores_by_the_usual_width():
     for kind, family, layers in (("gemma2", "gemma2", 46), ("gemma3", "gemma3_text", 62)):
         for n, divided in ((layers, 6), (layers - 1, 10)):
             file = object.__new__(GGUF)
@@ -75,7 +75,7 @@ def test_the_largest_gemma_divides_scores_by_the_usual_width() -> None:
             assert said["query_pre_attn_scalar"] == divided, family
 
 
-def test_factors_of_the_angles_are_those_of_llama_3(tmp_path: Path) -> None:
+def test_factors_of_the_angles_are_those_of_llama_3(tmp_path):
     """A converter writes a factor for each pair instead of the settings that they follow from."""
     golden = Golden.load("llama3")
     scaling = open_folder(golden.write(tmp_path / "folder")).config.rope_scaling
@@ -90,7 +90,7 @@ def test_factors_of_the_angles_are_those_of_llama_3(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), [("llama", "llama-tied"), ("qwen2", "qwen2")])
-def test_part_of_each_head_may_be_turned(kind: str, name: str, tmp_path: Path) -> None:
+def test_part_of_each_head_may_be_turned(kind, name, tmp_path):
     golden = Golden.load(name)
     folder = golden.write(tmp_path / "folder")
     config = golden.config | {"rope.dimension_count": 4}
@@ -114,17 +114,13 @@ def test_part_of_each_head_may_be_turned(kind: str, name: str, tmp_path: Path) -
         ("logit_scale", 0.5, "logit_scale is 0.5"),
     ],
 )
-def test_a_setting_that_is_not_honoured_is_refused(
-    key: str, value: Any, said: str, tmp_path: Path
-) -> None:
+def test_a_setting_that_is_not_honoured_is_refused(key, value, said, tmp_path):
     path = write_gguf(Golden.load("qwen2"), tmp_path / "t.gguf", **{f"qwen2.{key}": value})
     with pytest.raises(CheckpointError, match=re.escape(said)):
         open_folder(path)
 
 
-def test_a_notebook_opens_a_file_by_its_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_notebook_opens_a_file_by_its_path(tmp_path, monkeypatch):
     raw = byte_level()
     words = words_of(raw)
     fields: Any = {"words": words, "merges": ["Ġ t", "h e", "Ġt he"], "vocab": len(words)}
@@ -134,20 +130,20 @@ def test_a_notebook_opens_a_file_by_its_path(
         assert hl.open_model(name).config.d_model == 24
 
 
-def test_halves_undo_neighbours() -> None:
+def test_halves_undo_neighbours():
     weight = torch.randn(12, 5)
     for turned in (4, 2):
         assert torch.equal(halves(3, turned)(neighbours(3, turned)(weight)), weight)
 
 
-def test_blocks_of_fewer_bits_become_floats(tmp_path: Path) -> None:
+def test_blocks_of_fewer_bits_become_floats(tmp_path):
     golden = Golden.load("qwen2")
     model = open_folder(write_gguf(golden, tmp_path / "tiny.gguf", quantised=True)).model
     stored = golden.tensors()["model.embed_tokens.weight"]
     assert torch.equal(model.get_parameter("embed.weight"), stored.half().float())
 
 
-def test_a_byte_level_tokenizer_is_inside(tmp_path: Path) -> None:
+def test_a_byte_level_tokenizer_is_inside(tmp_path):
     raw = byte_level()
     words = words_of(raw)
     fields: Any = {
@@ -178,7 +174,7 @@ def test_a_byte_level_tokenizer_is_inside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pre", ["llama-bpe", "llama3", "llama-v3", "tekken", "qwen2"])
-def test_a_word_of_the_vocabulary_is_taken_whole_by_some(pre: str, tmp_path: Path) -> None:
+def test_a_word_of_the_vocabulary_is_taken_whole_by_some(pre, tmp_path):
     """No merges build the token " zebra". The tokenizers of Llama 3 and Mistral's tekken take it
     whole, and begin a text with the start mark; Qwen's does neither, but composes accents."""
     raw = byte_level()
@@ -212,7 +208,7 @@ def test_a_word_of_the_vocabulary_is_taken_whole_by_some(pre: str, tmp_path: Pat
     assert pieces[0] == ("a" if pre == "tekken" else "aB")
 
 
-def test_a_tokenizer_of_sentencepiece_is_inside(tmp_path: Path) -> None:
+def test_a_tokenizer_of_sentencepiece_is_inside(tmp_path):
     """It has scores in place of merges, and the start mark stands before a text."""
     raw = metaspace()
     words = words_of(raw)
@@ -234,14 +230,14 @@ def test_a_tokenizer_of_sentencepiece_is_inside(tmp_path: Path) -> None:
     assert loaded.tokenizer.marks.end == 2
 
 
-def test_files_and_folders_with_one_are_found(tmp_path: Path) -> None:
+def test_files_and_folders_with_one_are_found(tmp_path):
     golden = Golden.load("qwen2")
     path = write_gguf(golden, tmp_path / "Tiny.Q8.gguf")
     assert found([tmp_path]) == {"Tiny.Q8": path}
     assert open_folder(tmp_path).config == open_folder(path).config
 
 
-def test_the_header_alone_says_how_large_it_is(tmp_path: Path) -> None:
+def test_the_header_alone_says_how_large_it_is(tmp_path):
     path = write_gguf(Golden.load("qwen2"), tmp_path / "tiny.gguf")
     seen, model, stored = look(path), open_folder(path).model, GGUF(path)
     sizes = model.config.n_layers, model.config.n_heads, model.config.d_model
@@ -259,7 +255,7 @@ def test_the_header_alone_says_how_large_it_is(tmp_path: Path) -> None:
             look(path)
 
 
-def test_a_model_in_parts_is_one_model_and_a_file_for_pictures_is_none(tmp_path: Path) -> None:
+def test_a_model_in_parts_is_one_model_and_a_file_for_pictures_is_none(tmp_path):
     golden = Golden.load("qwen2")
     write_gguf(golden, tmp_path / "tiny.gguf", split=10)
     first, second, *_ = sorted(tmp_path.iterdir())
@@ -278,7 +274,7 @@ def test_a_model_in_parts_is_one_model_and_a_file_for_pictures_is_none(tmp_path:
         open_folder(second)
 
 
-def test_reading_a_header_takes_no_longer_than_its_words(tmp_path: Path) -> None:
+def test_reading_a_header_takes_no_longer_than_its_words(tmp_path):
     """A quarter of a million words, as Gemma has them, in seconds; gguf's own reader takes 30."""
     golden, words = Golden.load("qwen2"), [f"word {i}" for i in range(250_000)]
     path = write_gguf(golden, tmp_path / "tiny.gguf", vocab=61, words=words)
@@ -287,7 +283,7 @@ def test_reading_a_header_takes_no_longer_than_its_words(tmp_path: Path) -> None
     assert time.process_time() - before < 3
 
 
-def test_what_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_opened(tmp_path, monkeypatch):
     path = write_gguf(Golden.load("qwen2"), tmp_path / "tiny.gguf")
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])

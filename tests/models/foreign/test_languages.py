@@ -1,7 +1,5 @@
 """Translators of many languages: which tokens stand around the texts of a pair of them."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from foreign import CODES, change_config, of_many
@@ -15,7 +13,7 @@ from models.foreign.languages import split_languages
 from models.strategies import Greedy
 
 
-def test_nllb_names_the_source_before_a_text_and_the_target_at_the_start(tmp_path: Path) -> None:
+def test_nllb_names_the_source_before_a_text_and_the_target_at_the_start(tmp_path):
     folder, raw = of_many(tmp_path / "nllb", "eng_Latn $A </s>", decoder_start_token_id=1)
     ids = {code: raw.token_to_id(code) for code in CODES}
     loaded = open_model(folder)
@@ -38,7 +36,7 @@ def test_nllb_names_the_source_before_a_text_and_the_target_at_the_start(tmp_pat
         loaded.speaking("fra_Latn", "xxx_Latn")
 
 
-def test_what_is_written_follows_the_code(tmp_path: Path) -> None:
+def test_what_is_written_follows_the_code(tmp_path):
     folder, raw = of_many(tmp_path / "nllb", "eng_Latn $A </s>", decoder_start_token_id=1)
     loaded = open_model(folder).speaking("eng_Latn", "fra_Latn")
     given = torch.tensor([loaded.model.with_marks("src", [9, 8, 7])] * 2)
@@ -46,7 +44,7 @@ def test_what_is_written_follows_the_code(tmp_path: Path) -> None:
     assert step.input_tokens.tolist() == [[1, raw.token_to_id("fra_Latn")]] * 2
 
 
-def test_mbart_names_the_source_behind_a_text_and_begins_with_the_target(tmp_path: Path) -> None:
+def test_mbart_names_the_source_behind_a_text_and_begins_with_the_target(tmp_path):
     codes = ("en_XX", "ro_RO", "zh_CN")
     folder, raw = of_many(tmp_path / "mbart", "$A </s> en_XX", codes, "mbart")
     ids = {code: raw.token_to_id(code) for code in codes}
@@ -60,7 +58,7 @@ def test_mbart_names_the_source_behind_a_text_and_begins_with_the_target(tmp_pat
     assert other.with_marks("tgt", [9]) == (ids["en_XX"], 9)
 
 
-def test_a_source_has_its_own_start_where_the_decoder_has_another(tmp_path: Path) -> None:
+def test_a_source_has_its_own_start_where_the_decoder_has_another(tmp_path):
     """BART: `<s>` and `</s>` around a source, and `</s>` before what is written."""
     folder, raw = of_many(tmp_path / "bart", "<s> $A </s>", (), "bart", decoder_start_token_id=1)
     model = open_folder(folder).model
@@ -69,7 +67,7 @@ def test_a_source_has_its_own_start_where_the_decoder_has_another(tmp_path: Path
     assert open_model(folder).languages == {}
 
 
-def test_a_pair_is_part_of_a_name() -> None:
+def test_a_pair_is_part_of_a_name():
     assert split_languages("a/b@eng_Latn-zho_Hans") == ("a/b", ("eng_Latn", "zho_Hans"))
     assert split_languages("m2m@__en__-__zh__") == ("m2m", ("__en__", "__zh__"))
     assert split_languages("mbart@en_XX-ro_RO") == ("mbart", ("en_XX", "ro_RO"))

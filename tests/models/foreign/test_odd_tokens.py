@@ -25,7 +25,7 @@ from models.tokenizer import MASK
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def shelf(tmp_path_factory) -> Iterator[Path]:
     """A model whose tokenizer changes; its shapes do not, and comparing them takes most time."""
     folder = tmp_path_factory.mktemp("shelf")
     Golden.load("llama").write(folder / "llama")
@@ -34,7 +34,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def test_a_tokenizer_that_gives_no_certain_tokens_is_refused(shelf: Path) -> None:
+def test_a_tokenizer_that_gives_no_certain_tokens_is_refused(shelf):
     """It cuts at random, or two tokens have one id, so that labels would be false."""
     for change, said in (
         ({"dropout": 0.1}, r"dropout is 0\.1"),
@@ -48,7 +48,7 @@ def test_a_tokenizer_that_gives_no_certain_tokens_is_refused(shelf: Path) -> Non
         assert re.search(said, problem(raised.value.key, raised.value.values, lang="en"))
 
 
-def test_a_text_is_read_as_given_with_its_line_ends_and_indentation(tmp_path: Path) -> None:
+def test_a_text_is_read_as_given_with_its_line_ends_and_indentation(tmp_path):
     Golden.load("gpt2").write(tmp_path / "gpt2", "byte_level")
     raw, text = byte_level(), " if x:\r\n\t  y\n"
     read = trace(tmp_path / "gpt2", text)
@@ -190,9 +190,7 @@ def reads_or_refuses(said: dict[str, Any], shelf: Path) -> None:
 
 @settings(max_examples=30)
 @given(odd_tokenizers())
-def test_an_odd_tokenizer_is_refused_in_words_or_reads_every_text(
-    shelf: Path, odd: tuple[tokenizers.Tokenizer, dict[str, Any]]
-) -> None:
+def test_an_odd_tokenizer_is_refused_in_words_or_reads_every_text(shelf, odd):
     raw, changes = odd
     said = json.loads(raw.to_str())
     said["model"] |= {name: value for name, value in changes.items() if name}
@@ -201,14 +199,12 @@ def test_an_odd_tokenizer_is_refused_in_words_or_reads_every_text(
 
 @settings(max_examples=30)
 @given(changed_tokenizers())
-def test_a_changed_tokenizer_is_refused_in_words_or_reads_every_text(
-    shelf: Path, said: dict[str, Any]
-) -> None:
+def test_a_changed_tokenizer_is_refused_in_words_or_reads_every_text(shelf, said):
     reads_or_refuses(said, shelf)
 
 
 @pytest.mark.sweep
 @settings(max_examples=5000, deadline=None)
 @given(changed_tokenizers())
-def test_five_thousand_changed_tokenizers(shelf: Path, said: dict[str, Any]) -> None:
+def test_five_thousand_changed_tokenizers(shelf, said):
     reads_or_refuses(said, shelf)

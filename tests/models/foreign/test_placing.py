@@ -1,7 +1,5 @@
 """Models that compute in half precision or on a GPU, and are read from the CPU in float32."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from foreign import Golden, change_weights
@@ -37,9 +35,7 @@ def all_of(model: Model, rows: Rows) -> dict[str, torch.Tensor]:
         *((name, "bfloat16") for name in ("bert", "llama", "qwen3", "gpt2", "t5")),
     ],
 )
-def test_half_precision_is_read_as_float32_and_stays_near(
-    tmp_path: Path, name: str, dtype: str
-) -> None:
+def test_half_precision_is_read_as_float32_and_stays_near(tmp_path, name, dtype):
     golden = Golden.load(name)
     folder = golden.write(tmp_path / "tiny")
     usual = open_folder(folder).model
@@ -58,7 +54,7 @@ def test_half_precision_is_read_as_float32_and_stays_near(
     assert half.read(rows).dtype == torch.float32
 
 
-def test_what_a_visitor_changes_is_what_the_model_goes_on_with(tmp_path: Path) -> None:
+def test_what_a_visitor_changes_is_what_the_model_goes_on_with(tmp_path):
     folder = Golden.load("gpt2").write(tmp_path / "tiny")
     half = open_folder(folder, placing=Placing(dtype="bfloat16")).model
     rows = rows_of(Golden.load("gpt2"), half)
@@ -74,20 +70,18 @@ def test_what_a_visitor_changes_is_what_the_model_goes_on_with(tmp_path: Path) -
     assert slope.abs() > 0
 
 
-def test_parts_are_shown_on_the_cpu_in_float32(tmp_path: Path) -> None:
+def test_parts_are_shown_on_the_cpu_in_float32(tmp_path):
     folder = Golden.load("gpt2").write(tmp_path / "tiny")
     usual, half = (
         open_folder(folder, placing=Placing(dtype=each)).model for each in (None, "float16")
     )
     assert shown(usual) is usual
-    weight = shown(half.blocks[0].attn.w_q).weight  # type: ignore[union-attr, index]
+    weight = shown(half.blocks[0].attn.w_q).weight
     assert weight.dtype == torch.float32
     torch.testing.assert_close(weight, usual.blocks[0].attn.w_q.weight, rtol=1e-3, atol=1e-3)
 
 
-def test_only_where_memory_forbids_float32_a_file_of_halves_stays_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_where_memory_forbids_float32_a_file_of_halves_stays_one(tmp_path, monkeypatch):
     folder = Golden.load("llama").write(tmp_path / "tiny")
     n = look(folder).parameters
 
@@ -107,7 +101,7 @@ def test_only_where_memory_forbids_float32_a_file_of_halves_stays_one(
         dtype_with(2 * n - 1)
 
 
-def test_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_asked(monkeypatch):
     assert Placing.asked() == Placing("cpu", None)
     monkeypatch.setenv(DTYPE_VARIABLE, "float16")
     assert Placing.asked() == Placing("cpu", "float16")
@@ -121,7 +115,7 @@ def test_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         Placing.asked()
 
 
-def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_is_not_there(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match="finds no CUDA GPU"):
         Placing("cuda")
@@ -129,7 +123,7 @@ def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @gpu
 @pytest.mark.parametrize("name", ["marian", "gemma2", "bert", "t5", "gpt_neox"])
-def test_on_a_gpu_the_numbers_are_those_of_the_cpu(tmp_path: Path, name: str) -> None:
+def test_on_a_gpu_the_numbers_are_those_of_the_cpu(tmp_path, name):
     golden = Golden.load(name)
     folder = golden.write(tmp_path / "tiny")
     usual = open_folder(folder).model

@@ -5,7 +5,6 @@ import json
 import os
 import pickle
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from models.training.home import asset
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path) -> Path:
     return Golden.load("gpt2").write(tmp_path / "tiny", "own")
 
 
@@ -43,7 +42,7 @@ def into_shards(folder: Path) -> None:
     (folder / "model.safetensors.index.json").write_text(text)
 
 
-def test_shards_of_halves_open_as_one_model_of_floats(folder: Path) -> None:
+def test_shards_of_halves_open_as_one_model_of_floats(folder):
     change_weights(folder, lambda ts: ts.update({k: t.bfloat16() for k, t in ts.items()}))
     whole = open_folder(folder).model.state_dict()
     into_shards(folder)
@@ -70,16 +69,14 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
         ("pytorch_model.bin", pickle.dumps({}), ("is a pickle", "never loaded", "save_file")),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named(
-    folder: Path, name: str, content: bytes | None, said: tuple[str, ...]
-) -> None:
+def test_a_file_that_cannot_be_read_is_named(folder, name, content, said):
     (folder / (name if name in FILES else FILES[0])).unlink()
     if content is not None:
         (folder / name).write_bytes(content)
     refused(folder, name, *said)
 
 
-def test_a_truncated_shard_and_one_that_is_not_there(folder: Path) -> None:
+def test_a_truncated_shard_and_one_that_is_not_there(folder):
     into_shards(folder)
     shard = folder / "model-00002-of-00002.safetensors"
     whole = shard.read_bytes()
@@ -95,7 +92,7 @@ def test_a_truncated_shard_and_one_that_is_not_there(folder: Path) -> None:
     refused(folder, f"{shard.name} is missing, although model.safetensors.index.json lists")
 
 
-def test_an_index_cannot_lead_out_of_its_folder(folder: Path) -> None:
+def test_an_index_cannot_lead_out_of_its_folder(folder):
     into_shards(folder)
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"wte.weight": "../other.safetensors"}}))
@@ -107,7 +104,7 @@ def test_an_index_cannot_lead_out_of_its_folder(folder: Path) -> None:
         refused(folder, f"{index.name} is not an index of shards: its weight_map must name a file")
 
 
-def test_a_tensor_that_is_missing_superfluous_misshapen_or_not_finite(folder: Path) -> None:
+def test_a_tensor_that_is_missing_superfluous_misshapen_or_not_finite(folder):
     whole = load_file(folder / "model.safetensors")
     name = "transformer.h.1.ln_2.bias"
 
@@ -126,7 +123,7 @@ def test_a_tensor_that_is_missing_superfluous_misshapen_or_not_finite(folder: Pa
     refused(folder, "model.safetensors does not contain transformer.h.1.ln_2.bias")
 
 
-def test_one_parameter_stored_twice(folder: Path) -> None:
+def test_one_parameter_stored_twice(folder):
     """Under two names, which one model's file may have if the numbers agree; and in two shards."""
     tensors = load_file(folder / "model.safetensors")
     name, plain = "transformer.ln_f.bias", "ln_f.bias"
@@ -155,9 +152,7 @@ def test_one_parameter_stored_twice(folder: Path) -> None:
         ("gpt_neox", "embed_out.weight"),
     ],
 )
-def test_a_missing_tensor_is_named_as_the_file_names_its_others(
-    tmp_path: Path, family: str, lacking: str
-) -> None:
+def test_a_missing_tensor_is_named_as_the_file_names_its_others(tmp_path, family, lacking):
     folder = Golden.load(family).write(tmp_path / "tiny", "own")
     change_weights(folder, lambda tensors: tensors.pop(lacking))
     refused(folder, f"model.safetensors does not contain {lacking}")
@@ -196,12 +191,12 @@ def test_a_missing_tensor_is_named_as_the_file_names_its_others(
         ({"layer_norm_epsilon": float("inf")}, ("layer_norm_epsilon is inf",)),
     ],
 )
-def test_a_config_that_cannot_be_honoured(folder: Path, changes: Any, said: Any) -> None:
+def test_a_config_that_cannot_be_honoured(folder, changes, said):
     change_config(folder, **changes)
     refused(folder, *said)
 
 
-def test_windows_are_those_of_the_config(tmp_path: Path) -> None:
+def test_windows_are_those_of_the_config(tmp_path):
     def windows(folder: Path) -> list[int | None]:
         return [site.window for site in open_folder(folder).model.attention_sites()]
 
@@ -227,22 +222,20 @@ def test_windows_are_those_of_the_config(tmp_path: Path) -> None:
         ("openai-gpt", "tie_word_embeddings", lambda model: model.config.tie_embeddings),
     ],
 )
-def test_a_key_left_out_of_a_config_is_on_as_in_its_library(
-    tmp_path: Path, family: str, key: str, setting: Callable[[Any], bool]
-) -> None:
+def test_a_key_left_out_of_a_config_is_on_as_in_its_library(tmp_path, family, key, setting):
     folder = Golden.load(family).write(tmp_path / "tiny")
     change_config(folder, **{key: "absent"})
     assert setting(open_folder(folder).model)
 
 
-def test_a_tokenizer_of_another_model(folder: Path) -> None:
+def test_a_tokenizer_of_another_model(folder):
     theirs = Golden.load("llama").write(folder.parent / "other", "own")
     (theirs / "tokenizer.json").replace(folder / "tokenizer.json")
     refused(folder, "tokenizer.json: its largest token id is 292", "belongs to another model")
 
 
 @pytest.mark.parametrize("kind", ["own", "foreign"])
-def test_a_tokenizer_that_ends_its_library_in_a_panic(tmp_path: Path, kind: str) -> None:
+def test_a_tokenizer_that_ends_its_library_in_a_panic(tmp_path, kind):
     """Found by the fuzzer: a panic of Rust code is no Exception."""
     if kind == "own":
         folder = Path(shutil.copytree(asset("checkpoints", "copy"), tmp_path / "tiny"))
@@ -256,9 +249,7 @@ def test_a_tokenizer_that_ends_its_library_in_a_panic(tmp_path: Path, kind: str)
     refused(folder, "tokenizer.json is not a usable tokenizer", "out of range")
 
 
-def test_a_tokenizer_of_few_tokens_is_no_reason_to_refuse_a_model(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_tokenizer_of_few_tokens_is_no_reason_to_refuse_a_model(folder, capsys):
     """One may have been made for a model whose size nobody changed. It is said beside the name."""
     theirs = Golden.load("bert").write(folder.parent / "other", "own")
     (theirs / "tokenizer.json").replace(folder / "tokenizer.json")
@@ -280,18 +271,14 @@ def test_a_tokenizer_of_few_tokens_is_no_reason_to_refuse_a_model(
         ("llama", {"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
     ],
 )
-def test_a_setting_of_another_family_that_cannot_be_honoured(
-    tmp_path: Path, name: str, changes: Any, said: str
-) -> None:
+def test_a_setting_of_another_family_that_cannot_be_honoured(tmp_path, name, changes, said):
     """Sizes that no tensor vouches for are bounded."""
     folder = Golden.load(name).write(tmp_path / "tiny", "own")
     change_config(folder, **changes)
     refused(folder, said)
 
 
-def test_json_that_is_too_large_or_nested_without_end(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_json_that_is_too_large_or_nested_without_end(folder, monkeypatch):
     for name in ("config.json", "tokenizer_config.json"):
         whole = (folder / name).read_text()
         (folder / name).write_text("[" * 100_000)
@@ -301,17 +288,13 @@ def test_json_that_is_too_large_or_nested_without_end(
     refused(folder, "tokenizer.json has 0 MB; the limit for such a file is 0 MB")
 
 
-def test_a_model_larger_than_the_machine_is_refused_before_a_number_is_read(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_larger_than_the_machine_is_refused_before_a_number_is_read(folder, monkeypatch):
     monkeypatch.setattr(Placing, "memory", property(lambda _: 1000))
     monkeypatch.setattr(weights.Safetensors, "read", lambda *_: pytest.fail("a tensor was read"))
     refused(folder, "GB in float32")
 
 
-def test_a_circle_of_links_and_a_folder_without_rights(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_circle_of_links_and_a_folder_without_rights(folder, monkeypatch):
     for name in ("tokenizer.json", "config.json"):
         (folder / name).unlink()
         (folder / name).symlink_to(folder / name)
@@ -327,7 +310,7 @@ def test_a_circle_of_links_and_a_folder_without_rights(
     refused(folder, "tiny: config.json cannot be read: Permission denied")
 
 
-def test_reasons_of_the_system_are_said_in_both_languages() -> None:
+def test_reasons_of_the_system_are_said_in_both_languages():
     for number in (errno.EACCES, errno.EISDIR, errno.EIO, errno.ELOOP, errno.ENOENT, errno.ENOSPC):
         reason = of_system(OSError(number, os.strerror(number)))
         assert isinstance(reason, refusals.Refusal)
@@ -336,7 +319,7 @@ def test_reasons_of_the_system_are_said_in_both_languages() -> None:
     assert of_system(OSError(errno.EXDEV, "too far")) == "too far"
 
 
-def test_weights_without_rights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_without_rights(folder, monkeypatch):
     real = Path.open
 
     def denied(path: Path, *rest: Any, **more: Any) -> Any:
@@ -348,7 +331,7 @@ def test_weights_without_rights(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     refused(folder, "tiny: model.safetensors cannot be read: Permission denied")
 
 
-def test_every_family_has_a_golden_file() -> None:
+def test_every_family_has_a_golden_file():
     from foreign import NAMES
 
     kinds = {Golden.load(name).config["model_type"] for name in NAMES}
@@ -356,7 +339,7 @@ def test_every_family_has_a_golden_file() -> None:
     assert kinds == set(FAMILIES) - parts
 
 
-def test_each_of_several_end_tokens_ends_an_output(tmp_path: Path) -> None:
+def test_each_of_several_end_tokens_ends_an_output(tmp_path):
     """Those of the config, and those that are only in the settings of generation beside it."""
     folder = Golden.load("llama").write(tmp_path / "tiny", "own")
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [2, 0]}))

@@ -37,12 +37,12 @@ def read(values: dict[str, Any], d_head: int = 4, **options: Any) -> Turning:
         {"rope_theta": 9.0, "rope_scaling": {"rope_theta": 500.0, "partial_rotary_factor": 0.5}},
     ],
 )
-def test_base_and_share_in_every_place(values: dict[str, Any]) -> None:
+def test_base_and_share_in_every_place(values):
     assert read(values, d_head=8, shares=("partial_rotary_factor",)) == Turning(500.0, 4)
     assert read(values, d_head=8) == Turning(500.0, 8), "a family that ignores the share"
 
 
-def test_a_scaled_rotation_of_a_share_is_refused_by_a_family_that_has_no_share() -> None:
+def test_a_scaled_rotation_of_a_share_is_refused_by_a_family_that_has_no_share():
     scaled = {"rope_type": "linear", "factor": 4.0}
     for values in (
         {"rope_parameters": scaled | {"partial_rotary_factor": 0.5}},
@@ -52,7 +52,7 @@ def test_a_scaled_rotation_of_a_share_is_refused_by_a_family_that_has_no_share()
             read(values, d_head=8)
 
 
-def test_settings_that_transformers_ignores_in_layers_of_two_kinds_are_refused() -> None:
+def test_settings_that_transformers_ignores_in_layers_of_two_kinds_are_refused():
     kinds: dict[str, Any] = {"layers": "full_attention"}
     for name, values in (
         ("rope_scaling.rope_type", {"rope_scaling": {"type": "linear", "factor": 4.0}}),
@@ -62,7 +62,7 @@ def test_settings_that_transformers_ignores_in_layers_of_two_kinds_are_refused()
             read(values, **kinds)
 
 
-def test_a_family_may_name_them_in_its_own_way() -> None:
+def test_a_family_may_name_them_in_its_own_way():
     names: dict[str, Any] = {"bases": ("rope_theta", "rotary_emb_base"), "shares": ("rotary_pct",)}
     assert read({"rotary_emb_base": 50.0, "rotary_pct": 0.25}, 8, **names) == Turning(50.0, 2)
     assert read({}, 8, base=1e6, share=0.75, **names) == Turning(1e6, 6)
@@ -70,12 +70,12 @@ def test_a_family_may_name_them_in_its_own_way() -> None:
 
 @pytest.mark.parametrize("place", ["rope_parameters", "rope_scaling"])
 @pytest.mark.parametrize("spelling", ["rope_type", "type"])
-def test_a_kind_in_every_place(place: str, spelling: str) -> None:
+def test_a_kind_in_every_place(place, spelling):
     found = read({place: {spelling: "linear", "factor": 4.0}})
     assert found == Turning(10000.0, 4, Scaling((4.0, 4.0)))
 
 
-def test_llama_3_by_hand() -> None:
+def test_llama_3_by_hand():
     """Within 100 tokens the pairs turn 15.9 and 3 times, between 5 and 2: kept, a third kept."""
     base = (100 / (2 * math.pi) / 3) ** 2
     found = read({"rope_theta": base, "rope_scaling": {"rope_type": "llama3", **LLAMA3}})
@@ -83,7 +83,7 @@ def test_llama_3_by_hand() -> None:
     assert found.scaling.divisors == pytest.approx((1.0, 1 / (1 / 3 + 2 / 3 / 4)))
 
 
-def test_yarn_by_hand() -> None:
+def test_yarn_by_hand():
     """Base e², 4 pairs: within 200π tokens pair i turns 100 exp(-i / 2) times, so beta 100 and
     100 / e² give pairs 0 and 4, and the divided share rises by quarters."""
     said = {
@@ -111,7 +111,7 @@ def test_yarn_by_hand() -> None:
     assert read({"rope_scaling": whole}, 8).size == pytest.approx(0.1 * math.log(400 / 50) + 1)
 
 
-def test_longrope_by_hand() -> None:
+def test_longrope_by_hand():
     said = {"type": "su", "short_factor": [1.0, 2.0], "long_factor": [3.0, 4]}
     found = read({"rope_scaling": said, "original_max_position_embeddings": 20})
     assert found.scaling == Scaling((1.0, 2.0), 20, (3.0, 4.0))
@@ -121,12 +121,12 @@ def test_longrope_by_hand() -> None:
     assert (found.scaling, found.size) == (Scaling((1.0, 2.0), 20, (3.0, 4.0)), 1.25)
 
 
-def test_dynamic() -> None:
+def test_dynamic():
     found = read({"rope_scaling": {"type": "dynamic", "factor": 2.0}})
     assert found == Turning(10000.0, 4, Scaling(n_ctx=400, growth=2.0))
 
 
-def test_each_kind_of_layer_has_its_own() -> None:
+def test_each_kind_of_layer_has_its_own():
     both = {
         "full_attention": {"rope_type": "linear", "rope_theta": 100.0, "factor": 8.0},
         "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
@@ -185,6 +185,6 @@ def test_each_kind_of_layer_has_its_own() -> None:
         ({"rope_theta": "x"}, "rope_theta is 'x'"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused(values: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_honoured_is_refused(values, said):
     with pytest.raises(Refusal, match=re.escape(said)):
         read(values, shares=("partial_rotary_factor",))

@@ -29,12 +29,12 @@ TOLERANCE = 1e-4  # of the largest value
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def golden(request: pytest.FixtureRequest) -> Golden:
+def golden(request) -> Golden:
     return Golden.load(request.param)
 
 
 @pytest.fixture(scope="module")
-def model(golden: Golden, tmp_path_factory: pytest.TempPathFactory) -> Model:
+def model(golden, tmp_path_factory) -> Model:
     return open_folder(golden.write(tmp_path_factory.mktemp(golden.name))).model
 
 
@@ -60,9 +60,7 @@ def _close(ours: np.ndarray, theirs: np.ndarray, what: str) -> None:
     assert np.abs(ours - theirs).max() <= TOLERANCE * np.abs(theirs).max(), what
 
 
-def test_each_text_holds_twelve_tokens_or_more_and_every_layer_is_compared(
-    golden: Golden, model: Model
-) -> None:
+def test_each_text_holds_twelve_tokens_or_more_and_every_layer_is_compared(golden, model):
     names = set(_expected(golden, "first"))
     for text in TEXTS:
         assert min(map(len, _ids(golden, text))) >= 12
@@ -74,7 +72,7 @@ def test_each_text_holds_twelve_tokens_or_more_and_every_layer_is_compared(
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_alone(golden: Golden, model: Model, text: str) -> None:
+def test_alone(golden, model, text):
     expected = _expected(golden, text)
     tgt, src = _ids(golden, text)
     rows = Rows.of([tgt], [src] if "src" in model.reads else None)
@@ -83,7 +81,7 @@ def test_alone(golden: Golden, model: Model, text: str) -> None:
         _close(ours[name][0].numpy(), theirs, name)
 
 
-def test_padding_changes_nothing(golden: Golden, model: Model) -> None:
+def test_padding_changes_nothing(golden, model):
     """Both texts in one batch, the shorter one padded on the right, and more on either side."""
     rows = _rows(golden, model, left=2, right=1)
     ours = run(model, rows, lambda name: "." not in name or "resid" in name)
@@ -95,7 +93,7 @@ def test_padding_changes_nothing(golden: Golden, model: Model) -> None:
                 _close(ours[name][row, 2 : 2 + n].numpy(), theirs, name)
 
 
-def test_a_cache_changes_nothing(golden: Golden, model: Model) -> None:
+def test_a_cache_changes_nothing(golden, model):
     steps = (5, 1, 4, 4)
     if not model.config.is_causal or not model.config.lm_head:
         pytest.skip("an encoder keeps no cache, and without logits there is nothing to decode")
@@ -115,7 +113,7 @@ def test_a_cache_changes_nothing(golden: Golden, model: Model) -> None:
 
 
 @pytest.mark.parametrize("name", [path.stem for path in (GOLDEN / "labels").glob("*.npz")])
-def test_a_classification_head_gives_their_labels(name: str, tmp_path: Path) -> None:
+def test_a_classification_head_gives_their_labels(name, tmp_path):
     """Both texts in one batch, padded: the labels of each, or of each of its tokens."""
     golden = Golden.load(f"labels/{name}")
     opened = open_folder(golden.write(tmp_path / "tiny"))
@@ -131,7 +129,7 @@ def test_a_classification_head_gives_their_labels(name: str, tmp_path: Path) -> 
     assert not [each for each in opened.not_shown if "classifier" in each]
 
 
-def test_made_fast_it_is_the_same(golden: Golden, model: Model) -> None:
+def test_made_fast_it_is_the_same(golden, model):
     model = copy.deepcopy(model)
     lay_out_for_decoding(model)
     expected = _expected(golden, "second")
@@ -143,7 +141,7 @@ def test_made_fast_it_is_the_same(golden: Golden, model: Model) -> None:
             _close(ours[name][0].numpy(), expected[name], name)
 
 
-def test_of_gemma_3_with_pictures_the_text_model_is_read(tmp_path: Path) -> None:
+def test_of_gemma_3_with_pictures_the_text_model_is_read(tmp_path):
     """The same tensors under the names of a file that also has what reads pictures."""
     golden = Golden.load("gemma3_text-linear")
     folder = golden.write(tmp_path / "tiny")
@@ -166,7 +164,7 @@ def test_of_gemma_3_with_pictures_the_text_model_is_read(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["llama-longrope", "llama-dynamic"])
-def test_decoding_reads_all_again_where_the_angles_change(name: str, tmp_path: Path) -> None:
+def test_decoding_reads_all_again_where_the_angles_change(name, tmp_path):
     """13 tokens are the most that keep their angles; of 12 given ones, six more are written."""
     golden = Golden.load(name)
     model = open_folder(golden.write(tmp_path / "tiny")).model
@@ -179,7 +177,7 @@ def test_decoding_reads_all_again_where_the_angles_change(name: str, tmp_path: P
         torch.testing.assert_close(one.log_probs, other.log_probs)
 
 
-def test_a_decoder_that_begins_with_the_padding_never_writes_it(tmp_path: Path) -> None:
+def test_a_decoder_that_begins_with_the_padding_never_writes_it(tmp_path):
     golden = Golden.load("marian")
     model = open_folder(golden.write(tmp_path / "tiny")).model
     assert model.marks.start == model.marks.pad == 0
@@ -192,13 +190,13 @@ def test_a_decoder_that_begins_with_the_padding_never_writes_it(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("lang", "file"), [("en", "own-models.md"), ("zh", "zh/own-models.md")])
-def test_the_docs_list_every_family(lang: str, file: str) -> None:
+def test_the_docs_list_every_family(lang, file):
     text = (DOCS / file).read_text("utf-8")
     listed = text.partition("<!-- families -->")[2].partition("<!--")[0].strip()
     assert listed == family_list(lang)
 
 
-def test_the_table_of_parity_lists_every_model_that_is_compared() -> None:
+def test_the_table_of_parity_lists_every_model_that_is_compared():
     table = (DOCS / "parity.md").read_text("utf-8").partition("## Every key")[0]
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
     assert [row[0].removeprefix("| ") for row in rows] == list(MODELS)

@@ -16,7 +16,7 @@ CUT = json.loads((GOLDEN / "pieces.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path) -> Path:
     """A Marian model as people have it: no tokenizer.json, but two models and a table of ids."""
     names = [piece for side in CUT.values() for text in side.values() for piece in text]
     ids = {name: i for i, name in enumerate(dict.fromkeys(["</s>", "<unk>", ">>zho<<", *names]))}
@@ -33,13 +33,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("side", CUT)
-def test_texts_are_cut_as_sentencepiece_cuts_them(side: str) -> None:
+def test_texts_are_cut_as_sentencepiece_cuts_them(side):
     model = read_unigram(GOLDEN / f"{side}.spm")
     for text, pieces in CUT[side].items():
         assert model.encode(text).tokens == pieces, text
 
 
-def test_a_text_is_read_by_one_model_and_written_by_the_other(folder: Path) -> None:
+def test_a_text_is_read_by_one_model_and_written_by_the_other(folder):
     loaded = open_folder(folder)
     tokenizer, text = loaded.tokenizer.of("src"), "We loved the parks, 我 too."
     written = loaded.tokenizer.encode(text)
@@ -54,7 +54,7 @@ def test_a_text_is_read_by_one_model_and_written_by_the_other(folder: Path) -> N
     assert loaded.model.with_marks("tgt", [7]) == (ids["<pad>"], 7)
 
 
-def test_each_language_may_have_a_table_of_its_own(folder: Path) -> None:
+def test_each_language_may_have_a_table_of_its_own(folder):
     ids = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
     first, *rest = ids
     turned = dict(zip([first, *reversed(rest)], ids.values(), strict=True))
@@ -90,7 +90,7 @@ def test_each_language_may_have_a_table_of_its_own(folder: Path) -> None:
         ("vocab.json", b"[]", "vocab.json"),
     ],
 )
-def test_what_is_broken_is_named(folder: Path, name: str, content: bytes, said: str) -> None:
+def test_what_is_broken_is_named(folder, name, content, said):
     (folder / name).write_bytes(content)
     with pytest.raises(CheckpointError, match=said):
         open_folder(folder)

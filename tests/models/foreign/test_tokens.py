@@ -1,8 +1,6 @@
 """Tokens of other libraries' tokenizers: what is shown for them, and the marks around a text."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import tokenizers
@@ -20,19 +18,19 @@ def shown(raw: tokenizers.Tokenizer, text: str) -> list[str]:
     return str_tokens(tokenizer, tokenizer.encode(text))
 
 
-def test_the_byte_alphabet_is_that_of_the_library() -> None:
+def test_the_byte_alphabet_is_that_of_the_library():
     alphabet = byte_alphabet()
     assert set(alphabet) == set(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     assert sorted(alphabet.values()) == list(range(256))
     assert alphabet["Ġ"] == ord(" ")
 
 
-def test_a_character_cut_into_several_tokens_is_marked_as_shared() -> None:
+def test_a_character_cut_into_several_tokens_is_marked_as_shared():
     assert shown(byte_level(), "我爱 the") == ["我₁", "我₂", "我₃", "爱₁", "爱₂", "爱₃", "the"]
     assert shown(metaspace(), "我") == ["␣", "我₁", "我₂", "我₃"]
 
 
-def test_a_token_that_ends_one_character_and_begins_another_shows_both() -> None:
+def test_a_token_that_ends_one_character_and_begins_another_shows_both():
     bytes_of = {byte: char for char, byte in byte_alphabet().items()}
     first, second = "我".encode(), "你".encode()
     joined = bytes_of[first[2]] + bytes_of[second[0]]
@@ -42,7 +40,7 @@ def test_a_token_that_ends_one_character_and_begins_another_shows_both() -> None
     assert str_tokens(ForeignTokenizer(raw), ids) == ["我₁", "我₂", "我₃你₁", "你₂", "你₃"]
 
 
-def test_bytes_that_make_no_character_are_shown_as_numbers_and_never_as_a_replacement() -> None:
+def test_bytes_that_make_no_character_are_shown_as_numbers_and_never_as_a_replacement():
     raw = byte_level()
     (first, *_) = raw.encode("我").ids
     assert str_tokens(ForeignTokenizer(raw), [first]) == ["<E6>"]
@@ -53,7 +51,7 @@ def test_bytes_that_make_no_character_are_shown_as_numbers_and_never_as_a_replac
     )
 
 
-def test_pieces_inside_a_word_and_blanks() -> None:
+def test_pieces_inside_a_word_and_blanks():
     assert shown(byte_level(), "the then") == ["t", "·he", "the", "·n"]
     assert shown(metaspace(), "the then.") == ["the", "the", "·n", "."]
     assert shown(word_pieces(), "She loves 你") == ["she", "love", "·s", "你"]
@@ -61,7 +59,7 @@ def test_pieces_inside_a_word_and_blanks() -> None:
 
 
 @pytest.mark.parametrize("kind", ["byte_level", "metaspace", "word_pieces", "unigram"])
-def test_a_label_is_the_text_between_its_offsets(kind: str) -> None:
+def test_a_label_is_the_text_between_its_offsets(kind):
     """For a text of whole characters, up to case: what is shown is what the library cut out."""
     raw = TOKENIZERS[kind]()
     text = "we went to the park yesterday. the little fox."
@@ -71,14 +69,14 @@ def test_a_label_is_the_text_between_its_offsets(kind: str) -> None:
             assert label.removeprefix("·") == text[start:end].strip()
 
 
-def test_special_tokens_stand_where_the_post_processor_puts_them() -> None:
+def test_special_tokens_stand_where_the_post_processor_puts_them():
     assert ForeignTokenizer(byte_level()).around() == ((), ())
     assert ForeignTokenizer(metaspace()).around() == ((1,), ())
     assert ForeignTokenizer(word_pieces()).around() == ((2,), (3,))
     assert ForeignTokenizer(unigram()).around() == ((), (1,))
 
 
-def test_a_special_token_that_is_typed_is_text_and_its_label_says_so() -> None:
+def test_a_special_token_that_is_typed_is_text_and_its_label_says_so():
     tokenizer = ForeignTokenizer(metaspace())
     assert 2 not in tokenizer.encode("</s>")
     (label,) = str_tokens(tokenizer, [2])
@@ -86,7 +84,7 @@ def test_a_special_token_that_is_typed_is_text_and_its_label_says_so() -> None:
     assert isinstance(label, SpecialToken)
 
 
-def test_a_mask_is_typed_as_one_and_the_word_behind_it_keeps_its_blank() -> None:
+def test_a_mask_is_typed_as_one_and_the_word_behind_it_keeps_its_blank():
     raw = byte_level()
     raw.add_special_tokens(["<mask>"])
     tokenizer = ForeignTokenizer(raw)
@@ -96,7 +94,7 @@ def test_a_mask_is_typed_as_one_and_the_word_behind_it_keeps_its_blank() -> None
     assert ForeignTokenizer(word_pieces()).encode("[MASK] you")[0] == 4
 
 
-def test_marks_come_from_the_names_in_the_folder_then_from_the_ids_of_the_config() -> None:
+def test_marks_come_from_the_names_in_the_folder_then_from_the_ids_of_the_config():
     raw = metaspace()
     named = marks_of(raw, {"eos_token": "</s>", "pad_token": "<unk>"}, {"eos_token_id": 7})
     assert (named.end, named.pad) == (2, 0)
@@ -110,11 +108,11 @@ def test_marks_come_from_the_names_in_the_folder_then_from_the_ids_of_the_config
     assert marks_of(raw, {}, {}).start == 1
 
 
-def test_an_id_that_no_token_has_is_shown_by_its_number() -> None:
+def test_an_id_that_no_token_has_is_shown_by_its_number():
     assert str_tokens(ForeignTokenizer(byte_level()), [5000]) == ["<5000>"]
 
 
-def test_prompt_marks_are_tokens_where_the_model_has_them_and_text_elsewhere() -> None:
+def test_prompt_marks_are_tokens_where_the_model_has_them_and_text_elsewhere():
     raw = byte_level()
     raw.add_special_tokens(["<|im_start|>", "<|im_end|>"])
     tokenizer = ForeignTokenizer(
@@ -151,9 +149,7 @@ def test_prompt_marks_are_tokens_where_the_model_has_them_and_text_elsewhere() -
         ),
     ],
 )
-def test_the_template_of_a_folder_is_read_and_not_run(
-    tmp_path: Path, name: str, content: Any
-) -> None:
+def test_the_template_of_a_folder_is_read_and_not_run(tmp_path, name, content):
     assert template_of(tmp_path, {}) is None
     text = content if isinstance(content, str) else json.dumps(content)
     (tmp_path / name).write_text(text, encoding="utf-8")
@@ -161,7 +157,7 @@ def test_the_template_of_a_folder_is_read_and_not_run(
     assert template == Template("{{ 1 // 0 }}", {"eos_token": "</s>"})
 
 
-def test_an_added_token_of_a_byte_level_vocabulary_stands_for_its_own_text() -> None:
+def test_an_added_token_of_a_byte_level_vocabulary_stands_for_its_own_text():
     """Their letters are in the alphabet of bytes too, where "đ" is the byte 0x11."""
     raw = byte_level()
     raw.add_tokens(["đem", "čas", "hello"])
@@ -174,7 +170,7 @@ def test_an_added_token_of_a_byte_level_vocabulary_stands_for_its_own_text() -> 
     assert {"đem", "čas", "hello", "我₁"} <= set(labels)
 
 
-def test_a_mask_may_be_typed_as_the_tokenizer_calls_it() -> None:
+def test_a_mask_may_be_typed_as_the_tokenizer_calls_it():
     raw = byte_level()
     raw.add_special_tokens(["<mask>"])
     tokenizer = ForeignTokenizer(raw)
@@ -193,7 +189,7 @@ def unigram_without_unknown() -> tokenizers.Tokenizer:
     return raw
 
 
-def test_a_tokenizer_whose_unknown_token_is_null_refuses_and_names_the_characters() -> None:
+def test_a_tokenizer_whose_unknown_token_is_null_refuses_and_names_the_characters():
     tokenizer = ForeignTokenizer(unigram_without_unknown())
     assert tokenizer.decode(tokenizer.encode("the cat")) == "the cat"
     with pytest.raises(Refusal, match=r"no token for these characters.*: é ö\. Remove them"):
@@ -202,7 +198,7 @@ def test_a_tokenizer_whose_unknown_token_is_null_refuses_and_names_the_character
     assert tokenizer.unknown("the cat") == []
 
 
-def test_characters_that_a_tokenizer_drops_are_named() -> None:
+def test_characters_that_a_tokenizer_drops_are_named():
     """A BPE model without an unknown token leaves out what it has no token for."""
     raw = tokenizers.Tokenizer(tokenizers.models.BPE({c: i for i, c in enumerate("theca")}, []))
     raw.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
@@ -218,7 +214,7 @@ def test_characters_that_a_tokenizer_drops_are_named() -> None:
     assert ForeignTokenizer(raw).unknown("thé the\u0301 ö") == ["ö"], "an accent is no loss"
 
 
-def test_what_is_unknown_is_named_as_the_tokenizer_knows_it() -> None:
+def test_what_is_unknown_is_named_as_the_tokenizer_knows_it():
     words = {"[UNK]": 0, "hello": 1, "a": 2}
     raw = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
     raw.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
@@ -228,7 +224,7 @@ def test_what_is_unknown_is_named_as_the_tokenizer_knows_it() -> None:
     assert ForeignTokenizer(word_pieces()).unknown("she ① 我") == ["①"]
 
 
-def test_an_unknown_token_of_an_unusual_name_is_known_from_the_tokenizer_itself() -> None:
+def test_an_unknown_token_of_an_unusual_name_is_known_from_the_tokenizer_itself():
     raw = tokenizers.Tokenizer(tokenizers.models.WordLevel({"?": 0, "a": 1}, unk_token="?"))
     assert ForeignTokenizer(raw).marks.unknown == 0
     pieces = [("a", -1.0), ("what", -2.0), ("<unk>", -3.0)]
@@ -236,7 +232,7 @@ def test_an_unknown_token_of_an_unusual_name_is_known_from_the_tokenizer_itself(
     assert ForeignTokenizer(raw).unknown("aé") == ["é"], "though there is an <unk>"
 
 
-def test_what_marks_the_inside_or_the_end_of_a_word_is_not_shown() -> None:
+def test_what_marks_the_inside_or_the_end_of_a_word_is_not_shown():
     pieces = ["c", "@@a", "@@t", "[UNK]"]
     vocabulary = {piece: at for at, piece in enumerate(pieces)}
     options = {"unk_token": "[UNK]", "continuing_subword_prefix": "@@"}
@@ -253,7 +249,7 @@ def test_what_marks_the_inside_or_the_end_of_a_word_is_not_shown() -> None:
         assert [each.strip("·") for each in shown(raw, "cat ca")] == labels
 
 
-def test_a_token_beyond_the_model_is_refused_however_it_is_matched() -> None:
+def test_a_token_beyond_the_model_is_refused_however_it_is_matched():
     """Two blanks, which a normalizer makes one: then each blank is this token."""
     raw = unigram()
     size = raw.get_vocab_size()
@@ -264,7 +260,7 @@ def test_a_token_beyond_the_model_is_refused_however_it_is_matched() -> None:
         tokenizer.encode("I love")
 
 
-def test_two_texts_are_read_as_the_library_reads_a_pair() -> None:
+def test_two_texts_are_read_as_the_library_reads_a_pair():
     """With one special token between them or two; a template with other types is not used."""
     one, other = "I like you", "She reads a book."
     templates = {"[CLS] [SEP] [SEP]:1": 2, "[CLS] [SEP] [SEP] [SEP]": 1, "[CLS] [SEP] [SEP]": 0}
@@ -287,7 +283,7 @@ def test_two_texts_are_read_as_the_library_reads_a_pair() -> None:
     assert ForeignTokenizer(byte_level()).pair(1) is None
 
 
-def test_the_post_processor_is_asked_and_no_text() -> None:
+def test_the_post_processor_is_asked_and_no_text():
     """A vocabulary without the letter of a probe, as of a model that reads genes."""
     vocabulary = {each: i for i, each in enumerate(["[CLS]", "[SEP]", *"ACGT"])}
     raw = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
@@ -301,7 +297,7 @@ def test_the_post_processor_is_asked_and_no_text() -> None:
             ForeignTokenizer(raw).around()
 
 
-def test_blanks_at_the_ends_are_as_in_the_library_where_a_model_reads_pairs() -> None:
+def test_blanks_at_the_ends_are_as_in_the_library_where_a_model_reads_pairs():
     raw = word_pieces()
     raw.normalizer = None
     tokenizer = ForeignTokenizer(raw)

@@ -1,8 +1,6 @@
 """Models that read pictures: their processors, tokens and labels, and what is refused."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +21,7 @@ from models.refusals import Refusal
 from models.rows import Rows
 
 
-def test_pictures_are_prepared_as_their_processors_do() -> None:
+def test_pictures_are_prepared_as_their_processors_do():
     """Odd sizes and modes: resized, cut, padded, normalised."""
     with np.load(PREPARED) as file:
         prepared = dict(file)
@@ -38,7 +36,7 @@ def test_pictures_are_prepared_as_their_processors_do() -> None:
             np.testing.assert_allclose((ours - mean) / std, theirs, atol=1e-6, err_msg=name)
 
 
-def test_the_class_token_and_registers_stand_before_the_patches(tmp_path: Path) -> None:
+def test_the_class_token_and_registers_stand_before_the_patches(tmp_path):
     folder = Golden.load("dinov2_with_registers").write(tmp_path / "dino")
     assert look(folder).family == "dinov2_with_registers"
     loaded = open_model(folder)
@@ -54,7 +52,7 @@ def test_the_class_token_and_registers_stand_before_the_patches(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["clip", "siglip"])
-def test_the_vision_tower_of_a_whole_model_opens(name: str, tmp_path: Path) -> None:
+def test_the_vision_tower_of_a_whole_model_opens(name, tmp_path):
     golden = Golden.load(f"{name}_vision_model")
     folder = golden.write(tmp_path / "tiny")
     path, hook = folder / "model.safetensors", "blocks.1.attn.hook_pattern"
@@ -84,9 +82,7 @@ def test_the_vision_tower_of_a_whole_model_opens(name: str, tmp_path: Path) -> N
         ({"image_mean": "dark"}, "not supported"),
     ],
 )
-def test_other_ways_to_prepare_pictures_are_refused(
-    change: dict[str, Any] | None, words: str, tmp_path: Path
-) -> None:
+def test_other_ways_to_prepare_pictures_are_refused(change, words, tmp_path):
     folder = Golden.load("vit").write(tmp_path / "vit")
     said = json.loads((folder / PROCESSOR).read_text())
     (folder / PROCESSOR).unlink()
@@ -96,7 +92,7 @@ def test_other_ways_to_prepare_pictures_are_refused(
         open_folder(folder)
 
 
-def test_a_picture_that_is_not_kept_is_refused() -> None:
+def test_a_picture_that_is_not_kept_is_refused():
     with pytest.raises(Refusal, match="no longer"):
         picture_of("picture:kept-0", (16, 16, 4, 4, 3))
     name = keep(np.zeros((8, 8, 3), np.uint8))

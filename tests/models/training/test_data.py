@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -29,7 +28,7 @@ from models.training.loop import Trainer
 from models.training.masked_words import MASKED, RANDOM, fill_in, with_words_masked
 from models.training.objectives import Likelihood, MaskedWords
 from models.training.settings import TrainingConfig
-from models.training.tasks import Task, solve, task_pairs
+from models.training.tasks import solve, task_pairs
 from models.training.vocabulary import train_tokenizer
 from models.transformer import Model, build_model
 
@@ -39,7 +38,7 @@ TRANSLATOR, LANGUAGE_MODEL, ENCODER = (
 )
 
 
-def test_rows_are_shifted_by_one_and_padded() -> None:
+def test_rows_are_shifted_by_one_and_padded():
     batch = collate([Example((5, 6), (7, 8, 9)), Example((5,), (7,))], TRANSLATOR)
     assert batch.rows.src is not None
     assert batch.rows.src_valid is not None
@@ -53,7 +52,7 @@ def test_rows_are_shifted_by_one_and_padded() -> None:
     assert batch.rows.tgt[0].tolist() == [1, 7, 8, 9]
 
 
-def test_an_encoder_reads_the_text_whole_and_its_words_are_the_labels() -> None:
+def test_an_encoder_reads_the_text_whole_and_its_words_are_the_labels():
     batch = collate([Example((), (7, 8)), Example((), (9,))], ENCODER)
     assert batch.rows.src is None
     assert batch.rows.tgt.tolist() == batch.labels.tolist() == [[1, 7, 8, 2], [1, 9, 2, 0]]
@@ -61,7 +60,7 @@ def test_an_encoder_reads_the_text_whole_and_its_words_are_the_labels() -> None:
     assert batch.n_labels == 3
 
 
-def test_marks_may_be_absent_or_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marks_may_be_absent_or_one(monkeypatch):
     monkeypatch.setattr(LANGUAGE_MODEL, "marks", Marks(start=4, end=4))
     batch = collate([Example((), (7, 8)), Example((), (9,))], LANGUAGE_MODEL)
     assert (batch.rows.src, batch.rows.src_valid) == (None, None)
@@ -82,9 +81,7 @@ def made(pairs: list[tuple[int, int]]) -> list[Example]:
 
 
 @given(lengths, st.integers(8, 100), st.integers(0, 5))
-def test_every_example_is_in_one_batch_and_no_batch_is_too_large(
-    pairs: list[tuple[int, int]], max_tokens: int, epoch: int
-) -> None:
+def test_every_example_is_in_one_batch_and_no_batch_is_too_large(pairs, max_tokens, epoch):
     examples = made(pairs)
     plan = plan_batches(examples, max_tokens, seed=3, epoch=epoch)
     assert sorted(i for indices in plan for i in indices) == list(range(len(examples)))
@@ -95,7 +92,7 @@ def test_every_example_is_in_one_batch_and_no_batch_is_too_large(
 
 
 @given(lengths, st.integers(1, 5))
-def test_shares_of_a_batch_add_up_to_it(pairs: list[tuple[int, int]], n_shares: int) -> None:
+def test_shares_of_a_batch_add_up_to_it(pairs, n_shares):
     examples = made(pairs)
     whole = list(batches(examples, TRANSLATOR, 40, seed=1, epoch=0))
     shares = [
@@ -108,7 +105,7 @@ def test_shares_of_a_batch_add_up_to_it(pairs: list[tuple[int, int]], n_shares: 
         assert {part.n_labels for part in parts} == {batch.n_labels}
 
 
-def test_the_order_follows_from_epoch_and_seed_and_the_first_batches_can_be_skipped() -> None:
+def test_the_order_follows_from_epoch_and_seed_and_the_first_batches_can_be_skipped():
     examples = made([(n % 7 + 1, n % 5 + 1) for n in range(60)])
     plans = [plan_batches(examples, 30, seed, epoch) for seed, epoch in ((1, 0), (1, 1), (2, 0))]
     assert plans[0] != plans[1]
@@ -119,7 +116,7 @@ def test_the_order_follows_from_epoch_and_seed_and_the_first_batches_can_be_skip
     assert all(torch.equal(a.rows.tgt, b.rows.tgt) for a, b in zip(every[3:], rest, strict=True))
 
 
-def test_pairs_are_read_with_further_columns_and_quotes_left_alone(tmp_path: Path) -> None:
+def test_pairs_are_read_with_further_columns_and_quotes_left_alone(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text('He said "hi.\t他说“嗨”。\tsomewhere #1\n\nYes.\t是。\n', encoding="utf-8")
     assert read_pairs(path) == [('He said "hi.', "他说“嗨”。"), ("Yes.", "是。")]
@@ -129,20 +126,20 @@ def test_pairs_are_read_with_further_columns_and_quotes_left_alone(tmp_path: Pat
     ("row", "message"),
     [("no tab", r"pairs\.tsv, line 2: no TAB"), ("c\t" + "d" * 200_000, r"line 2: field larger")],
 )
-def test_a_row_that_is_no_pair_is_named(tmp_path: Path, row: str, message: str) -> None:
+def test_a_row_that_is_no_pair_is_named(tmp_path, row, message):
     path = tmp_path / "pairs.tsv"
     path.write_text(f"a\tb\n{row}\n", encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         read_pairs(path)
 
 
-def test_texts_end_at_their_mark(tmp_path: Path) -> None:
+def test_texts_end_at_their_mark(tmp_path):
     path = tmp_path / "stories.txt"
     path.write_text("One.\nTwo.\n<|endoftext|>\nThree.\n<|endoftext|>\n", encoding="utf-8")
     assert read_texts(path) == ["One.\nTwo.", "Three."]
 
 
-def test_what_is_too_long_is_left_out_or_cut() -> None:
+def test_what_is_too_long_is_left_out_or_cut():
     tokenizer = train_tokenizer(["a b c d e f", "g h i j"] * 2, vocab_size=60)
     pairs = [("a b", "g h"), ("a b c d e f", "g"), ("a", "")]
     assert len(encode_pairs(pairs, tokenizer, n_ctx=5)) == 1
@@ -160,13 +157,13 @@ def test_what_is_too_long_is_left_out_or_cut() -> None:
     ("task", "expected"),
     [("copy", ("c", "a", "b")), ("reverse", ("b", "a", "c")), ("sort", ("a", "b", "c"))],
 )
-def test_tasks_by_hand(task: Task, expected: tuple[str, ...]) -> None:
+def test_tasks_by_hand(task, expected):
     assert solve(task, ("c", "a", "b")) == expected
     [(question, answer)] = task_pairs(task, 1, (3, 3), 3, seed=1)
     assert tuple(answer.split()) == solve(task, tuple(question.split()))
 
 
-def test_pairs_differ_repeat_with_their_seed_and_keep_to_their_sizes() -> None:
+def test_pairs_differ_repeat_with_their_seed_and_keep_to_their_sizes():
     pairs = task_pairs("copy", 300, (2, 4), 6, seed=4)
     assert len({question for question, _ in pairs}) == 300
     assert {len(question.split()) for question, _ in pairs} == {2, 3, 4}
@@ -175,19 +172,19 @@ def test_pairs_differ_repeat_with_their_seed_and_keep_to_their_sizes() -> None:
     assert pairs != task_pairs("copy", 300, (2, 4), 6, seed=5)
 
 
-def test_more_questions_than_there_are_get_refused() -> None:
+def test_more_questions_than_there_are_get_refused():
     with pytest.raises(ValueError, match="only 4 exist"):
         task_pairs("copy", 3, (2, 2), 2, seed=0)
 
 
-def test_rows_to_choose_by_are_not_trained_on() -> None:
+def test_rows_to_choose_by_are_not_trained_on():
     config = DataConfig(task="sort", examples=80, valid_examples=20, lengths=(2, 3), symbols=10)
     rows, valid = make_rows(config, paired=True, seed=3)
     assert (len(rows), len(valid)) == (80, 20)
     assert not set(rows) & set(valid)
 
 
-def test_a_language_models_question_and_answer_are_one_row() -> None:
+def test_a_language_models_question_and_answer_are_one_row():
     config = DataConfig(task="reverse", examples=5, valid_examples=1, lengths=(3, 3), symbols=9)
     for row in make_rows(config, paired=False, seed=3)[0]:
         assert isinstance(row, str)
@@ -195,7 +192,7 @@ def test_a_language_models_question_and_answer_are_one_row() -> None:
         assert answer == question[::-1]
 
 
-def test_a_file_is_read_as_the_recipe_says(tmp_path: Path) -> None:
+def test_a_file_is_read_as_the_recipe_says(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("one\t一\nsomething long\t二\ntwo\t一二三四五\n", encoding="utf-8")
     assert read_rows(path, DataConfig(longest=4), paired=True) == [("one", "一")]
@@ -216,12 +213,12 @@ def test_a_file_is_read_as_the_recipe_says(tmp_path: Path) -> None:
         ("longest", 0),
     ],
 )
-def test_impossible_settings_are_refused_by_name(field: str, value: object) -> None:
+def test_impossible_settings_are_refused_by_name(field, value):
     with pytest.raises(ValueError, match=field):
-        DataConfig(**{field: value})  # type: ignore[arg-type]
+        DataConfig(**{field: value})
 
 
-def test_rows_cannot_be_made_without_a_task() -> None:
+def test_rows_cannot_be_made_without_a_task():
     with pytest.raises(ValueError, match="no task"):
         make_rows(DataConfig(), paired=True, seed=1)
 
@@ -256,7 +253,7 @@ def built(seed: int = 0, marks: Marks = MARKS) -> Model:
     return model
 
 
-def test_15_percent_of_the_words_of_each_row_are_chosen_and_at_least_one() -> None:
+def test_15_percent_of_the_words_of_each_row_are_chosen_and_at_least_one():
     rows, valid = padded([[5] * n for n in (1, 3, 10, 20, 40)])
     words = valid.clone()
     words[4, 20:] = False
@@ -267,7 +264,7 @@ def test_15_percent_of_the_words_of_each_row_are_chosen_and_at_least_one() -> No
     assert not with_words_masked(Rows(rows, valid), nothing, MARKS, 14)[1].any()
 
 
-def test_8_of_10_are_hidden_and_one_becomes_another_word() -> None:
+def test_8_of_10_are_hidden_and_one_becomes_another_word():
     tokens = torch.full((400, 200), 9)
     rows, chosen = with_words_masked(Rows(tokens), torch.ones_like(tokens).bool(), MARKS, 14)
     assert torch.equal(rows.tgt[~chosen], tokens[~chosen])
@@ -281,7 +278,7 @@ def test_8_of_10_are_hidden_and_one_becomes_another_word() -> None:
     assert set(others.tolist()) == {5, 6, 7, 8, 10, 11, 12, 13}  # no mark is among them
 
 
-def test_the_loss_is_the_mean_of_the_chosen_times_the_words(tmp_path: Path) -> None:
+def test_the_loss_is_the_mean_of_the_chosen_times_the_words(tmp_path):
     trainer = Trainer(built(), Material(TEXTS), SETTINGS, tmp_path, [MaskedWords()])
     batch = collate(TEXTS[:7], trainer.model)
     torch.manual_seed(5)
@@ -294,13 +291,13 @@ def test_the_loss_is_the_mean_of_the_chosen_times_the_words(tmp_path: Path) -> N
     assert loss.shown is loss.minimised
 
 
-def test_a_row_that_only_fills_a_share_adds_nothing(tmp_path: Path) -> None:
+def test_a_row_that_only_fills_a_share_adds_nothing(tmp_path):
     trainer = Trainer(built(), Material(TEXTS), SETTINGS, tmp_path, [MaskedWords()])
     (batch,) = batches(TEXTS[:1], trainer.model, 400, seed=0, epoch=0, share=(1, 2))
     assert float(trainer.objectives[0].loss(batch, trainer).minimised.detach()) == 0
 
 
-def test_it_learns_to_fill_in_what_is_hidden(tmp_path: Path) -> None:
+def test_it_learns_to_fill_in_what_is_hidden(tmp_path):
     model = built()
     before = fill_in(model, TEXTS, 400)
     curve = Trainer(model, Material(TEXTS, TEXTS), SETTINGS, tmp_path, [MaskedWords()]).run().curve
@@ -314,7 +311,7 @@ def test_it_learns_to_fill_in_what_is_hidden(tmp_path: Path) -> None:
     assert int(model.eval().read(rows)[0, 3].argmax()) == 7
 
 
-def test_it_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
+def test_it_is_refused_where_it_cannot_be(tmp_path):
     story = build_model(dataclasses.replace(CONFIG, family="decoder-only"))
     with pytest.raises(ValueError, match="masked_words is for encoder-only models"):
         Trainer(story, Material(TEXTS), SETTINGS, tmp_path, [MaskedWords()])
@@ -325,9 +322,7 @@ def test_it_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
         Trainer(built(), Material(TEXTS), SETTINGS, tmp_path, [Likelihood()])
 
 
-def test_a_recipe_trains_it_and_the_shell_scores_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recipe_trains_it_and_the_shell_scores_it(tmp_path, capsys):
     texts = [f"the {a} saw the {a} and the {a}" for a in ("cat", "dog", "fox")] * 3
     (tmp_path / "texts.txt").write_text("\n<|endoftext|>\n".join(texts), encoding="utf-8")
     recipe = tmp_path / "recipe.toml"

@@ -32,13 +32,13 @@ from models.transformer import EncoderDecoder, Model
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("checkpoints") / "tiny"
     write_untrained(path.with_name("story"), "decoder-only")
     return write_untrained(path)
 
 
-def test_rows_with_one_source_are_its_references() -> None:
+def test_rows_with_one_source_are_its_references():
     assert scores.by_source(PAIRS[:4]) == {
         "the fox": ["狐狸"],
         "the dog": ["狗", "那只狗"],
@@ -46,9 +46,7 @@ def test_rows_with_one_source_are_its_references() -> None:
     }
 
 
-def test_scores_are_sacrebleus_against_all_references(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_are_sacrebleus_against_all_references(folder, monkeypatch):
     checkpoint = load_checkpoint(folder)
     assert isinstance(checkpoint.model, EncoderDecoder)
     said = ["狐狸和狗都好", "那只狗很好", "一只大猫"]
@@ -64,14 +62,12 @@ def test_scores_are_sacrebleus_against_all_references(
     assert result.sentences == 3
 
 
-def test_chinese_is_told_from_english() -> None:
+def test_chinese_is_told_from_english():
     assert scores.is_chinese(["他们说 hi。"])
     assert not scores.is_chinese(["He said 嗨."])
 
 
-def test_batched_translations_are_those_of_each_sentence_alone(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batched_translations_are_those_of_each_sentence_alone(folder, monkeypatch):
     checkpoint = load_checkpoint(folder)
     assert isinstance(checkpoint.model, EncoderDecoder)
     sentences = ["the fox", "a", "the dog a cat the fox", "cat"]
@@ -83,9 +79,7 @@ def test_batched_translations_are_those_of_each_sentence_alone(
         assert alone == translation or (len(alone) > 10 and translation.startswith(alone))
 
 
-def test_translate_prints_a_line_for_each_sentence(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_translate_prints_a_line_for_each_sentence(folder, capsys, monkeypatch):
     assert main(["translate", "--model", str(folder), "the fox", "a cat"]) == 0
     from_arguments = capsys.readouterr().out
     assert len(from_arguments.splitlines()) == 2
@@ -94,9 +88,7 @@ def test_translate_prints_a_line_for_each_sentence(
     assert capsys.readouterr().out == from_arguments
 
 
-def test_evaluate_ends_with_one_json_object(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluate_ends_with_one_json_object(folder, tmp_path, capsys):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{s}\t{t}\tsomewhere\n" for s, t in PAIRS), encoding="utf-8")
     assert main(["evaluate", "--model", str(folder), "--pairs", str(pairs)]) == 0
@@ -107,9 +99,7 @@ def test_evaluate_ends_with_one_json_object(
     assert result["sentences"] == 3
 
 
-def test_what_is_scored_is_what_the_strategy_writes(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_scored_is_what_the_strategy_writes(folder, tmp_path, capsys):
     """References written by sampling are met by that seed more often than by the usual beam."""
     said = []
     asked = ["--temperature", "2", "--seed", "3"]
@@ -127,9 +117,7 @@ def test_what_is_scored_is_what_the_strategy_writes(
     assert exact(*asked) > exact("--beam", "1")
 
 
-def test_a_language_model_continues_and_is_scored(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_language_model_continues_and_is_scored(folder, tmp_path, capsys):
     story = str(folder.with_name("story"))
     arguments = ["generate", "--model", story, "the fox", "--sample", "--seed", "5"]
     assert main([*arguments, "--max-new-tokens", "8"]) == 0
@@ -146,9 +134,7 @@ def test_a_language_model_continues_and_is_scored(
     assert "repetition" not in result  # nothing is left to compare after so short a beginning
 
 
-def test_what_a_language_model_repeats_is_measured_in_percent(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_language_model_repeats_is_measured_in_percent(folder, tmp_path, capsys):
     text = tmp_path / "text.txt"
     text.write_text("the fox a cat " * 20, encoding="utf-8")
     story = folder.with_name("story")
@@ -162,7 +148,7 @@ def test_what_a_language_model_repeats_is_measured_in_percent(
     assert 0 <= result["repetition"] <= 100
 
 
-def test_info_counts_a_tied_matrix_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_counts_a_tied_matrix_once(folder, capsys):
     assert main(["info", "--model", str(folder)]) == 0
     out = capsys.readouterr().out
     model = load_checkpoint(folder).model
@@ -188,9 +174,7 @@ def test_info_counts_a_tied_matrix_once(folder: Path, capsys: pytest.CaptureFixt
         (["train", "--recipe", "nothing", "--data", "x", "--out", "y"], "no recipe 'nothing'"),
     ],
 )
-def test_a_mistake_gets_a_message_and_status_1(
-    folder: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_gets_a_message_and_status_1(folder, arguments, message, capsys):
     empty = folder.with_name("empty")
     empty.mkdir(exist_ok=True)
     names = {"{tiny}": folder, "{story}": folder.with_name("story"), "{empty}": empty}
@@ -200,9 +184,7 @@ def test_a_mistake_gets_a_message_and_status_1(
     assert message in error
 
 
-def test_train_makes_a_checkpoint_that_translates(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_train_makes_a_checkpoint_that_translates(tmp_path, capsys):
     data = tmp_path / "pairs.tsv"
     data.write_text("".join(f"{s}\t{t}\n" for s, t in PAIRS * 8), encoding="utf-8")
     recipe = tmp_path / "tiny.toml"
@@ -222,9 +204,7 @@ def test_train_makes_a_checkpoint_that_translates(
     assert main(["translate", "--model", str(out / "checkpoint"), "the fox"]) == 0
 
 
-def test_a_task_trains_without_a_file_and_a_second_model_begins_with_the_first(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_task_trains_without_a_file_and_a_second_model_begins_with_the_first(tmp_path, capsys):
     recipe = tmp_path / "task.toml"
     recipe.write_text(
         '[data]\ntask = "copy"\nexamples = 60\nvalid_examples = 9\nlengths = [2, 4]\nsymbols = 5\n'
@@ -253,9 +233,7 @@ def same_weights(one: Model, other: Model) -> bool:
     return all(torch.equal(a, b) for a, b in pairs)
 
 
-def test_generate_writes_as_many_tokens_as_fit_and_refuses_more(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_generate_writes_as_many_tokens_as_fit_and_refuses_more(tmp_path, capsys):
     folder = str(Golden.load("gpt2").write(tmp_path / "tiny", "own"))
     longest = open_folder(Path(folder)).config.longest
     assert longest is not None
@@ -277,14 +255,14 @@ ROWS = [(3, 4, 5, 2), (3, 4, 6, 2), (4, 5, 2), (3, 3, 4, 5, 2)]
 
 
 @pytest.mark.parametrize("context", [(1, 1), (1, 3), (3, 4), (4, 5), (6, 6), (9, 9)])
-def test_what_may_follow_adds_up_to_one(context: tuple[int, int]) -> None:
+def test_what_may_follow_adds_up_to_one(context):
     model = Trigram(ROWS, vocab_size=10, bos=1)
     probs = [model.prob(context, token) for token in range(10)]
     assert sum(probs) == pytest.approx(1)
     assert min(probs) > 0
 
 
-def test_one_probability_by_hand() -> None:
+def test_one_probability_by_hand():
     # "1 1 3" and "1 1 4" once each. Behind 1: 3 and 4, each after one context. Alone: 3 stands
     # behind one token (1), 4 behind two (1, 3).
     model = Trigram([(3,), (4,), (3, 4)], vocab_size=5, bos=1)
@@ -294,13 +272,13 @@ def test_one_probability_by_hand() -> None:
     assert model.prob((1, 1), 3) == pytest.approx(expected)
 
 
-def test_text_like_the_counted_is_less_surprising() -> None:
+def test_text_like_the_counted_is_less_surprising():
     model = Trigram(ROWS, vocab_size=10, bos=1)
     assert model.perplexity([(3, 4, 5, 2)]) < model.perplexity([(5, 4, 3, 2)])
     assert Trigram(ROWS, 10, 1).perplexity([(9, 9)]) > 10
 
 
-def test_nothing_to_count_is_refused() -> None:
+def test_nothing_to_count_is_refused():
     with pytest.raises(ValueError, match="needs text"):
         Trigram([], vocab_size=5, bos=1)
 
@@ -311,16 +289,14 @@ def test_nothing_to_count_is_refused() -> None:
 BOS, EOS, A, B, C, D, E = 1, 2, 3, 4, 5, 6, 7
 
 
-def test_a_second_copy_of_an_n_gram_is_found_whole() -> None:
+def test_a_second_copy_of_an_n_gram_is_found_whole():
     row = [A, B, C, D, E, A, B, C, D, A]
     assert repeated(row, 0) == [False] * 5 + [True] * 4 + [False]
     assert repeated(row, 6) == [False] * 10  # what was given is not the model's
 
 
 @given(st.lists(st.integers(3, 5), max_size=24), st.integers(0, 12))
-def test_a_token_is_repeated_when_an_n_gram_with_it_stood_before(
-    row: list[int], start: int
-) -> None:
+def test_a_token_is_repeated_when_an_n_gram_with_it_stood_before(row, start):
     copies = [
         j
         for j in range(start, len(row) - N_GRAM + 1)
@@ -331,13 +307,13 @@ def test_a_token_is_repeated_when_an_n_gram_with_it_stood_before(
     ]
 
 
-def test_the_share_of_repeated_n_grams() -> None:
+def test_the_share_of_repeated_n_grams():
     assert repetition([[A, B, C, D, E]]) == 0
     assert repetition([[A] * 7, [A, B, C, D]]) == pytest.approx(3 / 5)
     assert repetition([[A]]) == 0  # no n-gram at all
 
 
-def test_each_beginning_is_continued_as_it_would_be_alone() -> None:
+def test_each_beginning_is_continued_as_it_would_be_alone():
     model = wide_model("decoder-only")
     beginnings = [[BOS, 5], [BOS, 7, 9, 4], [BOS, 3, 11]]
     rows = continued(model, beginnings, 8)
@@ -348,14 +324,14 @@ def test_each_beginning_is_continued_as_it_would_be_alone() -> None:
         assert row[-1] == EOS or len(row) == len(given_) + 8
 
 
-def test_the_mode_of_the_model_stays() -> None:
+def test_the_mode_of_the_model_stays():
     model = chain(_3={3: 1.0})
     model.train()
     assert continued(model, [[BOS, A]], 3) == [[BOS, A, A, A, A]]
     assert model.training
 
 
-def test_a_looping_model_is_measured_beside_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_looping_model_is_measured_beside_the_texts(monkeypatch):
     """A B A B ... where a beginning ends in A; after anything else C, D and E before it ends."""
     others = {f"_{token}": {C: 1.0} for token in range(8, 60)}
     model = chain(60, _3={B: 1.0}, _4={A: 1.0}, _5={D: 1.0}, _6={E: 1.0}, **others)

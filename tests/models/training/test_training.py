@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from safetensors.torch import load_file
 from toy_runs import CONFIG, EXAMPLES, SETTINGS, same, trainer, weights, without_times
 
 from models.checkpoint import CheckpointError
-from models.config import ModelConfig
 from models.hooks import NO_EDITS, VISITOR, Edits, Record, visiting
 from models.marks import END, START
 from models.rows import Rows
@@ -31,7 +29,7 @@ from models.training.state import STATE
 from models.transformer import EncoderDecoder, Model, build_model
 
 
-def test_another_seed_is_another_run(tmp_path: Path) -> None:
+def test_another_seed_is_another_run(tmp_path):
     """The same one is the same run: further down."""
     losses = set()
     for seed in (1, 2):
@@ -40,7 +38,7 @@ def test_another_seed_is_another_run(tmp_path: Path) -> None:
     assert len(losses) == 2
 
 
-def test_snapshots_are_kept_for_the_best_epochs_and_averaged(tmp_path: Path) -> None:
+def test_snapshots_are_kept_for_the_best_epochs_and_averaged(tmp_path):
     settings = dataclasses.replace(SETTINGS, epochs=3)
     run = trainer(tmp_path, settings)
     curve = run.run().curve
@@ -54,7 +52,7 @@ def test_snapshots_are_kept_for_the_best_epochs_and_averaged(tmp_path: Path) -> 
         torch.testing.assert_close(parameter.detach(), mean.float())
 
 
-def test_the_best_epochs_are_chosen_by_bleu_then_by_loss() -> None:
+def test_the_best_epochs_are_chosen_by_bleu_then_by_loss():
     rows = [(1, 3.0, 5.0), (2, 2.0, 9.0), (3, 1.0, 7.0), (4, 1.5, 9.0)]
     curve = [{"epoch": e, "valid_loss": loss, "bleu": bleu} for e, loss, bleu in rows]
     assert best_epochs(curve, 2) == [2, 4]
@@ -63,7 +61,7 @@ def test_the_best_epochs_are_chosen_by_bleu_then_by_loss() -> None:
     assert best_epochs([{"epoch": e} for e, _, _ in rows], 2) == [3, 4]
 
 
-def test_no_or_foreign_snapshots_are_refused(tmp_path: Path) -> None:
+def test_no_or_foreign_snapshots_are_refused(tmp_path):
     model = build_model(CONFIG)
     with pytest.raises(ValueError, match="no snapshot"):
         average_snapshots(model, [])
@@ -72,7 +70,7 @@ def test_no_or_foreign_snapshots_are_refused(tmp_path: Path) -> None:
         average_snapshots(model, [tmp_path / "x.safetensors"])
 
 
-def test_learning_rate_by_hand() -> None:
+def test_learning_rate_by_hand():
     root = TrainingConfig(warmup=4, learning_rate=1.0)
     assert [learning_rate(s, 100, root) for s in (0, 1, 3)] == [0.25, 0.5, 1.0]
     assert learning_rate(15, 100, root) == pytest.approx(0.5)  # sqrt(4 / 16)
@@ -82,12 +80,12 @@ def test_learning_rate_by_hand() -> None:
 
 
 @pytest.mark.parametrize("field", ["epochs", "max_tokens", "learning_rate", "clip", "warmup"])
-def test_impossible_settings_are_named(field: str) -> None:
+def test_impossible_settings_are_named(field):
     with pytest.raises(ValueError, match=f"{field} is 0"):
-        TrainingConfig(**{field: 0})  # type: ignore[arg-type]
+        TrainingConfig(**{field: 0})
 
 
-def test_teacher_forcing_does_not_depend_on_batching_or_leave_the_mode_changed() -> None:
+def test_teacher_forcing_does_not_depend_on_batching_or_leave_the_mode_changed():
     model = build_model(CONFIG).train()
     one, other = (teacher_forced(model, EXAMPLES, max_tokens) for max_tokens in (40, 400))
     assert one.loss == pytest.approx(other.loss, 1e-5)
@@ -95,7 +93,7 @@ def test_teacher_forcing_does_not_depend_on_batching_or_leave_the_mode_changed()
     assert model.training
 
 
-def test_the_accuracy_of_teacher_forcing_by_hand() -> None:
+def test_the_accuracy_of_teacher_forcing_by_hand():
     model = build_model(CONFIG).eval()
     [first] = EXAMPLES[:1]
     src = torch.tensor([[*first.src, END]])
@@ -104,7 +102,7 @@ def test_the_accuracy_of_teacher_forcing_by_hand() -> None:
     assert teacher_forced(model, [first], 40).accuracy == pytest.approx(right / len(guesses))
 
 
-def test_snapshots_are_the_weights_at_their_steps(tmp_path: Path) -> None:
+def test_snapshots_are_the_weights_at_their_steps(tmp_path):
     settings = dataclasses.replace(SETTINGS, snapshots=(0, 3))
     untrained = weights(trainer(tmp_path / "other").model)
     run = trainer(tmp_path, settings)
@@ -125,11 +123,8 @@ def test_snapshots_are_the_weights_at_their_steps(tmp_path: Path) -> None:
 # A training run that is stopped or killed at any moment goes on to the same bits.
 
 
-ROOT = Path(__file__).parents[3]
-
-
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
+def whole(tmp_path_factory) -> Trainer:
     """A run that nothing stopped."""
     whole = trainer(tmp_path_factory.mktemp("whole"))
     whole.run()
@@ -137,9 +132,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
 
 
 @pytest.mark.parametrize("stop_after", [1, 20])
-def test_a_stopped_run_goes_on_to_the_same_bits(
-    tmp_path: Path, whole: Trainer, stop_after: int
-) -> None:
+def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, whole, stop_after):
     assert whole.total_steps > 20
     steps = iter(range(10**6))
     trainer(tmp_path / "parts").run(stop=lambda: next(steps) >= stop_after)
@@ -149,9 +142,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(
     assert same(weights(resumed.model), weights(whole.model))
 
 
-def test_a_run_that_ends_while_it_saves_goes_on_to_the_same_bits(
-    tmp_path: Path, whole: Trainer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_ends_while_it_saves_goes_on_to_the_same_bits(tmp_path, whole, monkeypatch):
     """As when it is killed in the middle of a write: the state before is still whole."""
     write, n_saved = saving.save_file, 0
 
@@ -172,14 +163,14 @@ def test_a_run_that_ends_while_it_saves_goes_on_to_the_same_bits(
     assert same(weights(resumed.model), weights(whole.model))
 
 
-def test_a_folder_with_another_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_with_another_run_is_refused(tmp_path):
     steps = iter(range(10))
     trainer(tmp_path).run(stop=lambda: next(steps) >= 2)
     with pytest.raises(ValueError, match=r"learning_rate = 0\.003, not 0\.01"):
         trainer(tmp_path, dataclasses.replace(SETTINGS, learning_rate=0.01))
 
 
-def test_the_state_says_what_it_is(whole: Trainer) -> None:
+def test_the_state_says_what_it_is(whole):
     with safe_open(whole.folder / STATE, framework="pt") as file:
         about = file.metadata()
     assert json.loads(about["run"])["model"]["d_model"] == CONFIG.d_model
@@ -193,7 +184,7 @@ MUON = dataclasses.replace(SETTINGS, optimizer="muon", learning_rate=1e-2)
 
 
 @pytest.mark.parametrize("shape", [(24, 24), (40, 24), (24, 40), (1, 7)])
-def test_every_direction_is_brought_to_about_the_same_length(shape: tuple[int, int]) -> None:
+def test_every_direction_is_brought_to_about_the_same_length(shape):
     torch.manual_seed(0)
     matrix = torch.randn(shape)
     u, s, vt = torch.linalg.svd(matrix, full_matrices=False)
@@ -207,11 +198,11 @@ def test_every_direction_is_brought_to_about_the_same_length(shape: tuple[int, i
     torch.testing.assert_close(along, lengths.diag(), atol=1e-4, rtol=0)
 
 
-def test_zeros_stay_zeros() -> None:
+def test_zeros_stay_zeros():
     assert not orthogonalised(torch.zeros(3, 5)).any()
 
 
-def test_the_steps_are_those_of_torch_up_to_its_bfloat16() -> None:
+def test_the_steps_are_those_of_torch_up_to_its_bfloat16():
     torch.manual_seed(0)
     ours, theirs = (torch.nn.Parameter(torch.randn(12, 20)) for _ in range(2))
     theirs.data.copy_(ours.data)
@@ -230,12 +221,12 @@ def test_the_steps_are_those_of_torch_up_to_its_bfloat16() -> None:
     assert (moved - expected).norm() < 0.03 * expected.norm()
 
 
-def test_only_matrices_are_taken() -> None:
+def test_only_matrices_are_taken():
     with pytest.raises(ValueError, match=r"\(4,\)"):
         Muon([torch.nn.Parameter(torch.ones(4))], lr=0.1)
 
 
-def test_the_first_step_of_adam_is_the_learning_rate_whatever_the_gradient() -> None:
+def test_the_first_step_of_adam_is_the_learning_rate_whatever_the_gradient():
     model = build_model(CONFIG)
     config = TrainingConfig(learning_rate=0.01, weight_decay=0.0)
     before = [parameter.detach().clone() for parameter in model.parameters()]
@@ -247,7 +238,7 @@ def test_the_first_step_of_adam_is_the_learning_rate_whatever_the_gradient() -> 
         torch.testing.assert_close(start - parameter, torch.full_like(start, 0.01))
 
 
-def test_it_takes_the_matrices_of_the_blocks_and_adam_the_rest() -> None:
+def test_it_takes_the_matrices_of_the_blocks_and_adam_the_rest():
     model = build_model(CONFIG)
     adam, muon = make_optimizers(model, MUON)
     taken = {id(p) for group in muon.param_groups for p in group["params"]}
@@ -260,7 +251,7 @@ def test_it_takes_the_matrices_of_the_blocks_and_adam_the_rest() -> None:
     assert not taken & others
 
 
-def test_a_stopped_run_with_muon_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+def test_a_stopped_run_with_muon_goes_on_to_the_same_bits(tmp_path):
     whole = trainer(tmp_path / "whole", MUON)
     expected = without_times(whole.run().curve)
     assert expected[-1]["loss"] < expected[0]["loss"]
@@ -287,7 +278,7 @@ def inputs() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
-def test_equal_to_torch_forward_and_backward(smoothing: float) -> None:
+def test_equal_to_torch_forward_and_backward(smoothing):
     logits, labels, mask = inputs()
     ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
     loss = sequence_loss(ours, labels, mask, smoothing)
@@ -301,7 +292,7 @@ def test_equal_to_torch_forward_and_backward(smoothing: float) -> None:
     torch.testing.assert_close(ours.grad, theirs.grad)
 
 
-def test_padding_counts_for_nothing() -> None:
+def test_padding_counts_for_nothing():
     logits, labels, mask = inputs()
     logits.requires_grad_()
     sequence_loss(logits, labels, mask, 0.1).backward()
@@ -311,13 +302,13 @@ def test_padding_counts_for_nothing() -> None:
     assert sequence_loss(logits, changed, mask) == sequence_loss(logits, labels, mask)
 
 
-def test_a_model_that_knows_nothing_pays_ln_vocabulary() -> None:
+def test_a_model_that_knows_nothing_pays_ln_vocabulary():
     labels, mask = torch.zeros(2, 3, dtype=torch.long), torch.ones(2, 3, dtype=torch.bool)
     loss = sequence_loss(torch.zeros(2, 3, VOCAB), labels, mask)
     assert float(loss) == pytest.approx(6 * math.log(VOCAB), rel=1e-6)
 
 
-def test_large_logits_do_not_overflow() -> None:
+def test_large_logits_do_not_overflow():
     labels, mask = torch.zeros(1, 1, dtype=torch.long), torch.ones(1, 1, dtype=torch.bool)
     logits = torch.tensor([[[1e4, -1e4, 0.0]]])
     assert float(sequence_loss(logits, labels, mask)) == 0.0
@@ -332,7 +323,7 @@ CAUSAL = torch.ones(4, 4, dtype=torch.bool).tril()
 
 
 @pytest.fixture
-def model(tiny_config: Callable[..., ModelConfig]) -> Model:
+def model(tiny_config) -> Model:
     return build_model(tiny_config()).eval()
 
 
@@ -351,7 +342,7 @@ def seen(model: Model, masks: Masks) -> dict[str, torch.Tensor]:
     return found
 
 
-def test_each_kind_of_masks_is_wrong_just_where_it_says(model: Model) -> None:
+def test_each_kind_of_masks_is_wrong_just_where_it_says(model):
     right = seen(model, "right")
     own = "decoder.blocks.0.attn"
     padded = (TGT != 0)[:, None, :].expand(2, 4, 4)
@@ -370,7 +361,7 @@ def test_each_kind_of_masks_is_wrong_just_where_it_says(model: Model) -> None:
         assert torch.equal(mask, ~right[name]), name
 
 
-def test_a_fault_ends_with_its_block(model: Model) -> None:
+def test_a_fault_ends_with_its_block(model):
     assert isinstance(model, EncoderDecoder)
     before = model.read(Rows(TGT, TGT != 0, SRC, SRC != 0))
     with masked_as("inverted", model, TGT != 0):
