@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import get_args
 
 from explorer.analysis.alignment.links import METHODS
-from explorer.analysis.atlas.sums import MEASURES as ATLAS_MEASURES
 from explorer.analysis.attribution.ledger import Kind
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.card import KINDS as MODEL_KINDS
@@ -26,6 +25,7 @@ from explorer.analysis.exercises.grading import Relation
 from explorer.analysis.exercises.tasks import KINDS as TASK_KINDS
 from explorer.analysis.model.parameters import KINDS as PART_KINDS
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE
+from explorer.analysis.roles import MEASURES as ATLAS_MEASURES
 from explorer.analysis.score.initial import INITS
 from explorer.analysis.score.scaling import SCALINGS
 from explorer.exhibits.alignment.choices import ROWS

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from explorer.analysis.atlas.measures import CorpusBatch
+from explorer.analysis.atlas.reading import CorpusBatch
 from explorer.library import LoadedModel
 from models.hooks import AttentionSite, Edits, visiting
 from models.rows import Rows, Stream

@@ -19,8 +19,8 @@ import numpy as np
 
 from explorer.analysis.atlas.ablation import SENTENCES, cost_sums, groups
 from explorer.analysis.atlas.corpus import Corpus, Shard, line_at, lines_of
-from explorer.analysis.atlas.measures import Adding, Vocabulary
-from explorer.analysis.atlas.reading import batch_of, batches, encode, vocabulary_of
+from explorer.analysis.atlas.measures import Adding
+from explorer.analysis.atlas.reading import Vocabulary, batch_of, batches, encode, vocabulary_of
 from explorer.analysis.atlas.store import FILE, About, Text, atlas_of, to_json
 from explorer.analysis.atlas.sums import Sums, pack
 from explorer.library import LoadedModel, split_step

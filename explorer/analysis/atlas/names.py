@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from explorer.analysis.atlas.sums import LACKING, MEASURES, Measure
+from explorer.analysis.roles import LACKING, MEASURES, Measure
 from models.hooks import Role
 
 Kind = Literal[Measure, "mixed"]

@@ -4,19 +4,21 @@ import hashlib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from explorer.analysis.atlas.corpus import Line
-from explorer.analysis.atlas.measures import CorpusBatch, Vocabulary
+from explorer.analysis.roles import Measure, SequenceKeys
 from explorer.library import LoadedModel
 from explorer.runs.inputs import limit, room_for_output
 from models.decoding import best, decode
-from models.rows import Rows, padded
+from models.pictures.patches import as_tokens
+from models.rows import Rows, Stream, padded
 from models.strategies import Greedy
 from models.tokenizer import Tokenizer
 from models.training.evaluate import output_limit
@@ -25,6 +27,33 @@ COMMON = 0.95
 """A token is rare unless it is among the most common ones that cover this share of running text."""
 TOKENS = 4096
 """Tokens per batch in its longer sequence, padding included."""
+KINDS: tuple[Measure, ...] = ("last", "punctuation", "rare")
+"""The measures that the key alone decides, besides the first one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Properties of every token of a vocabulary, each Bool [token].
+
+    If the source has a vocabulary of its own, its tokens follow the target's, from
+    `of_source` on.
+    """
+
+    punctuation: Bool[Tensor, " token"]
+    rare: Bool[Tensor, " token"]
+    special: Bool[Tensor, " token"]
+    begins: Bool[Tensor, " token"]  # has a letter, no blank before it
+    ends: Bool[Tensor, " token"]  # has a letter
+    of_source: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class CorpusBatch:
+    """A padded batch; `lines` are the lines' offsets, `sources` the hashes of their sources."""
+
+    rows: Rows
+    lines: Int[np.ndarray, " batch"]
+    sources: Int[np.ndarray, " batch"]
 
 
 class Encoded(NamedTuple):
@@ -170,6 +199,27 @@ def vocabulary(loaded: LoadedModel, rare: Bool[Tensor, " token"]) -> Vocabulary:
         ends=torch.tensor([text[-1:].isascii() and text[-1:].isalpha() for text in texts]),
         of_source=first,
     )
+
+
+def keys_of(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> SequenceKeys:
+    """Classify the keys of a sequence."""
+    tokens, valid = rows.tokens(stream), rows.valid(stream)
+    n = valid.sum(1)
+    last = torch.arange(tokens.shape[1]) == n[:, None] - 1
+    kinds: dict[Measure, Tensor] = dict.fromkeys(KINDS, torch.zeros_like(valid))
+    kinds["last"] = last & valid
+    if tokens.dim() > 2:  # patches: none is punctuation or rare
+        ids = torch.tensor([as_tokens(row) for row in tokens.tolist()])
+        return SequenceKeys(ids, n, valid, kinds)
+    at = tokens + vocabulary.of_source if stream == "src" else tokens
+    words = valid & ~vocabulary.special[at]
+    joined = vocabulary.ends[at[:, :-1]] & vocabulary.begins[at[:, 1:]]
+    rare = vocabulary.rare[at]
+    rare[:, 1:] |= joined  # a word split into several tokens counts as rare
+    rare[:, :-1] |= joined
+    kinds["punctuation"] = vocabulary.punctuation[at] & words
+    kinds["rare"] = rare & words & ~vocabulary.punctuation[at]
+    return SequenceKeys(tokens, n, words, kinds)
 
 
 def _text(tokenizer: Tokenizer, token: int) -> str:

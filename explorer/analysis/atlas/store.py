@@ -12,7 +12,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from explorer.analysis.atlas.names import Name, name_of
-from explorer.analysis.atlas.sums import COUNTS, LACKING, MEASURES, OFFSETS, Sums
+from explorer.analysis.atlas.sums import COUNTS, Sums
+from explorer.analysis.roles import LACKING, MEASURES, OFFSETS
 from explorer.numerics import student
 from explorer.once import once
 from explorer.problems import InputProblem

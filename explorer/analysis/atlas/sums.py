@@ -1,42 +1,13 @@
 """The sums of an atlas: totals over sentences, and the best sentences of each head."""
 
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from models.hooks import AttentionSite, Role
+from explorer.analysis.roles import MEASURES, OFFSETS
+from models.hooks import AttentionSite
 
-Measure = Literal[
-    "previous",
-    "same",
-    "next",
-    "first",
-    "last",
-    "punctuation",
-    "rare",
-    "repeat",
-    "induction",
-    "spread",
-    "alignment",
-]
-MEASURES: tuple[Measure, ...] = get_args(Measure)
-"""What a head's weight may lie on.
-
-`repeat`: the same token elsewhere; `induction`: what followed that token (Olsson et al. 2022);
-`spread`: the entropy of a row as a share of the maximum; `alignment`: the mutual information of
-queries and keys as a share of the maximum, per sentence (`heads/measures.py`).
-"""
-LACKING: dict[Role, frozenset[Measure]] = {
-    "encoder": frozenset({"induction", "alignment"}),
-    "decoder": frozenset({"next", "last", "alignment"}),
-    "cross": frozenset({"previous", "same", "next", "repeat", "induction"}),
-}
-"""Measures that a role cannot have, or that it cannot distinguish from another one."""
-REACH = 16
-OFFSETS = 2 * REACH + 1
-"""Distances from -REACH to REACH tokens; the outermost two bins include everything farther."""
 KEPT = 24
 """Sentences stored per head and measure: the twenty of the atlas, plus spares in case several share
 one source."""

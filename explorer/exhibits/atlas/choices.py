@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from explorer.analysis.atlas.sums import MEASURES
+from explorer.analysis.roles import MEASURES
 from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, choice, model_name, one_of, whole
 

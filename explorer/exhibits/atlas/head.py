@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from explorer.analysis.atlas.store import RATE, Text
-from explorer.analysis.atlas.sums import LACKING, MEASURES, REACH, Measure
+from explorer.analysis.roles import LACKING, MEASURES, REACH, Measure
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.measured import WHICH, OneByOne, Which, alone
 from explorer.exhibits.atlas.shown import (

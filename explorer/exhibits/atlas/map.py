@@ -9,7 +9,7 @@ from explorer.analysis.atlas.ablation import cost_sums
 from explorer.analysis.atlas.measures import Adding
 from explorer.analysis.atlas.names import name_of
 from explorer.analysis.atlas.store import Atlas, numbers_of
-from explorer.analysis.atlas.sums import MEASURES
+from explorer.analysis.roles import MEASURES
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.measured import WHICH, atlas, one_by_one
 from explorer.exhibits.atlas.shown import (

@@ -14,8 +14,15 @@ from explorer import library
 from explorer.analysis.atlas.ablation import GROUP, cost_sums
 from explorer.analysis.atlas.corpus import Line
 from explorer.analysis.atlas.make import file_of, home_of, suffix_of, weights_digest
-from explorer.analysis.atlas.measures import Adding, Vocabulary
-from explorer.analysis.atlas.reading import batch_of, batches, encode, vocabulary, vocabulary_of
+from explorer.analysis.atlas.measures import Adding
+from explorer.analysis.atlas.reading import (
+    Vocabulary,
+    batch_of,
+    batches,
+    encode,
+    vocabulary,
+    vocabulary_of,
+)
 from explorer.analysis.atlas.store import (
     About,
     Atlas,
@@ -26,7 +33,7 @@ from explorer.analysis.atlas.store import (
     read_atlas,
     strengths,
 )
-from explorer.analysis.atlas.sums import MEASURES
+from explorer.analysis.roles import MEASURES
 from explorer.engine import cache
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, Wait, block as b

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from explorer.analysis.atlas.store import Atlas, Head
-from explorer.analysis.atlas.sums import MEASURES, Measure
+from explorer.analysis.roles import MEASURES, Measure
 from explorer.engine import cache
 from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, Wait, block as b

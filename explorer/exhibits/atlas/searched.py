@@ -14,10 +14,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from explorer.analysis.atlas.measures import KINDS, SequenceKeys, by_offset, keys_of, read_patterns
-from explorer.analysis.atlas.reading import batches, encode
+from explorer.analysis.atlas.measures import read_attention
+from explorer.analysis.atlas.reading import KINDS, batches, encode, keys_of
 from explorer.analysis.atlas.store import Text
-from explorer.analysis.atlas.sums import OFFSETS
+from explorer.analysis.roles import OFFSETS, AttentionRows, SequenceKeys
 from explorer.engine import cache
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b
@@ -60,28 +60,18 @@ class HeadFeatures:
 
 
 def features_of(
-    site: AttentionSite,
-    pattern: Float[Tensor, "batch head query key"],
-    chosen: Tensor,  # Bool [batch, query]: the rows that count
-    rows: Rows,
-    keys: SequenceKeys,
+    site: AttentionSite, rows: AttentionRows, keys: SequenceKeys
 ) -> Float[Tensor, "batch head feature"]:
     """The features of each sentence and head: where the weight of its mean row lies."""
-    pattern = pattern * chosen[:, None, :, None]
-    n = chosen.sum(1).clamp_min(1)[:, None, None]
-    most = keys.n.clamp_min(2).to(pattern.dtype).log2()[:, None, None]
-    far = by_offset(pattern)[..., :-1]
-    on = pattern.sum(2)  # [batch, head, key]
-    kinds = on @ keys.kinds
-    same = torch.zeros_like(on[..., :1])
-    if site.kind == "self":
-        ids = keys.tokens
-        alike = (ids[:, :, None] == ids[:, None, :]) & keys.words[:, None]
-        alike.diagonal(dim1=1, dim2=2).zero_()
-        same = (pattern * alike[:, None]).sum((2, 3))[..., None]
-    entropies = -(pattern * pattern.clamp_min(1e-30).log2()).sum((2, 3))[..., None]
-    parts = [far, kinds, on[..., :1], same, entropies / most]
-    return torch.cat(parts, dim=-1) / n
+    shares = rows.by_key(keys.kinds)
+    nothing = torch.zeros_like(shares["first"].weight)
+    repeats = rows.repeats(keys, causal=False) if site.kind == "self" else {}
+    weights = [shares[name].weight for name in (*KINDS, "first")]
+    weights.append(repeats["repeat"].weight if repeats else nothing)
+    most = keys.n.clamp_min(2).to(rows.pattern.dtype).log2()[:, None]
+    weights.append(rows.entropies.sum(-1) / most)
+    features = torch.cat([rows.by_offset[..., :-1], torch.stack(weights, -1)], -1)
+    return features / rows.n_rows.clamp_min(1)[..., None]
 
 
 def painted_features(
@@ -93,13 +83,13 @@ def painted_features(
 ) -> Float[np.ndarray, " feature"]:
     """The features of a pattern over one sentence; rows without weight are ignored, and the others
     are normalized to sum to 1."""
-    weights = torch.from_numpy(pattern.astype(np.float32))
-    total = weights.sum(1)
-    chosen = total > 0
-    weights = weights / total.clamp_min(1e-12)[:, None]
+    weights = torch.from_numpy(pattern.astype(np.float32))[None, None]
+    total = weights.sum(-1)
+    chosen = AttentionRows.of(
+        weights / total.clamp_min(1e-12)[..., None], weights > 0, total[:, 0] > 0, least=1
+    )
     keys = keys_of(rows, site.key_stream, known_of(loaded, rare))
-    features = features_of(site, weights[None, None], chosen[None], rows, keys)
-    return features[0, 0].double().numpy()
+    return features_of(site, chosen, keys)[0, 0].double().numpy()
 
 
 def search(
@@ -111,14 +101,11 @@ def search(
     encoded, _ = encode(loaded, lines_of_texts(texts))
     of_batches, numbers = [], []
     for batch in batches(loaded, encoded):
-        patterns = read_patterns(loaded, batch.rows)
-        of_sites = []
-        for site in sites:
-            keys = keys_of(batch.rows, site.key_stream, known)
-            pattern, mask = patterns.patterns[site.name], patterns.masks[site.name]
-            valid = batch.rows.valid(site.query_stream)
-            chosen = (mask[:, 0].sum(-1) > 1) & valid
-            of_sites.append(features_of(site, pattern, chosen, batch.rows, keys))
+        attention = read_attention(loaded, batch.rows, sites)
+        of_sites = [
+            features_of(site, attention[site.name], keys_of(batch.rows, site.key_stream, known))
+            for site in sites
+        ]
         of_batches.append(torch.cat(of_sites, dim=1).double().numpy())
         numbers += batch.lines.tolist()
         yield len(numbers), len(encoded)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from explorer.analysis.atlas.store import Text
-from explorer.analysis.atlas.sums import MEASURES, Measure
+from explorer.analysis.roles import MEASURES, Measure
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.measured import WHICH, Which, alone, atlas

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from explorer.analysis.atlas.names import ALIGNED, MOSTLY, SOMETIMES, Name
 from explorer.analysis.atlas.store import Atlas, Head
-from explorer.analysis.atlas.sums import MEASURES, Measure
+from explorer.analysis.roles import MEASURES, Measure
 from explorer.exhibits import View, block as b
 from explorer.exhibits.atlas import measured
 from explorer.exhibits.atlas.choices import AXES, AtlasChoices

@@ -16,8 +16,8 @@ from explorer.analysis.atlas.make import Making
 from explorer.analysis.atlas.names import Kind, Name, alike_by_chance, name_of
 from explorer.analysis.atlas.reading import batch_of, encode
 from explorer.analysis.atlas.store import NORMAL, Text
-from explorer.analysis.atlas.sums import MEASURES, OFFSETS, REACH
 from explorer.analysis.circuits.chance import copy_of, shuffle
+from explorer.analysis.roles import MEASURES, OFFSETS, REACH
 from explorer.engine.jobs import walked
 from explorer.exhibits.atlas import measured as finding
 from explorer.exhibits.atlas.measured import lines_of_texts, measured, one_by_one

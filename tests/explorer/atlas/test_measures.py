@@ -9,11 +9,12 @@ import pytest
 
 from explorer.analysis.atlas import corpus
 from explorer.analysis.atlas.corpus import Line, line_at, lines_of, parse, scan
-from explorer.analysis.atlas.measures import BROAD, PRIOR, Adding, Vocabulary
-from explorer.analysis.atlas.reading import Encoded, batch_of, encode, vocabulary_of
+from explorer.analysis.atlas.measures import PRIOR, Adding
+from explorer.analysis.atlas.reading import Encoded, Vocabulary, batch_of, encode, vocabulary_of
 from explorer.analysis.atlas.store import numbers_of
-from explorer.analysis.atlas.sums import LACKING, MEASURES, REACH, Sums
+from explorer.analysis.atlas.sums import Sums
 from explorer.analysis.heads.measures import head_measures
+from explorer.analysis.roles import BROAD, LACKING, MEASURES, REACH
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.trace import Trace, trace
