@@ -13,7 +13,9 @@ import torch
 
 from explorer import text
 from explorer.align_command import add_options as add_align_options, align_file
-from explorer.analysis.heads.roles import head_roles, induction
+from explorer.analysis.circuits.behaviour import looked
+from explorer.analysis.circuits.rows import half_for, twice
+from explorer.analysis.heads.measures import HeadRole, head_roles
 from explorer.analysis.mask_tests.certify import examine_text
 from explorer.atlas_command import add_options, make_atlas
 from explorer.exports.archive import axes_record
@@ -24,6 +26,7 @@ from explorer.library import LoadedModel, list_models, open_model
 from explorer.notebook.show import attention
 from explorer.problems import InputProblem
 from explorer.runs.edits import about_masks, format_edits, parse_edits
+from explorer.runs.inputs import target_tokens
 from explorer.runs.trace import trace
 from models.foreign.system import of_system
 from models.hooks import AttentionSite
@@ -142,7 +145,11 @@ def show_head_roles(args: argparse.Namespace) -> int:
     traces = [trace(loaded, sentence) for sentence in sentences]
     found = list(head_roles(traces))
     if not loaded.config.reads_source:
-        found.append(induction(trace(loaded, f"{sentences[0]} {sentences[0]}")))
+        tokens = target_tokens(loaded, sentences[0])[: half_for(loaded)]
+        scores = looked(loaded, twice(loaded, [tokens]))
+        layer, head = scores.best("induction")
+        value = float(scores.scores["induction"][layer, head])
+        found.append(HeadRole("induction", scores.sites[layer].name, head, value))
     for role in found:
         print(json.dumps({**asdict(role), "value": round(role.value, 3)}))
     return 0

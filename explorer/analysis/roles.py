@@ -94,13 +94,10 @@ class AttentionRows:
         cls,
         pattern: Float[Tensor, "batch head query key"],
         mask: Bool[Tensor, "batch #head query key"],
-        valid: Bool[Tensor, "batch query"],
-        least: int = 2,
+        counts: Bool[Tensor, "batch #head query"],
     ) -> "AttentionRows":
-        """The rows of real queries (`valid`) that may attend to at least `least` keys."""
-        open_to = mask & valid[:, None, :, None]
-        counts = open_to.sum(-1) >= least
-        return cls(pattern * counts[..., None], open_to & counts[..., None], counts)
+        """The rows of a pattern that count; `mask` are the keys open to each query."""
+        return cls(pattern * counts[..., None], mask & counts[..., None], counts)
 
     @property
     def n_rows(self) -> Int[Tensor, "batch #head"]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
 from explorer.analysis.alignment.agreement import (
@@ -54,6 +55,7 @@ from explorer.analysis.alignment.reading import (
     readable,
     translated,
 )
+from explorer.analysis.roles import AttentionRows
 from explorer.library import LoadedModel, split_step
 from explorer.problems import InputProblem
 from explorer.runs.passes import Steps
@@ -248,16 +250,10 @@ def sharpness(reading: Reading) -> Float[np.ndarray, "shift head"]:
 
     1 if each word attends to a different one; 0 for a single word.
     """
-    weights = reading.weights.astype(np.float64)
-    most = np.log2(min(weights.shape[2:])) if 0 not in weights.shape else 0.0
-    if most == 0:
-        return np.zeros(weights.shape[:2])
-    rows = weights / np.maximum(weights.sum(-1, keepdims=True), 1e-12)
-    return np.clip((_entropy(rows.mean(-2)) - _entropy(rows).mean(-1)) / most, 0, 1)
-
-
-def _entropy(rows: np.ndarray) -> np.ndarray:
-    return -(rows * np.log2(np.maximum(rows, 1e-30))).sum(-1)
+    weights = torch.from_numpy(reading.weights).double()
+    rows = weights / weights.sum(-1, keepdim=True).clamp_min(1e-12)
+    all_open = torch.ones_like(rows, dtype=torch.bool)
+    return AttentionRows(rows, all_open, all_open.any(-1)).aligned().weight.numpy()
 
 
 def _checked_by_hand(

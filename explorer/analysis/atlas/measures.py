@@ -29,18 +29,15 @@ same share the longer one ranks higher."""
 def read_attention(
     loaded: LoadedModel, rows: Rows, sites: Sequence[AttentionSite]
 ) -> dict[str, AttentionRows]:
-    """One pass over the rows, up to the last pattern: the attention of each site, by its name. All
-    heads of a site must have one mask."""
+    """One pass over the rows, up to the last pattern: the attention of each site, by its name, in
+    the rows of real tokens with a choice. All heads of a site must have one mask."""
     hooks = {site.hook(name) for site in sites for name in ("pattern", "mask")}
-    kept = run(loaded.model, rows, hooks)
-    return {
-        site.name: AttentionRows.of(
-            kept[site.hook("pattern")],
-            kept[site.hook("mask")][:, :1],
-            rows.valid(site.query_stream),
-        )
-        for site in sites
-    }
+    kept, attention = run(loaded.model, rows, hooks), {}
+    for site in sites:
+        open_to = kept[site.hook("mask")][:, :1] & rows.valid(site.query_stream)[:, None, :, None]
+        counts = open_to.sum(-1) > 1
+        attention[site.name] = AttentionRows.of(kept[site.hook("pattern")], open_to, counts)
+    return attention
 
 
 class Adding:

@@ -21,11 +21,11 @@ from jaxtyping import Float
 from explorer.analysis.circuits.chance import Chance, by_chance
 from explorer.analysis.circuits.rows import Twice, own_sites, random_twice, series_of, source_of
 from explorer.analysis.circuits.weights import unembedding, weight_of
+from explorer.analysis.roles import AttentionRows
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
 from explorer.runs.run import run
-from models.fast.memory import FastRecord
-from models.hooks import LOGITS, NO_EDITS, AttentionSite, Edits, visiting
+from models.hooks import LOGITS, NO_EDITS, AttentionSite, Edits
 from models.rows import Rows
 
 Behaviour = Literal["induction", "previous", "duplicate", "first", "successor"]
@@ -105,33 +105,40 @@ def best_by_chance(loaded: LoadedModel) -> Steps[Chance]:
 
 def attention_scores(loaded: LoadedModel, given: Twice) -> dict[Behaviour, Heads]:
     """The attention scores alone, of a model on the CPU: without logits, a third of a pass."""
-    model, record = loaded.model, FastRecord(_hooks(loaded).__contains__)
-    with torch.inference_mode(), visiting(record):
-        model.last_stack.run(given.rows, model.memory_of(given.rows))
-    patterns = _patterns(loaded, record.activations)
-    return {name: _mean(patterns, *at) for name, at in places_of(given).items()}
+    return _scores(loaded, given, run(loaded.model, given.rows, _hooks(loaded)))[0]
 
 
 def _hooks(loaded: LoadedModel) -> set[str]:
-    return {site.hook("pattern") for site in own_sites(loaded)}
+    return {site.hook(name) for site in own_sites(loaded) for name in ("pattern", "mask")}
 
 
-def _patterns(
-    loaded: LoadedModel, kept: Mapping[str, torch.Tensor]
-) -> Float[np.ndarray, "layer row head query key"]:
-    return np.stack([kept[site.hook("pattern")].numpy() for site in own_sites(loaded)])
+def _scores(
+    loaded: LoadedModel, given: Twice, kept: Mapping[str, torch.Tensor]
+) -> tuple[dict[Behaviour, Heads], dict[Behaviour, float]]:
+    """The mean weight on the places of each type, and the uniform baseline in the first layer."""
+    scores: dict[Behaviour, list[np.ndarray]] = {}
+    even: dict[Behaviour, float] = {}
+    for site in own_sites(loaded):
+        pattern, mask = kept[site.hook("pattern")].double(), kept[site.hook("mask")][:, :1]
+        rows = AttentionRows.of(pattern, mask, mask.any(-1))
+        for name, (queries, keys) in places_of(given).items():
+            cells = torch.zeros(pattern.shape[2:], dtype=torch.bool)
+            cells[queries, keys] = True
+            share, count = rows.on(cells[None, None]), len(pattern) * len(queries)
+            scores.setdefault(name, []).append((share.weight.sum(0) / count).numpy())
+            even.setdefault(name, float(share.chance) / count)
+    return {name: np.stack(layers) for name, layers in scores.items()}, even
 
 
 def looked(loaded: LoadedModel, given: Twice, edits: Edits = NO_EDITS) -> HeadScores:
     """The attention scores on these rows; without successors, which use other rows."""
     kept = run(loaded.model, given.rows, {*_hooks(loaded), LOGITS}, edits)
-    patterns = _patterns(loaded, kept)
+    scores, even = _scores(loaded, given, kept)
     first, second, copied = _written(loaded, given, kept[LOGITS])
-    places = places_of(given)
     return HeadScores(
         sites=own_sites(loaded),
-        scores={name: _mean(patterns, *at) for name, at in places.items()},
-        even={name: _even(patterns, at[0]) for name, at in places.items()},
+        scores=scores,
+        even=even,
         n=given.n,
         n_rows=len(given.tokens),
         first_half=first,
@@ -152,18 +159,6 @@ def places_of(given: Twice) -> dict[Behaviour, tuple[np.ndarray, np.ndarray]]:
         "duplicate": (again, again - n),
         "first": (everywhere, np.zeros_like(everywhere)),
     }
-
-
-def _mean(
-    patterns: Float[np.ndarray, "layer row head query key"], queries: np.ndarray, keys: np.ndarray
-) -> Heads:
-    return patterns[:, :, :, queries, keys].mean((1, 3), dtype=np.float64)
-
-
-def _even(patterns: Float[np.ndarray, "layer row head query key"], queries: np.ndarray) -> float:
-    """The mean of 1 / (number of keys that a query may attend to)."""
-    allowed = (patterns[0, 0] > 0).any(0).sum(1)[queries]
-    return float((1 / np.maximum(allowed, 1)).mean())
 
 
 def _written(loaded: LoadedModel, given: Twice, logits: torch.Tensor) -> tuple[float, float, float]:

@@ -1,12 +1,14 @@
-"""What each head does, measured over one sentence."""
+"""What each head does, measured over one sentence, and which head does it most over several."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from jaxtyping import Bool, Float
+import torch
+from jaxtyping import Float
 
-from explorer.analysis.heads.reading import distances, entropy
+from explorer.analysis.roles import REACH, AttentionRows
 from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 from models.hooks import Role
@@ -15,84 +17,46 @@ HeadMeasure = Literal[
     "entropy", "information", "distance", "previous", "diagonal", "first", "end_mark", "alignment"
 ]
 HEAD_MEASURES: tuple[HeadMeasure, ...] = get_args(HeadMeasure)
+LANDMARKS: tuple[HeadMeasure, ...] = ("previous", "diagonal", "first", "end_mark", "alignment")
+"""The measures that are shares of attention, or of the possible information."""
 
 
-@dataclass(frozen=True)
-class HeadMeasures:
-    """Means over the queries of one head that are real tokens and may attend to something.
+def head_measures(trace: Trace, site: str) -> dict[HeadMeasure, Float[np.ndarray, " head"]]:
+    """Means over the queries of each head that are real tokens and may attend to something.
 
-    `entropy` and `information` are in bits, `distance` in positions, the others are shares of the
-    attention (0 to 1). `information` is the mutual information of query and key, H(mean row) - mean
-    H(row): high if every row is sharp and different rows attend to different keys, so it
-    distinguishes an alignment from a head that always attends to one key. `alignment` is
-    `information` relative to its maximum for this number of rows and keys: 1 if each element of the
-    smaller side has one of the other side to itself. `previous`, `diagonal` and `distance` are None
-    in cross-attention, `alignment` outside it; `end_mark` is None if the keys have no end token,
-    and `previous` and `alignment` if there is only one row.
+    `entropy` and `information` (`AttentionRows.information`) are in bits, `distance` in positions,
+    the others are shares of the attention (0 to 1). `alignment` is `information` relative to its
+    maximum for this number of rows and keys: 1 if each element of the smaller side has one of the
+    other side to itself. NaN if a head has no such measure: `previous`, `diagonal` and `distance`
+    in cross-attention, `alignment` outside it, `end_mark` without an end token among the keys, and
+    `previous` and `alignment` with only one row. Raises KeyError for an unknown site.
     """
-
-    site: str
-    head: int
-    entropy: float
-    information: float
-    first: float
-    end_mark: float | None
-    previous: float | None
-    diagonal: float | None
-    distance: float | None
-    alignment: float | None
-
-
-def head_measures(trace: Trace, site: str) -> tuple[HeadMeasures, ...]:
-    """The measures of every head of a site. Raises KeyError for an unknown site."""
     of_site = trace.site(site)
-    tokens = {"src": trace.src_tokens, "tgt": trace.tgt_tokens}
-    valid = {"src": trace.src_valid, "tgt": trace.tgt_valid}
-    is_end = np.array(tokens[of_site.key_stream]) == trace.marks.of(of_site.key_stream).end
-    return tuple(
-        _measures(site, head, pattern, valid[of_site.query_stream], is_end, of_site.kind == "self")
-        for head, pattern in enumerate(trace.pattern(site).astype(np.float64))
-    )
-
-
-def _measures(
-    site: str,
-    head: int,
-    pattern: Float[np.ndarray, "query key"],
-    query_valid: Bool[np.ndarray, " query"],
-    is_end: Bool[np.ndarray, " key"],
-    is_self: bool,
-) -> HeadMeasures:
-    seeing = np.flatnonzero(query_valid & (pattern.sum(1) > 0))
-    rows = pattern[seeing]
-    if not len(rows):  # an edit may leave a head nothing at all to see
-        rows, seeing = np.zeros((1, pattern.shape[1])), np.zeros(1, dtype=np.int64)
-    mean_entropy = float(entropy(rows).mean())
-    later = seeing > 0
-    far = distances(*pattern.shape)[seeing]
-    information = max(0.0, float(entropy(rows.mean(0))) - mean_entropy)
-    return HeadMeasures(
-        site=site,
-        head=head,
-        entropy=mean_entropy,
-        information=information,
-        first=float(rows[:, 0].mean()),
-        end_mark=float(rows[:, is_end].sum(1).mean()) if is_end.any() else None,
-        previous=(
-            float(rows[later, seeing[later] - 1].mean()) if is_self and later.any() else None
-        ),
-        diagonal=float(rows[np.arange(len(rows)), seeing].mean()) if is_self else None,
-        distance=float((rows * far).sum(1).mean()) if is_self else None,
-        alignment=_alignment(information, rows) if not is_self else None,
-    )
-
-
-def _alignment(information: float, rows: Float[np.ndarray, "row key"]) -> float | None:
-    """Information relative to its bound: log2 of the number of rows, or of keys if fewer."""
-    n_keys = int((rows.sum(0) > 0).sum())
-    if len(rows) < 2:
-        return None
-    return information / np.log2(min(len(rows), n_keys)) if n_keys > 1 else 0.0
+    tokens = trace.src_tokens if of_site.key_stream == "src" else trace.tgt_tokens
+    valid = trace.src_valid if of_site.query_stream == "src" else trace.tgt_valid
+    pattern = torch.from_numpy(trace.pattern(site).astype(np.float64))[None]
+    counts = (pattern.sum(-1) > 0) & torch.tensor(valid)  # an edit may leave nothing to see
+    rows = AttentionRows.of(pattern, torch.tensor(trace.mask(site))[None], counts)
+    n = rows.n_rows.clamp_min(1)
+    bits, bound = rows.information()
+    means = {
+        "entropy": rows.entropies.sum(-1) / n,
+        "information": bits.clamp_min(0),
+        "first": rows.of_keys[..., 0] / n,
+    }
+    is_end = torch.tensor(tokens) == trace.marks.of(of_site.key_stream).end
+    if is_end.any():
+        means["end_mark"] = rows.of_keys[..., is_end].sum(-1) / n
+    if of_site.kind == "self":
+        later = counts[..., 1:].sum(-1)  # the first query has no previous token
+        means["previous"] = rows.by_offset[..., REACH - 1] / later
+        means["diagonal"] = rows.by_offset[..., REACH] / n
+        means["distance"] = rows.by_offset[..., -1] / n
+    else:
+        shares = means["information"] / torch.where(bound > 0, bound, 1.0)
+        means["alignment"] = shares.masked_fill(rows.n_rows < 2, torch.nan)
+    nothing = torch.full_like(bits, torch.nan)
+    return {name: means.get(name, nothing)[0].numpy() for name in HEAD_MEASURES}
 
 
 def measure_names(trace: Trace, kind: Role) -> tuple[HeadMeasure, ...]:
@@ -126,8 +90,40 @@ def measure_maps(
     for done, site in enumerate(sites, 1):
         layers.append(head_measures(trace, site.name))
         yield done, len(sites)
-    maps: dict[HeadMeasure, Float[np.ndarray, "layer head"]] = {  # None becomes NaN
-        name: np.array([[getattr(head, name) for head in row] for row in layers], dtype=np.float64)
-        for name in HEAD_MEASURES
-    }
+    maps = {name: np.stack([layer[name] for layer in layers]) for name in HEAD_MEASURES}
     return {name: of for name, of in maps.items() if np.isfinite(of).any()}
+
+
+@dataclass(frozen=True)
+class HeadRole:
+    """The head with the highest value of a measure: a share of attention (0 to 1) or alignment."""
+
+    measure: str
+    site: str
+    head: int
+    value: float
+
+
+def head_roles(traces: Sequence[Trace]) -> tuple[HeadRole, ...]:
+    """For each of the LANDMARKS the head with the largest mean over `traces`, all of one model.
+
+    A mean is over the traces in which the measure is defined; a measure that no head has, such as
+    alignment in a decoder-only model, is left out. Raises ValueError if `traces` is empty.
+    """
+    if not traces:
+        raise ValueError("measuring heads needs at least one sentence")
+    sites = [site.name for site in traces[0].sites]
+    measured = {site: [head_measures(trace, site) for trace in traces] for site in sites}
+    roles = []
+    for measure in LANDMARKS:
+        best: HeadRole | None = None
+        for site, of_traces in measured.items():
+            values = np.array([of_trace[measure] for of_trace in of_traces])  # [trace, head]
+            values = values[np.isfinite(values).all(1)]
+            if not len(values):
+                continue
+            means = values.mean(0)
+            if best is None or means.max() > best.value:
+                best = HeadRole(measure, site, int(means.argmax()), float(means.max()))
+        roles += [] if best is None else [best]
+    return tuple(roles)

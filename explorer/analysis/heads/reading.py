@@ -1,4 +1,4 @@
-"""Reading rows of attention: the heaviest keys, the entropy, the distance to the keys."""
+"""Reading rows of attention: the heaviest keys, the entropy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,8 +29,3 @@ def entropy(pattern: Float[np.ndarray, "... key"]) -> Float[np.ndarray, "..."]:
     weights = np.asarray(pattern, dtype=np.float64)
     logs = np.log2(weights, out=np.zeros_like(weights), where=weights > 0)
     return np.asarray(np.abs((weights * logs).sum(-1)))  # abs: no -0.0
-
-
-def distances(n_query: int, n_key: int) -> Float[np.ndarray, "query key"]:
-    """The distance in positions between each query and each key."""
-    return np.abs(np.arange(n_key) - np.arange(n_query)[:, None]).astype(np.float64)

@@ -85,9 +85,8 @@ def painted_features(
     are normalized to sum to 1."""
     weights = torch.from_numpy(pattern.astype(np.float32))[None, None]
     total = weights.sum(-1)
-    chosen = AttentionRows.of(
-        weights / total.clamp_min(1e-12)[..., None], weights > 0, total[:, 0] > 0, least=1
-    )
+    shares = weights / total.clamp_min(1e-12)[..., None]
+    chosen = AttentionRows.of(shares, weights > 0, total > 0)
     keys = keys_of(rows, site.key_stream, known_of(loaded, rare))
     return features_of(site, chosen, keys)[0, 0].double().numpy()
 
