@@ -44,8 +44,9 @@ def head_measures(trace: Trace, site: str) -> dict[HeadMeasure, Float[np.ndarray
         "information": bits.clamp_min(0),
         "first": rows.of_keys[..., 0] / n,
     }
-    is_end = torch.tensor(tokens) == trace.marks.of(of_site.key_stream).end
-    if is_end.any():
+    end = trace.marks.of(of_site.key_stream).end
+    if end in tokens:
+        is_end = torch.tensor([token == end for token in tokens])
         means["end_mark"] = rows.of_keys[..., is_end].sum(-1) / n
     if of_site.kind == "self":
         later = counts[..., 1:].sum(-1)  # the first query has no previous token

@@ -9,7 +9,7 @@ from explorer.analysis.atlas.ablation import cost_sums
 from explorer.analysis.atlas.measures import Adding
 from explorer.analysis.atlas.names import name_of
 from explorer.analysis.atlas.store import Atlas, numbers_of
-from explorer.analysis.roles import MEASURES
+from explorer.analysis.roles import MEASURES, AttentionRows
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.measured import WHICH, atlas, one_by_one
 from explorer.exhibits.atlas.shown import (
@@ -96,8 +96,8 @@ def _picture(shown: AtlasView, across: str, up: str) -> b.Chart:
 def _code(shown: AtlasView) -> list[object]:
     """The code that computed the atlas; also the measuring code if the page measured it."""
     if not shown.atlas.about.digest and np.isfinite(shown.atlas.cost).any():
-        return [Adding.add, numbers_of, name_of, cost_sums, one_by_one]
-    return [Adding.add, numbers_of, name_of, one_by_one]
+        return [Adding.add, AttentionRows.shares, numbers_of, name_of, cost_sums, one_by_one]
+    return [Adding.add, AttentionRows.shares, numbers_of, name_of, one_by_one]
 
 
 def _columns(shown: AtlasView) -> dict[str, list[object]]:

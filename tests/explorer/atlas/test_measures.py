@@ -135,14 +135,14 @@ def test_alignment_and_distance_are_those_of_the_page_heads(translator) -> None:
         found = [head_measures(traced, site.name) for traced in traces]
         for head in range(site.n_heads):
             if site.kind == "cross":
-                mean = np.mean([each[head].alignment for each in found])
+                mean = np.mean([each["alignment"][head] for each in found])
                 assert numbers["weight"][number, AT["alignment"]] == pytest.approx(mean, abs=1e-5)
                 assert np.isnan(numbers["distance"][number])
             if site.role == "encoder":
                 n = [len(traced.src_tokens) for traced in traces]
-                mean = np.average([each[head].distance for each in found], weights=n)
+                mean = np.average([each["distance"][head] for each in found], weights=n)
                 assert numbers["distance"][number] == pytest.approx(mean, abs=1e-4)
-                bits = np.average([each[head].entropy for each in found], weights=n)
+                bits = np.average([each["entropy"][head] for each in found], weights=n)
                 assert numbers["entropy"][number] == pytest.approx(bits, abs=1e-4)
             number += 1
 

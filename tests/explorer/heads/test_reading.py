@@ -12,13 +12,12 @@ from explorer.__main__ import main
 from explorer.analysis.heads.aligned import align, gathered
 from explorer.analysis.heads.compare import compare, token_diff
 from explorer.analysis.heads.measures import (
-    HEAD_MEASURES,
     head_measures,
+    head_roles,
     measure_maps,
     measure_names,
 )
-from explorer.analysis.heads.reading import KeyWeight, distances, entropy, top_keys
-from explorer.analysis.heads.roles import head_roles, induction
+from explorer.analysis.heads.reading import KeyWeight, entropy, top_keys
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
 from explorer.engine.jobs import walked
 from explorer.labels import SpecialToken, str_tokens
@@ -26,7 +25,6 @@ from explorer.library import LoadedModel
 from explorer.runs.edits import HeadOff
 from explorer.runs.trace import Trace, trace
 from models.foreign.tokens import ForeignTokenizer
-from models.hooks import Role
 
 CROSS, SELF, ENCODER = (
     "decoder.blocks.1.cross_attn",
@@ -66,52 +64,61 @@ def test_the_heaviest_keys_of_a_row() -> None:
     assert [key.key for key in top_keys(np.array([0, 0.5, 0.5, 0]), tokens, n=9)] == [1, 2]
 
 
-def test_distances_in_positions() -> None:
-    assert distances(2, 4).tolist() == [[0, 1, 2, 3], [1, 0, 1, 2]]
-    assert float(distances(1, 4)[0] @ [0.125, 0.5, 0.375, 0]) == 0.5 * 1 + 0.375 * 2
-
-
 def test_measures_of_a_head(traced) -> None:
     previous = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.5, 0.5]]
-    measures = head_measures(with_pattern(traced, ENCODER, 3, previous), ENCODER)[3]
-    assert (measures.site, measures.head) == (ENCODER, 3)
-    assert measures.entropy == 0.5  # (0 + 0 + 1 + 1) / 4
-    assert measures.first == 0.5
-    assert measures.end_mark == 0.125
-    assert measures.previous == pytest.approx(2 / 3)  # (1 + 0.5 + 0.5) / 3
-    assert measures.diagonal == 0.5  # (1 + 0 + 0.5 + 0.5) / 4
-    assert measures.distance == 0.5  # (0 + 1 + 0.5 + 0.5) / 4
-    # The mean row is (4, 1, 2, 1) / 8: 1.75 bits, less the 0.5 of the rows.
-    assert measures.information == pytest.approx(1.25)
+    found = head_measures(with_pattern(traced, ENCODER, 3, previous), ENCODER)
+    assert {name: values[3] for name, values in found.items()} == pytest.approx(
+        {
+            "entropy": 0.5,  # (0 + 0 + 1 + 1) / 4
+            "information": 1.25,  # the mean row is (4, 1, 2, 1) / 8: 1.75 bits, less those 0.5
+            "distance": 0.5,  # (0 + 1 + 0.5 + 0.5) / 4
+            "previous": 2 / 3,  # (1 + 0.5 + 0.5) / 3
+            "diagonal": 0.5,  # (1 + 0 + 0.5 + 0.5) / 4
+            "first": 0.5,
+            "end_mark": 0.125,
+            "alignment": np.nan,
+        },
+        nan_ok=True,
+    )
 
 
 def test_measures_leave_out_padding_and_empty_rows(translator) -> None:
     text, target = "The cat ran", "我爱你猫"
     alone, padded = trace(translator, text, target), trace(translator, text, target, pads=3)
     for site in alone.sites:
-        for one, other in zip(
-            head_measures(alone, site.name), head_measures(padded, site.name), strict=True
-        ):
-            for field in ("entropy", "information", "first", "end_mark", "previous", "distance"):
-                assert getattr(one, field) == pytest.approx(getattr(other, field), abs=1e-5)
-    cross = head_measures(alone, CROSS)[0]
-    assert (cross.previous, cross.diagonal, cross.distance) == (None, None, None)
-    assert head_measures(alone, SELF)[0].end_mark is None
+        of_padded = head_measures(padded, site.name)
+        for name, values in head_measures(alone, site.name).items():
+            np.testing.assert_allclose(of_padded[name], values, atol=1e-5, err_msg=name)
+    cross = head_measures(alone, CROSS)
+    assert all(np.isnan(cross[name]).all() for name in ("previous", "diagonal", "distance"))
+    assert np.isnan(head_measures(alone, SELF)["end_mark"]).all()
+    no_end = replace(alone, marks=replace(alone.marks, end=None))
+    assert np.isnan(head_measures(no_end, ENCODER)["end_mark"]).all()
     dark = with_pattern(alone, CROSS, 0, [[0.0] * 4] * 3)
-    assert head_measures(dark, CROSS)[0].information == 0
+    assert head_measures(dark, CROSS)["information"][0] == 0
 
 
-def test_information_tells_an_alignment_from_a_head_stuck_at_one_key(traced) -> None:
-    # Sharp but always on the end mark: 0 bits. An alignment of three rows: log2(3) bits.
-    stuck = with_pattern(traced, "decoder.blocks.0.cross_attn", 0, [[0, 0, 0, 1]] * 3)
-    aligned = with_pattern(stuck, CROSS, 2, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]])
-    assert head_measures(aligned, CROSS)[2].information == pytest.approx(np.log2(3))
-    assert head_measures(aligned, "decoder.blocks.0.cross_attn")[0].information == 0
-    crossing = [
-        head for site in aligned.sites_of("cross") for head in head_measures(aligned, site.name)
-    ]
-    most = max(crossing, key=lambda head: head.information)
-    assert (most.site, most.head) == (CROSS, 2)
+@pytest.mark.parametrize(
+    ("rows", "bits", "share"),
+    [
+        ([[1, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0]], np.log2(3), 1),
+        ([[0, 0, 0, 1]] * 3, 0, 0),  # sharp, but always on the end mark
+        ([[0.5, 0.5, 0, 0]] * 3, 0, 0),  # no row differs from another
+        # Two keys for three rows: H(1/3, 2/3) of the log2(3) bits that three rows can tell.
+        (
+            [[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]],
+            np.log2(3) - 2 / 3,
+            1 - 2 / 3 / np.log2(3),
+        ),
+        ([[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]], 0, np.nan),  # a single row
+    ],
+)
+def test_information_tells_an_alignment_from_a_head_stuck_at_one_key(
+    traced, rows, bits, share
+) -> None:
+    found = head_measures(with_pattern(traced, CROSS, 2, rows), CROSS)
+    assert found["information"][2] == pytest.approx(bits)
+    assert found["alignment"][2] == pytest.approx(share, nan_ok=True)
 
 
 def test_token_diff() -> None:
@@ -179,32 +186,14 @@ def test_a_planted_previous_token_head_is_found_with_its_share(translator) -> No
 def test_the_value_is_the_mean_over_the_sentences(translator) -> None:
     traces = [trace(translator, text, "猫。") for text in TEXTS]
     found = {each.measure: each for each in head_roles(traces)}["first"]
-    each = [head_measures(traced, found.site)[found.head].first for traced in traces]
-    assert found.value == pytest.approx(np.mean(each))
-    everywhere = [
-        np.mean([head_measures(traced, site.name)[head].first for traced in traces])
+    means = {
+        site.name: np.mean([head_measures(each, site.name)["first"] for each in traces], 0)
         for site in traces[0].sites
-        for head in range(site.n_heads)
-    ]
-    assert found.value == pytest.approx(max(everywhere))
-
-
-def test_a_planted_induction_head_is_found(writer) -> None:
-    traced = trace(writer, "the cat ran the cat ran")
-    n, half = len(traced.tgt_tokens), (len(traced.tgt_tokens) - 1) // 2
-    pattern = np.zeros((n, n), np.float32)
-    for query in range(half + 1, n):
-        pattern[query, query - half + 1] = 1
-    site = traced.sites[1].name
-    found = induction(with_pattern(traced, site, 3, pattern))
-    assert (found.site, found.head, found.value) == (site, 3, 1.0)
-
-
-def test_what_cannot_be_measured_is_refused(writer, tiny) -> None:
+    }
+    assert found.value == pytest.approx(means[found.site][found.head])
+    assert found.value == pytest.approx(max(each.max() for each in means.values()))
     with pytest.raises(ValueError, match="at least one sentence"):
         head_roles([])
-    with pytest.raises(ValueError, match="repeated twice"):
-        induction(trace(writer, "the cat ran"))
 
 
 def test_the_command_prints_one_json_object_a_measure(capsys) -> None:
@@ -213,43 +202,21 @@ def test_the_command_prints_one_json_object_a_measure(capsys) -> None:
     found = {row["measure"]: row for row in rows}
     assert found["alignment"]["site"].endswith("cross_attn")
     assert 0.5 < found["alignment"]["value"] <= 1
+    assert main(["landmarks", "--model", "masked-en"]) == 0
+    row = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (row["measure"], row["site"], row["head"]) == ("induction", "blocks.1.attn", 2)
 
 
-def alignment_of(traced: Trace, rows: list[list[float]]) -> float | None:
-    return head_measures(with_pattern(traced, CROSS, 2, rows), CROSS)[2].alignment
-
-
-def test_alignment_by_hand(traced) -> None:
-    assert alignment_of(traced, [[1, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0]]) == pytest.approx(1)
-    assert alignment_of(traced, [[0, 0, 0, 1]] * 3) == 0  # all on the end mark
-    assert alignment_of(traced, [[0.5, 0.5, 0, 0]] * 3) == 0  # no row differs from another
-    # Two keys for three rows: H(1/3, 2/3) of the 1 bit that two keys can tell.
-    shared = 1 / 3 * np.log2(3) + 2 / 3 * np.log2(3 / 2)
-    assert alignment_of(traced, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]]) == pytest.approx(shared)
-
-
-def test_alignment_is_of_cross_attention_with_several_rows(translator, traced) -> None:
-    assert head_measures(traced, "encoder.blocks.0.attn")[0].alignment is None
-    padded = trace(translator, "The cat ran", "我爱你猫", pads=2)
-    for one, other in zip(head_measures(traced, CROSS), head_measures(padded, CROSS), strict=True):
-        assert one.alignment == pytest.approx(other.alignment, abs=1e-5)
-    assert alignment_of(traced, [[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]) is None
-
-
-@pytest.mark.parametrize("measure", HEAD_MEASURES)
-def test_a_map_holds_every_head(measure, traced) -> None:
-    shapes: tuple[tuple[Role, tuple[int, int]], ...] = (
-        ("encoder", (3, 4)), ("decoder", (2, 4)), ("cross", (2, 4)),
-    )  # fmt: skip
-    for kind, shape in shapes:
+def test_a_map_holds_every_head(traced) -> None:
+    for kind, shape in {"encoder": (3, 4), "decoder": (2, 4), "cross": (2, 4)}.items():
         site = traced.sites_of(kind)[1].name
-        found = getattr(head_measures(traced, site)[2], measure)
-        values = walked(measure_maps(traced, kind)).get(measure)
-        if values is None:  # no head of this kind has it
-            assert found is None
-            continue
-        assert values.shape == shape
-        assert np.isnan(values[1, 2]) if found is None else values[1, 2] == found
+        maps = walked(measure_maps(traced, kind))
+        for name, values in head_measures(traced, site).items():
+            if np.isnan(values).all():
+                assert name not in maps
+            else:
+                assert maps[name].shape == shape
+                np.testing.assert_array_equal(maps[name][1], values)
 
 
 def test_a_kind_that_is_not_there(writer) -> None:
