@@ -20,7 +20,7 @@ from explorer.exhibits.links import Links, State
 from explorer.exhibits.needs import WORDS
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.start.choices import CHANGES, SHUT, StartChoices, with_mask
-from explorer.exhibits.tour.chapters import CHAPTER_OF
+from explorer.exhibits.tour.chapters import CHAPTER_OF, CHAPTERS
 from explorer.exhibits.view import build, default_model
 from explorer.guard import embedding
 from explorer.pages import HOME, MENU, PAGES, Page, glossary, shelf
@@ -247,10 +247,7 @@ def _back_to_path(page: str) -> None:
     named = t(f"tour.groups.{chapter}", lang=state.lang)
     label = t("tour.chapter_of", lang=state.lang, chapter=named)
     if st.button(label, key="tour.way", type="tertiary", icon=":material/route:"):
-        # Imported on click: the course imports the analyses of all its steps.
-        from explorer.exhibits.tour.course import CHAPTERS
-
-        session.change(lesson=CHAPTERS[chapter][0].id, part="")
+        session.change(lesson=next(iter(CHAPTERS[chapter]["steps"])), part="")
         session.visit("tour")
 
 

@@ -43,7 +43,7 @@ from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.score.choices import ASIDES, STAGES
 from explorer.exhibits.score.split import PARTS
 from explorer.exhibits.start.choices import MaskName
-from explorer.exhibits.tour.course import CHAPTERS
+from explorer.exhibits.tour.chapters import CHAPTERS
 from explorer.exhibits.training.setting import NAMES as TRAINING_NAMES
 from explorer.library import CHECKPOINTS, list_models
 from explorer.notebook.certify import Note, Why as UntestedWhy

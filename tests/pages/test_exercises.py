@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from hostile import BODIES, VALUES, answers
-from shown import Open, everything, has_picture, lines, link, reading
+from shown import Open, everything, has_picture, lines, link, messages, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import sandbox
@@ -170,13 +170,14 @@ def test_a_link_of_results_is_run_again_for_the_class(open_page):
     sheet = open_page("exercises", part="sheets")
     pasted = [address, f"http://x/workshop?solved=padding&programs={made_up}&solver=Eve"]
     pasted += ["no link", "http://[no address]/?solved=padding"]
-    sheet.text_area(key="exercises.pasted").set_value("\n".join(pasted)).run()
+    sheet.text_area(key="tour.class").set_value("\n".join(pasted)).run()
     (table,) = (str(each.value) for each in sheet.markdown if "| Ada" in str(each.value))
-    ada, eve = table.splitlines()[2:]
-    assert "**1** The causal mask | **1** A softmax" in ada
-    assert "&#42;L&#42;" in ada
-    assert "| Eve | 0 | **1** The padding mask |" in eve
-    assert t("exercises.unread", lang="en", count=2) in everything(sheet)
+    head, _, ada, eve, total = table.splitlines()
+    assert head.endswith(" | 6.1 | 6.2 | 7.1 |")  # the causal mask, the padding mask, a softmax
+    assert ada == "| Ada &#42;L&#42; | 1 / 3 | ✓ | – | ? |"
+    assert eve == "| Eve | 0 / 3 | – | ? | – |"
+    assert total.endswith(" | 1 / 2 | 0 / 2 | 0 / 2 |")
+    assert t("tour.class_bad", lang="en", count=2, lines="3, 4") in messages(sheet)
 
 
 def test_a_shared_program_opens_in_the_editor(open_page):
@@ -279,5 +280,5 @@ def test_a_hostile_link_ends_no_teachers_table(open_page):
         code = f"def may_attend(q, k):\n    {deed}\n    return True"
         said = {"solver": "a", "solved": "causal", "programs": write_programs((("causal", code),))}
         links.append(f"http://x/?{urlencode(said)}")
-    at.text_area(key="exercises.pasted").set_value("\n".join(links)).run()
-    assert t("exercises.claimed", lang="en") in everything(at)
+    at.text_area(key="tour.class").set_value("\n".join(links)).run()
+    assert everything(at).count("| a | 0 / 1 | ? |") == 2

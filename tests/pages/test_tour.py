@@ -9,14 +9,13 @@ from shown import everything, link
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.analysis.exercises.tasks import tasks
 from explorer.exhibits.choices import RefusedError
 from explorer.exhibits.links import State
-from explorer.exhibits.tour.asked import Missing, asked, found_by
-from explorer.exhibits.tour.chapters import CHAPTER_OF
+from explorer.exhibits.tour.chapters import CHAPTER_OF, CHAPTERS
 from explorer.exhibits.tour.choices import StepAnswer, read_answers, write_answers
-from explorer.exhibits.tour.course import CHAPTERS, STEPS, TASK_OF, number_of
+from explorer.exhibits.tour.course import ENTRIES, STEPS, number_of
 from explorer.exhibits.tour.learners import MOST_LINKS, read_results
+from explorer.exhibits.tour.posed import Missing, asked, found_by
 from explorer.exhibits.view import build
 from explorer.pages import PAGES
 from explorer.text import t
@@ -174,6 +173,23 @@ def test_paper_has_the_questions_and_the_solutions_only_when_asked(open_page):
     assert words("solved") in everything(at)
 
 
+def test_a_sheet_may_have_exercises_and_training_questions(open_page):
+    """Of each kind one, in the contents, on paper and in the results."""
+    asked = {"sheet": "sees~task_causal~train_heads", **LONG}
+    at = open_page("tour", part="contents", **asked)
+    listed = [each for each in at.button if str(each.key).startswith("tour.contents.")]
+    assert [each.label.partition(" · ")[0] for each in listed] == ["2.2", "6.1", "10.4"]
+    listed[1].click().run()
+    assert link(at)["task"] == "causal"
+    at = open_page("tour", part="printed", **asked)
+    assert everything(at).count("☐") == 4 + 3
+    assert "def may_attend(q, k):" in [each.value for each in at.code]
+    given = {"answers": "train_heads.1.0.0", "solved": "causal"}
+    at = open_page("tour", part="results", **given, **asked)
+    assert at.subheader[0].value == words("score_of", right=1, count=2, all=3)
+    assert at.button(key="tour.again.train_heads")
+
+
 def test_links_of_a_class_make_a_table_of_a_bounded_number(open_page):
     at = open_page("tour", part="class")
     good = "http://localhost/path?answers=look.1.1.aaaa~sees.1.0.bbbb&learner=Li+Ming"
@@ -190,6 +206,7 @@ def test_links_of_a_class_make_a_table_of_a_bounded_number(open_page):
     at.text_area(key="tour.class").set_value("x?answers=look.1.1.a\n" * (MOST_LINKS + 5)).run()
     assert words("class_many", most=MOST_LINKS, count=MOST_LINKS + 5) in at.warning[0].value
     assert read_results("x?answers=nosuch.1.1.a") is None
+    assert read_results("x?solved=nosuch&learner=a") is None
 
 
 def test_answers_come_back_from_their_link():
@@ -211,8 +228,7 @@ def test_what_the_causal_mask_is_for_is_two_clicks_from_the_first_page(open_page
 def test_every_page_but_the_card_and_the_path_leads_back_to_its_chapter(open_page):
     assert set(CHAPTER_OF.values()) == set(CHAPTERS)
     assert CHAPTER_OF.keys() <= {page.name for page in PAGES}
-    assert TASK_OF.keys() == CHAPTERS.keys()
-    assert set(TASK_OF.values()) <= {task.id for task in tasks()}
+    assert all(f"task_{chapter['task']}" in ENTRIES for chapter in CHAPTERS.values())
     at = open_page("masks", text="I love you.")
     assert words("groups.masks") in at.button(key="tour.way").label
     assert not [each for each in open_page("card").button if each.key == "tour.way"]

@@ -207,6 +207,7 @@ def test_a_question_is_guessed_first_and_then_decided(open_page, room):
         trained(room, setup, 0.0, 0.2 + 0.1 * (setup.n_heads > 1))
     at = open_page("training", part="asked", question="heads", expected="first", room=room.name)
     assert t("training.guess_right", lang="en") in everything(at)
+    assert link(at)["answers"] == "train_heads.1.1.0"
 
 
 def test_a_browser_is_known_by_its_token_whatever_its_mask():

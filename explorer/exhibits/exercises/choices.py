@@ -12,8 +12,6 @@ from explorer.exhibits.choices import RefusedError, as_digit, choice, switch, un
 
 MOST_TASKS = 200
 """Most tasks in a link; more than exist."""
-MOST_NAME = 40
-"""Most characters of a name; longer ones are cut."""
 MOST_CARRIED, MOST_UNPACKED = 12_000, 200_000
 """Most characters of all programs in a link, compressed and uncompressed."""
 _ID = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
@@ -69,32 +67,27 @@ def write_programs(programs: tuple[tuple[str, str], ...]) -> str:
     return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
 
 
-def _name(text: str) -> str:
-    return " ".join(text.split())[:MOST_NAME].strip()
-
-
 @dataclass(frozen=True)
 class ExercisesChoices(PageChoices):
     """`task` is the open task ("" is the first), `solved` the solved ones.
 
-    `programs` are answers received in a link, by task; `solver` is the name entered with them,
+    `programs` are answers received in a link, by task; `solver` is the name in earlier links,
     `on_paper` whether all tasks are written out to print.
     `drafts` are the user's own programs, by task, which stay in the session until a link with them
     is requested. `helped` counts the hints shown, by task. `planted` is the task and the program
-    that the user last put into the model, and `pasted` the results links of a class.
+    that the user last put into the model.
     """
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "task": ("exercises.asked", "exercises.answer", "exercises.planted"),
-        "overview": ("exercises.overview",),
-        "sheets": ("exercises.sheets",),
+        "overview": ("tour.tasks",),
+        "sheets": ("tour.learners",),
     }
     task: str = choice("", read_task)
     solved: tuple[str, ...] = choice((), read_ids, "~".join)
     programs: tuple[tuple[str, str], ...] = choice((), read_programs, write_programs)
-    solver: str = choice("", _name)
+    solver: str = choice("", str)
     on_paper: bool = choice(False, switch, as_digit)
     drafts: tuple[tuple[str, str], ...] = unlinked(())
     helped: tuple[tuple[str, int], ...] = unlinked(())
     planted: tuple[str, str] | None = unlinked(None)
-    pasted: str = unlinked("")

@@ -4,8 +4,8 @@ import numpy as np
 
 from explorer.analysis.score.steps import bias_of
 from explorer.exhibits.tour import pictures, rows
-from explorer.exhibits.tour.asked import Posed, Step, Words
 from explorer.exhibits.tour.later import later, word
+from explorer.exhibits.tour.posed import Posed, Words
 from explorer.exhibits.tour.rows import MissingError, QueryRow, keys_of, main_role, require
 from explorer.library import LoadedModel
 from explorer.numbers import digits, percent, root
@@ -203,22 +203,3 @@ def cross(loaded: LoadedModel, trace: Trace) -> Posed:
     strips = [later(pictures.strip, f"cross.{stream}", stream) for stream in ("src", "tgt")]
     after, words = later(pictures.heatmap, row, "cross"), {"rows": n_query, "columns": n_key}
     return Posed(options, words, strips, [after], row)
-
-
-STEPS = (
-    Step(look, "heads", r"z_i = \sum_j p_{ij}\,v_j"),
-    Step(rest, "heads", r"p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}},\qquad \sum_j p_{ij} = 1"),
-    Step(
-        ratio,
-        "score",
-        r"\frac{p_{ij}}{p_{ik}} = \frac{e^{s_{ij}}}{e^{s_{ik}}} = e^{s_{ij} - s_{ik}}",
-    ),
-    Step(scale, "score", r"s_{ij} = \frac{q_i\cdot k_j}{\sqrt{d_\mathrm{head}}}"),
-    Step(
-        values,
-        "score",
-        r"z_i = \sum_j p_{ij}\,v_j,\qquad \lVert p_{ij}\,v_j\rVert = p_{ij}\lVert v_j\rVert",
-    ),
-    Step(heads, "heads", r"4\, d_\mathrm{model}\, (H\, d_\mathrm{head}) = 4\, d_\mathrm{model}^2"),
-    Step(cross, "heads", r"\text{pattern} \in \mathbb{R}^{n_\mathrm{query}\times n_\mathrm{key}}"),
-)

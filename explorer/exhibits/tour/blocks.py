@@ -11,9 +11,9 @@ from explorer.analysis.positions.order import reading_stream
 from explorer.exhibits import View, block as b
 from explorer.exhibits.blocks.norms import compute as norms_of
 from explorer.exhibits.tour import pictures
-from explorer.exhibits.tour.asked import Posed, Step, Words
 from explorer.exhibits.tour.attention import times
 from explorer.exhibits.tour.later import Later, later, word
+from explorer.exhibits.tour.posed import Posed, Words
 from explorer.exhibits.tour.rows import MissingError, require
 from explorer.figures.blocks import WiringNumbers, by_block, by_token, wiring
 from explorer.figures.curves import lines
@@ -206,32 +206,3 @@ def parts(loaded: LoadedModel, trace: Trace) -> Posed:
     options = [percent(option) for option in shares]
     words = {kind: f"{size:,}" for kind, size in kinds.items()} | {"share": options[0]}
     return Posed(options, words, [before], [after])
-
-
-STEPS = (
-    Step(
-        divides,
-        "blocks",
-        r"\mathrm{LayerNorm}(x) = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta",
-    ),
-    Step(tenfold, "blocks", r"\frac{10x - 10\mu}{10\,\sigma} = \frac{x - \mu}{\sigma}"),
-    Step(
-        company,
-        "blocks",
-        r"\mathrm{BatchNorm}(x)_i = \gamma_i\,\frac{x_i - \mu_i}{\sqrt{\sigma_i^2 + \varepsilon}}"
-        r" + \beta_i,\qquad \mu_i, \sigma_i^2\ \text{over all tokens}",
-    ),
-    Step(added, "model", r"x_{\ell + 1} = x_\ell + f_\ell(x_\ell)"),
-    Step(
-        placement,
-        "blocks",
-        r"\text{post}:\ \mathrm{Norm}(x + f(x)),\qquad \text{pre}:\ x + f(\mathrm{Norm}(x))"
-        r",\qquad \text{sublayer output}:\ x + \mathrm{Norm}(f(x))",
-    ),
-    Step(
-        summed,
-        "blocks",
-        r"\text{spread}(X) = \frac{\lVert X - \mathbf{1}\,\bar{x}^{\top} \rVert}{\lVert X \rVert}",
-    ),
-    Step(parts, "model", r"4\,d_\mathrm{model}^2,\qquad 2\,d_\mathrm{model}\,d_\mathrm{ff}"),
-)

@@ -1,12 +1,11 @@
-"""The chapter names and the chapter of each page; other pages need nothing else of the course."""
+"""The chapters of the tour, from `assets/lessons/course.toml`; other pages need nothing else."""
 
-_PAGES: dict[str, tuple[str, ...]] = {
-    "attention": ("heads", "score", "alignment", "attribution", "circuits", "atlas"),
-    "masks": ("masks", "mask_tests", "cases", "exercises"),
-    "positions": ("positions",),
-    "blocks": ("blocks", "model", "patching"),
-    "writing": ("decoding", "training"),
-}
-NAMES = tuple(_PAGES)
-CHAPTER_OF = {page: chapter for chapter, pages in _PAGES.items() for page in pages}
+import tomllib
+from typing import Any
+
+from models.training.home import asset
+
+with asset("lessons", "course.toml").open("rb") as _file:
+    CHAPTERS: dict[str, dict[str, Any]] = tomllib.load(_file)
+CHAPTER_OF = {page: name for name, chapter in CHAPTERS.items() for page in chapter["pages"]}
 """The chapter that links to a page, and to which the page links back."""

@@ -9,18 +9,18 @@ from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, as_digit, choice, switch, unlinked
 from explorer.exhibits.view import View, build
 
-MOST_STEPS = 64
-"""Most steps of a sheet, and answers, in a link; more than exist."""
+MOST_ENTRIES = 200
+"""Most entries of a sheet, and answers, in a link; more than exist."""
 MOST_TITLE, MOST_NAME = 100, 40
 """Most characters of a sheet's title and of a learner's name; longer ones are cut."""
-_NAME = "[a-z]{1,20}"
+_NAME = "[a-z][a-z0-9_]{0,44}"
 _ANSWER = re.compile(rf"({_NAME})\.([1-9])\.([01])\.([0-9a-z]{{1,7}})", re.ASCII)
 
 
 @dataclass(frozen=True)
 class StepAnswer:
-    """The answer to a step: the option (from 0), whether it was right, and the mark of the
-    question, which depends on the sentence and model."""
+    """The answer to a step, or to a question of Train: the option (from 0), whether it was right,
+    and the mark of the question, which depends on the sentence and model."""
 
     step: str
     option: int
@@ -30,7 +30,7 @@ class StepAnswer:
 
 def _parts(text: str) -> list[str]:
     parts = text.split("~") if text else []
-    if len(parts) > MOST_STEPS:
+    if len(parts) > MOST_ENTRIES:
         raise RefusedError(text)
     return parts
 
@@ -50,7 +50,7 @@ def write_answers(answers: tuple[StepAnswer, ...]) -> str:
 
 
 def read_sheet(text: str) -> tuple[str, ...]:
-    """Read the names of steps, `causal~look`, in their order, without repeats."""
+    """Read the names of entries, `sees~look~task_causal`, in their order, without repeats."""
     names = _parts(text)
     if not all(re.fullmatch(_NAME, name, re.ASCII) for name in names):
         raise RefusedError(text)
@@ -64,7 +64,7 @@ def one_line(text: str, most: int) -> str:
 
 @dataclass(frozen=True)
 class TourChoices(PageChoices):
-    """`lesson` is the open step ("" is the first), `answers` the given answers, `sheet` the steps
+    """`lesson` is the open step ("" is the first), `answers` the given answers, `sheet` the entries
     picked by a teacher (empty: all), with a title; `solutions`: print it with answers. `learner` is
     the name entered for a class, `class_links` the links of a class."""
 

@@ -1,35 +1,42 @@
 """All steps of the tour, each with its result."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.tour import course
 from explorer.exhibits.tour.choices import TourChoices
-from explorer.exhibits.tour.course import CHAPTERS, answers_of, heading, steps_of_view, title_of
-from explorer.exhibits.tour.steps import OPEN, RIGHT, WRONG, open_step
+
+ICONS = {None: "circle", True: "check_circle", False: "cancel"}
 
 
 def show(answer: None, view: View) -> b.Blocks:
-    """All steps by chapter; the steps of a sheet in its order."""
-    yield from heading(view)
+    """All steps by chapter; the entries of a sheet in its order."""
+    yield from course.heading(view)
     if view.choices(TourChoices).sheet:
-        yield lines(view, steps_of_view(view), "contents")
+        yield lines(view, course.entries_of(view), "contents")
         whole = b.choose(sheet=(), sheet_title="", lesson="")
         yield b.Button("tour.whole", view.t("tour.whole"), whole)
-        return
-    chapters = []
-    for name, steps in CHAPTERS.items():
-        inside = lines(view, [step.id for step in steps], "contents")
-        chapters.append(b.Pane((b.Title(view.t(f"tour.groups.{name}")), inside), 330))
-    yield b.Row(chapters, align="top", gap="medium")
+    else:
+        yield listed(view, "tour")
 
 
-def lines(view: View, steps: Sequence[str], key: str) -> b.Pane:
-    """A button for each of these steps, with its result."""
-    known, buttons = answers_of(view), []
-    for step in steps:
-        icon = OPEN if step not in known else RIGHT if known[step].right else WRONG
-        name, opens = f"tour.{key}.{step}", open_step(step)
-        buttons.append(b.Button(name, title_of(view, step), opens, icon, quiet=True))
+def listed(view: View, page: str) -> b.Row:
+    """The groups of a page side by side."""
+    panes = []
+    for group, inside in course.GROUPS.items():
+        if group.startswith(f"{page}."):
+            entries = lines(view, [each.id for each in inside], "contents")
+            panes.append(b.Pane((b.Title(view.t(group)), entries), 330))
+    return b.Row(panes, align="top", gap="medium")
+
+
+def lines(view: View, entries: Iterable[str], key: str) -> b.Pane:
+    """A button for each of these entries, with its result."""
+    known, buttons = course.outcomes(view), []
+    for entry in entries:
+        name, icon = f"tour.{key}.{entry}", ICONS[known.get(entry)]
+        title, opens = course.title_of(view, entry), course.ENTRIES[entry].opens
+        buttons.append(b.Button(name, title, opens, icon, quiet=True))
     return b.Pane(buttons, gap=None)
 
 

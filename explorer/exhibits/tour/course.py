@@ -1,46 +1,87 @@
-"""The course: five chapters of steps, in the order in which the tutorials teach them."""
+"""The course: the steps of the tour, the exercises, and the questions that training decides."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
+from explorer.analysis.exercises.tasks import tasks
 from explorer.exhibits import View, block as b
 from explorer.exhibits.escape import escape
+from explorer.exhibits.exercises.choices import ExercisesChoices
 from explorer.exhibits.tour import attention, blocks, masks, positions, writing
-from explorer.exhibits.tour.asked import Step
-from explorer.exhibits.tour.chapters import NAMES
-from explorer.exhibits.tour.choices import StepAnswer, TourChoices
+from explorer.exhibits.tour.chapters import CHAPTERS
+from explorer.exhibits.tour.choices import TourChoices
+from explorer.exhibits.tour.posed import Step
 from explorer.text import shorten
+from explorer.training.questions import QUESTIONS
 
-_CHAPTERS = (attention.STEPS, masks.STEPS, positions.STEPS, blocks.STEPS, writing.STEPS)
-CHAPTERS: dict[str, tuple[Step, ...]] = dict(zip(NAMES, _CHAPTERS, strict=True))
-"""The steps of each chapter; the words for a chapter are at `tour.groups.<name>`."""
-STEPS: dict[str, Step] = {step.id: step for steps in CHAPTERS.values() for step in steps}
-assert len(STEPS) == sum(map(len, CHAPTERS.values())), "two steps have one name"
-
-TASK_OF: dict[str, str] = {
-    "attention": "softmax",
-    "masks": "causal",
-    "positions": "sine",
-    "blocks": "layer_norm",
-    "writing": "top_p",
+_MODULES = dict(zip(CHAPTERS, (attention, masks, positions, blocks, writing), strict=True))
+STEPS: dict[str, Step] = {
+    step: Step(getattr(_MODULES[chapter], step), **values)
+    for chapter, table in CHAPTERS.items()
+    for step, values in table["steps"].items()
 }
-"""The exercise at the end of a chapter."""
+"""The steps of all chapters."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A step, an exercise or a question of Train, by its `id` in links.
+
+    `group` is the text key of its group, `title` the key of its title or the title by language,
+    `opens` the change that opens it.
+    """
+
+    id: str
+    group: str
+    title: str | Mapping[str, str]
+    opens: b.Change
+
+
+def _entries() -> Iterator[Entry]:
+    for chapter, table in CHAPTERS.items():
+        for step in table["steps"]:
+            yield Entry(step, f"tour.groups.{chapter}", f"tour.steps.{step}.title", open_step(step))
+    for task in tasks():
+        opens = b.choose(visit="exercises", task=task.id, part="task")
+        yield Entry(f"task_{task.id}", f"exercises.groups.{task.kind}", task.name, opens)
+    for id in (question.id for question in QUESTIONS):
+        opens = b.choose(visit="training", question=id, expected="", part="asked")
+        ask = f"training.questions.{id}.ask"
+        yield Entry(f"train_{id}", "training.parts.asked", ask, opens)
+
+
+def open_step(step: str) -> b.Change:
+    """The change that opens a step."""
+    return b.choose(lesson=step, part="steps")
+
+
+GROUPS = {name: tuple(inside) for name, inside in groupby(_entries(), lambda each: each.group)}
+ENTRIES = {each.id: each for inside in GROUPS.values() for each in inside}
 
 
 def chapter_of(step: str) -> str:
     """The chapter of a step. Raises KeyError."""
-    return next(name for name, steps in CHAPTERS.items() if STEPS[step] in steps)
+    return ENTRIES[step].group.rpartition(".")[2]
 
 
-def number_of(step: str) -> str:
-    """A step's number, as 2.3 for the third of the second chapter. Raises KeyError."""
-    chapter = chapter_of(step)
-    return f"{NAMES.index(chapter) + 1}.{CHAPTERS[chapter].index(STEPS[step]) + 1}"
+def number_of(entry: str) -> str:
+    """An entry's number, as 2.3 for the third of the second group. Raises KeyError."""
+    group = ENTRIES[entry].group
+    return f"{[*GROUPS].index(group) + 1}.{GROUPS[group].index(ENTRIES[entry]) + 1}"
 
 
-def title_of(view: View, step: str) -> str:
-    """A step's title with its number."""
-    return f"{number_of(step)} · {view.t(f'tour.steps.{step}.title')}"
+def title_of(view: View, entry: str) -> str:
+    """An entry's title with its number."""
+    title = ENTRIES[entry].title
+    return f"{number_of(entry)} · {view.t(title) if isinstance(title, str) else title[view.lang]}"
+
+
+def group_title(view: View, group: str) -> str:
+    """The title of a group, after its page's unless it is a chapter."""
+    page, title = group.partition(".")[0], view.t(group)
+    return title if page == "tour" else f"{view.t(f'{page}.title')} · {title}"
 
 
 def steps_of(sheet: Sequence[str]) -> tuple[str, ...]:
@@ -54,12 +95,32 @@ def opened(lesson: str, sheet: Sequence[str]) -> str:
     return lesson if lesson in named else named[0]
 
 
+def sheet_of(view: View) -> tuple[str, ...]:
+    """The existing entries of the user's sheet."""
+    return tuple(name for name in view.choices(TourChoices).sheet if name in ENTRIES)
+
+
+def entries_of(view: View) -> tuple[str, ...]:
+    """The entries of the user's sheet; without one, the steps, and all entries of the other groups
+    that the user has begun."""
+    begun = {ENTRIES[name].group for name in outcomes(view)}
+    all_begun = (id for id, each in ENTRIES.items() if id in STEPS or each.group in begun)
+    return sheet_of(view) or tuple(all_begun)
+
+
+def outcomes(view: View) -> dict[str, bool]:
+    """Whether the answer is right, for each entry that has one."""
+    given = {each.step: each.right for each in view.choices(TourChoices).answers}
+    given |= {f"task_{task}": True for task in view.choices(ExercisesChoices).solved}
+    return {name: right for name, right in given.items() if name in ENTRIES}
+
+
 def heading(view: View) -> b.Blocks:
     """The title of a teacher's sheet, and messages about what a link names but does not exist."""
     made = view.choices(TourChoices)
     if made.sheet_title:
         yield b.Title(escape(made.sheet_title), large=True)
-    unknown = " ".join(name for name in made.sheet if name not in STEPS)
+    unknown = " ".join(name for name in made.sheet if name not in ENTRIES)
     wrong = {"sheet": unknown, "lesson": "" if made.lesson in STEPS else made.lesson}
     for name, value in wrong.items():
         if value:
@@ -67,18 +128,8 @@ def heading(view: View) -> b.Blocks:
             yield b.Hint(words, "link_off", warns=True)
 
 
-def steps_of_view(view: View) -> tuple[str, ...]:
-    """`steps_of` the user's sheet."""
-    return steps_of(view.choices(TourChoices).sheet)
-
-
 def link_of(view: View, **chosen: Any) -> b.Link:
     """A link to this sheet with this sentence and the unedited model, and with further choices."""
     made = view.choices(TourChoices)
     here = {"model": view.loaded.name, "text": view.text, "target": view.target}
     return b.Link({**here, "sheet": made.sheet, "sheet_title": made.sheet_title, **chosen})
-
-
-def answers_of(view: View) -> dict[str, StepAnswer]:
-    """The answers to existing steps, by step."""
-    return {each.step: each for each in view.choices(TourChoices).answers if each.step in STEPS}

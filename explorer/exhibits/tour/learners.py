@@ -1,66 +1,111 @@
-"""The results of a class: learners' links as a table; nothing is stored."""
+"""The results of a class from pasted links: programs are run again here, and nothing is stored."""
 
 from collections.abc import Sequence
-from urllib.parse import parse_qs, urlsplit
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlsplit
 
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.escape import escape
+from explorer.exhibits.exercises.choices import MOST_CARRIED, read_ids, read_programs
+from explorer.exhibits.exercises.subject import absent, graded
 from explorer.exhibits.tour.choices import MOST_NAME, TourChoices, one_line, read_answers
-from explorer.exhibits.tour.course import STEPS, heading, number_of, steps_of_view, title_of
-from explorer.exhibits.tour.steps import SIGNS
+from explorer.exhibits.tour.course import ENTRIES, heading, number_of, sheet_of, title_of
+from explorer.runs.passes import Steps
 
 MOST_LINKS = 100
-MOST_PASTED = 200_000
-"""Most characters of pasted text: enough for a hundred long links."""
+MOST_PASTED = 800_000
+"""Most characters of pasted text."""
+SIGNS = {True: "✓", False: "✗", None: "?"}
 
 
-def show(answer: None, view: View) -> b.Blocks:
-    """The box for the links, and the table."""
+@dataclass(frozen=True)
+class Learner:
+    """The contents of a results link: programs by task, and whether each entry is right; None for
+    an exercise that is claimed as solved."""
+
+    name: str
+    outcomes: dict[str, bool | None]
+    programs: tuple[tuple[str, str], ...]
+
+
+def compute(class_links: str) -> Steps[Sequence[Learner | None]]:
+    """What each of the first MOST_LINKS lines contains, None for no results; an exercise whose
+    program passes is right. Yields the lines done and their number."""
+    learners = [read_results(line) for line in _lines(class_links)[:MOST_LINKS]]
+    for at, learner in enumerate(learners):
+        for task, code in () if learner is None else learner.programs:
+            yield at, len(learners)
+            grade = graded(task, code)
+            if learner is not None and grade is not None and grade.passed:
+                learner.outcomes[f"task_{task}"] = True
+    return learners
+
+
+def _lines(pasted: str) -> list[str]:
+    return [line.strip() for line in pasted[:MOST_PASTED].splitlines() if line.strip()]
+
+
+def read_results(link: str) -> Learner | None:
+    """The name, results and programs of a learner's link; None if it has no results."""
+    try:
+        params = dict(parse_qsl(urlsplit(link).query)) if len(link) < 4 * MOST_CARRIED else {}
+        answers, solved = (
+            read_answers(params.get("answers", "")),
+            read_ids(params.get("solved", "")),
+        )
+        programs = read_programs(params.get("programs", ""))
+    except ValueError:  # RefusedError is one
+        return None
+    outcomes = {f"task_{task}": None for task in solved} | {
+        each.step: each.right for each in answers
+    }
+    known = {entry: right for entry, right in outcomes.items() if entry in ENTRIES}
+    own = tuple(each for each in programs if f"task_{each[0]}" in ENTRIES)
+    name = one_line(params.get("learner") or params.get("solver", ""), MOST_NAME)
+    return Learner(name, known, own) if known or own else None
+
+
+def _box(view: View) -> b.Blocks:
+    """The box for the links."""
     yield from heading(view)
-    pasted = view.choices(TourChoices).class_links[:MOST_PASTED]
+    pasted = view.choices(TourChoices).class_links
+    if "programs=" in pasted:
+        yield from absent(view)
     yield b.Prose(view.t("tour.class_lead"))
     more = b.More(height=180, most=MOST_PASTED)
     label, change = view.t("tour.class_links"), lambda text: b.choose(class_links=text)
     yield b.TextBox("tour.class", label, pasted, change, **more)
-    lines = [line.strip() for line in pasted.splitlines() if line.strip()]
-    results = [read_results(line) for line in lines[:MOST_LINKS]]
-    if len(lines) > MOST_LINKS:
-        words = view.t("tour.class_many", most=MOST_LINKS, count=len(lines))
-        yield b.Hint(words, warns=True)
-    bad = [str(at + 1) for at, result in enumerate(results) if result is None]
+
+
+def show(learners: Sequence[Learner | None], view: View) -> b.Blocks:
+    """The box, and the table."""
+    yield from _box(view)
+    count = len(_lines(view.choices(TourChoices).class_links))
+    if count > MOST_LINKS:
+        yield b.Hint(view.t("tour.class_many", most=MOST_LINKS, count=count), warns=True)
+    bad = [str(at + 1) for at, learner in enumerate(learners) if learner is None]
     if bad:
         words = view.t("tour.class_bad", count=len(bad), lines=", ".join(bad[:20]))
         yield b.Hint(words, warns=True)
-    if good := [result for result in results if result is not None]:
+    if good := [learner for learner in learners if learner is not None]:
         yield from _table(view, good)
 
 
-def read_results(link: str) -> tuple[str, dict[str, bool]] | None:
-    """The name and the results by step of a learner's link; None if it has none."""
-    try:
-        params = parse_qs(urlsplit(link).query)
-        answers = read_answers(params["answers"][0])
-    except (KeyError, ValueError):  # RefusedError is one
-        return None
-    outcomes = {answer.step: answer.right for answer in answers if answer.step in STEPS}
-    return (one_line(params.get("learner", [""])[0], MOST_NAME), outcomes) if outcomes else None
-
-
-def _table(view: View, results: Sequence[tuple[str, dict[str, bool]]]) -> b.Blocks:
-    named = [step for step in steps_of_view(view) if any(step in given for _, given in results)]
-    marks = SIGNS | {None: "–"}
+def _table(view: View, learners: Sequence[Learner]) -> b.Blocks:
+    given = {entry for learner in learners for entry in learner.outcomes}
+    named = [entry for entry in sheet_of(view) or ENTRIES if entry in given]
     rows = []
-    for name, outcomes in results:
-        cells = [marks[outcomes.get(step)] for step in named]
-        right = sum(outcomes.get(step, False) for step in named)
-        shown = escape(name) if name else view.t("tour.nobody")
-        rows.append([shown, f"{right} / {len(named)}", *cells])
-    sums = [sum(given.get(step, False) for _, given in results) for step in named]
-    rows.append([view.t("tour.class_right"), "", *(f"{right} / {len(results)}" for right in sums)])
-    head = [view.t("tour.learner"), view.t("tour.n_right"), *(number_of(step) for step in named)]
+    for learner in learners:
+        known = {entry: SIGNS[right] for entry, right in learner.outcomes.items()}
+        n_right = sum(learner.outcomes.get(each) is True for each in named)
+        name = escape(learner.name) or view.t("tour.nobody")
+        rows.append([name, f"{n_right} / {len(named)}", *(known.get(each, "–") for each in named)])
+    sums = [sum(learner.outcomes.get(each) is True for learner in learners) for each in named]
+    rows.append([view.t("tour.class_right"), "", *(f"{right} / {len(learners)}" for right in sums)])
+    head = [view.t("tour.learner"), view.t("tour.n_right"), *map(number_of, named)]
     yield b.Table(head, rows)
-    yield b.Note(" · ".join(title_of(view, step) for step in named))
+    yield b.Note(" · ".join(title_of(view, entry) for entry in named))
     yield b.Note(view.t("tour.class_note"))
 
 
-EXHIBIT = Exhibit(None, show)
+EXHIBIT = Exhibit(compute, show, wait=Wait("exercises.rerunning", blocks=_box))

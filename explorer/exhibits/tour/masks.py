@@ -7,8 +7,8 @@ import numpy as np
 from explorer.exhibits import View, block as b
 from explorer.exhibits.masks.fills import FILLS, FillResult, empty_outcome, fill_name, fills
 from explorer.exhibits.tour import pictures, rows
-from explorer.exhibits.tour.asked import Posed, Step
 from explorer.exhibits.tour.later import Later, later, word
+from explorer.exhibits.tour.posed import Posed
 from explorer.exhibits.tour.rows import QueryRow, own_role, require, row_of, scores_of, varied
 from explorer.figures.outcomes import outcomes
 from explorer.library import LoadedModel
@@ -231,20 +231,3 @@ def _outcomes(view: View, name: str, filled: Filled) -> b.Chart:
     levels, texts = ([[cell[at] for cell in line] for line in cells] for at in (0, 1))
     names = [fill_name(view, fill) for fill in FILLS]
     return pictures.chart(view, name, "", outcomes, levels, texts, names, dtypes)
-
-
-STEPS = (
-    Step(purpose, "masks", r"m_{ij} = [\,j \le i\,]"),
-    Step(sees, "masks", r"\#\{\,j : j \le i\,\} = i + 1,\qquad i = 0, 1, \dots"),
-    Step(blocked, "masks", r"n^2 - \frac{n(n+1)}{2} = \frac{n(n-1)}{2}"),
-    Step(
-        after,
-        "masks",
-        r"\sum_{j \le i} \frac{e^{s_{ij}}}{\sum_{k} e^{s_{ik}}} < 1 = "
-        r"\sum_{j \le i} \frac{e^{s_{ij}}}{\sum_{k \le i} e^{s_{ik}}}",
-    ),
-    Step(zero, "masks", r"e^{0} = 1,\qquad e^{-\infty} = 0"),
-    Step(padding, "masks", r"m_{ij} = [\,j\ \text{real}\,]"),
-    Step(empty, "masks", r"\frac{e^{-\infty}}{\sum_k e^{-\infty}} = \frac{0}{0}"),
-    Step(half, "masks", r"\mathrm{float16}:\ |x| \le 65504"),
-)

@@ -14,8 +14,8 @@ from explorer.exhibits import View, block as b
 from explorer.exhibits.positions.order import ROUNDING, compute as shuffle
 from explorer.exhibits.saying import quoted_at
 from explorer.exhibits.tour import pictures
-from explorer.exhibits.tour.asked import Posed, Step, Words
 from explorer.exhibits.tour.later import Later, later, word
+from explorer.exhibits.tour.posed import Posed, Words
 from explorer.exhibits.tour.rows import MissingError, QueryRow, best_row, require, tokens_of, varied
 from explorer.figures import order
 from explorer.figures.positions import encoding
@@ -194,17 +194,3 @@ def _arrows(view: View, pair: Turned) -> b.Chart:
     more |= {"contributions": pair.contributions, "words": "figures.turning"}
     data = pair.q, pair.k, pair.q_turned, pair.k_turned
     return pictures.chart(view, "rotary", "", arrows, *data, **more)
-
-
-STEPS = (
-    Step(bag, "positions", r"f(x_\pi) = f(x)_\pi"),
-    Step(
-        length,
-        "positions",
-        r"\lVert PE_p\rVert^2 = \sum_{i=1}^{d/2} (\sin^2 p\,\theta_i + \cos^2 p\,\theta_i) = d/2",
-    ),
-    Step(waves, "positions", r"\theta_i = \mathrm{base}^{-2i/d},\qquad \lambda_i = 2\pi/\theta_i"),
-    Step(distance, "positions", r"PE_p\cdot PE_{p+n} = \sum_i \cos(n\,\theta_i)"),
-    Step(leak, "positions", r"z_i = \sum_{j \le i} p_{ij}\,v_j"),
-    Step(rotary, "positions", r"(R_m q)\cdot(R_n k) = q\cdot(R_{n-m}\,k)"),
-)

@@ -1,33 +1,38 @@
-"""A printable sheet: its steps with pictures, questions and checkboxes."""
+"""A printable sheet: its entries with pictures, questions and checkboxes."""
 
+from collections.abc import Iterable
+
+from explorer.analysis.exercises.tasks import Task, task_of
 from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import toggle
-from explorer.exhibits.tour.asked import Missing, Posed, PosedStep, asked, found_by
+from explorer.exhibits.tour.asked import guesses
 from explorer.exhibits.tour.choices import TourChoices
-from explorer.exhibits.tour.course import STEPS, chapter_of, heading, opened, steps_of, title_of
+from explorer.exhibits.tour.course import ENTRIES, GROUPS, STEPS, heading, opened, title_of
+from explorer.exhibits.tour.posed import Missing, Posed, asked, found_by
 from explorer.exhibits.tour.steps import lead
 from explorer.runs.passes import Steps
 
 LETTERS = "ABCD"
+Printed = dict[str, Posed | Missing | None]
 
 
-def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Steps[dict[str, Posed | Missing]]:
-    """What each step of the sheet, else of the open chapter, finds in a run.
+def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Steps[Printed]:
+    """The entries of the sheet, else of the open chapter, and what each step finds in a run.
 
-    Yields the steps done and their number. Raises InputProblem.
+    Yields the entries done and their number. Raises InputProblem.
     """
-    posed: dict[str, Posed | Missing] = {}
-    chapter = chapter_of(opened(lesson, sheet))
-    named = [step for step in steps_of(sheet) if sheet or chapter_of(step) == chapter]
-    for step in named:
+    posed: Printed = {}
+    chapter = GROUPS[ENTRIES[opened(lesson, sheet)].group]
+    named = [name for name in sheet if name in ENTRIES] or [each.id for each in chapter]
+    for name in named:
         if (yield len(posed), len(named)) is False:
             break
-        posed[step] = found_by(run, STEPS[step])
+        posed[name] = found_by(run, STEPS[name]) if name in STEPS else None
     return posed
 
 
-def show(found: dict[str, Posed | Missing], view: View) -> b.Blocks:
+def show(found: Printed, view: View) -> b.Blocks:
     """The sheet, and the solutions if the teacher wants them."""
     yield from heading(view)
     solved = view.choices(TourChoices).solutions
@@ -35,31 +40,42 @@ def show(found: dict[str, Posed | Missing], view: View) -> b.Blocks:
     yield b.Pane((b.Prose(view.t("tour.printed_lead")), switch), key="tour-noprint")
     yield b.Prose(view.t("tour.name_line"))
     yield b.SentenceLine()
-    posed = {step: asked(view, STEPS[step], answer) for step, answer in found.items()}
-    for step, one in posed.items():
-        yield b.Pane(tuple(_on_paper(view, step, one)), key=f"tour-paper-{step}")
+    solutions = []
+    for name, posed in found.items():
+        on_paper, solution = _entry(view, name, posed)
+        yield b.Pane((b.Title(title_of(view, name)), *on_paper), key=f"tour-paper-{name}")
+        solutions.append(f"- {title_of(view, name)}: {solution}")
     if solved:
         yield b.Title(view.t("tour.solved"))
-        lines = (f"- {title_of(view, step)}: {_solution(one)}" for step, one in posed.items())
-        yield b.Prose("\n".join(lines))
+        yield b.Prose("\n".join(solutions))
 
 
-def _on_paper(view: View, step: str, posed: PosedStep | Missing) -> b.Blocks:
-    yield b.Title(title_of(view, step))
-    yield b.Prose(lead(view, step))
+def _entry(view: View, name: str, found: Posed | Missing | None) -> tuple[list[b.Block], str]:
+    """An entry on paper, and its solution; "–" if there is none here."""
+    kind, _, id = name.partition("_")
+    if kind == "task" and (task := task_of(id)):
+        return [*task_on_paper(view, task)], task.solution[view.lang]
+    if found is None:
+        return [_boxes(guesses(view, id).values())], "–"
+    posed = asked(view, STEPS[name], found)
+    blocks: list[b.Block] = [b.Prose(lead(view, name))]
     if isinstance(posed, Missing):
-        yield b.Prose(view.t(f"tour.missing.{posed.why}"))
-        return
-    yield from posed.picture(False)
-    yield b.Title(view.t(f"tour.steps.{step}.ask", **posed.values))
-    boxes = zip(LETTERS, posed.question.options, strict=False)
-    yield b.Prose("  \n".join(f"☐ {letter}. {option}" for letter, option in boxes))
+        return [*blocks, b.Prose(view.t(f"tour.missing.{posed.why}"))], "–"
+    asks, question = view.t(f"tour.steps.{name}.ask", **posed.values), posed.question
+    blocks += [*posed.picture(False), b.Title(asks), _boxes(question.options)]
+    return blocks, f"{LETTERS[question.right]}. {question.answer}"
 
 
-def _solution(posed: PosedStep | Missing) -> str:
-    if isinstance(posed, Missing):
-        return "–"
-    return f"{LETTERS[posed.question.right]}. {posed.question.answer}"
+def task_on_paper(view: View, task: Task) -> b.Blocks:
+    """A task: description, formula, and the line or the program to begin with."""
+    yield b.Prose(f"{task.text[view.lang]} {task.note[view.lang]}")
+    yield b.Prose(f"${view.formula(task.formula)}$")
+    yield b.Verbatim(task.signature if not task.bug else task.starter, "python")
+
+
+def _boxes(options: Iterable[str]) -> b.Prose:
+    boxes = zip(LETTERS, options, strict=False)
+    return b.Prose("  \n".join(f"☐ {letter}. {option}" for letter, option in boxes))
 
 
 EXHIBIT = Exhibit(compute, show)

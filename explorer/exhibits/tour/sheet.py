@@ -1,27 +1,30 @@
-"""A teacher's sheet: steps in any order under a title, as a link."""
+"""A teacher's sheet: entries of the course in any order under a title, as a link."""
+
+from functools import partial
 
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.tour.choices import MOST_TITLE, TourChoices, one_line
-from explorer.exhibits.tour.course import STEPS, heading, link_of, title_of
+from explorer.exhibits.tour.course import ENTRIES, STEPS, heading, link_of, sheet_of, title_of
 
 
 def show(answer: None, view: View) -> b.Blocks:
-    """The controls and the link."""
+    """The controls and the link, which opens the steps, or the contents if there is more."""
     yield from heading(view)
     tour, label = view.choices(TourChoices), view.t("tour.sheet_title")
+    picked = sheet_of(view)
     yield b.Prose(view.t("tour.sheet_lead"))
     yield b.Several(
         "tour.sheet",
         view.t("tour.sheet_steps"),
-        tuple(STEPS),
-        [step for step in tour.sheet if step in STEPS],
-        lambda step: title_of(view, step),
-        lambda picked: b.choose(sheet=tuple(picked), lesson=""),
+        tuple(ENTRIES),
+        picked,
+        partial(title_of, view),
+        lambda chosen: b.choose(sheet=tuple(chosen), lesson=""),
         none=view.t("tour.sheet_all"),
     )
     yield b.TextBox("tour.sheet_title", label, tour.sheet_title, _titled, most=MOST_TITLE)
     yield b.Note(view.t("tour.sheet_link"))
-    yield link_of(view)
+    yield link_of(view, part="" if STEPS.keys() >= {*picked} else "contents")
     yield b.Note(view.t("tour.sheet_note"))
 
 

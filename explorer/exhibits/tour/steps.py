@@ -11,12 +11,14 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape, plain
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.tour import course
-from explorer.exhibits.tour.asked import Missing, Posed, PosedStep, Question, Step, asked, found_by
+from explorer.exhibits.tour.chapters import CHAPTERS
 from explorer.exhibits.tour.choices import StepAnswer, TourChoices
+from explorer.exhibits.tour.contents import ICONS
+from explorer.exhibits.tour.course import open_step
+from explorer.exhibits.tour.posed import Missing, Posed, PosedStep, Question, Step, asked, found_by
 from explorer.exhibits.view import default_model, first_sentence
 
-SIGNS = {True: "✓", False: "✗"}
-RIGHT, WRONG, OPEN = "check_circle", "cancel", "circle"
+SIGNS = {True: " ✓", False: " ✗", None: ""}
 
 
 def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Posed | Missing:
@@ -27,18 +29,20 @@ def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Posed | Missing:
 def show(found: Posed | Missing, view: View) -> b.Blocks:
     """The step, and the way to others."""
     yield from course.heading(view)
-    tour, named = view.choices(TourChoices), course.steps_of_view(view)
-    step, inside = course.STEPS[course.opened(tour.lesson, tour.sheet)], named
+    tour = view.choices(TourChoices)
+    step = course.STEPS[course.opened(tour.lesson, tour.sheet)]
+    inside = named = course.steps_of(tour.sheet)
     if not tour.sheet:
         chapter = course.chapter_of(step.id)
-        more = b.More(change=lambda name: open_step(course.CHAPTERS[name][0].id), quiet=True)
-        chapters = tuple(course.CHAPTERS)
-        yield pick_one(view, "tour.chapter", chapters, chapter, said="tour.groups.", **more)
-        inside = tuple(other.id for other in course.CHAPTERS[chapter])
+        first = {name: next(iter(each["steps"])) for name, each in CHAPTERS.items()}
+        more = b.More(change=lambda name: open_step(first[name]), quiet=True)
+        yield pick_one(view, "tour.chapter", tuple(first), chapter, said="tour.groups.", **more)
+        inside = tuple(CHAPTERS[chapter]["steps"])
+
+    known = course.outcomes(view)
 
     def label(name: str) -> str:
-        given = tour.answered(name)
-        return course.number_of(name) + ("" if given is None else f" {SIGNS[given.right]}")
+        return course.number_of(name) + SIGNS[known.get(name)]
 
     more = b.More(said=label, change=open_step, quiet=True)
     yield pick_one(view, "tour.step", inside, step.id, **more)
@@ -49,11 +53,6 @@ def show(found: Posed | Missing, view: View) -> b.Blocks:
     yield b.Formula((step.formula,), view.t("tour.formula"))
     yield b.Code((step.find,))
     yield b.Numbers(lambda: _numbers(view, step, posed))
-
-
-def open_step(step: str) -> b.Change:
-    """The change that opens a step."""
-    return b.choose(lesson=step, part="steps")
 
 
 def _onward(
@@ -70,8 +69,8 @@ def _onward(
     label = view.t("tour.alone", page=view.t(f"{step.page}.title"))
     away = b.choose(visit=step.page, **place_of(posed))
     yield b.Button("tour.alone", label, away, icon="explore", quiet=True)
-    if step == course.CHAPTERS[chapter][-1]:
-        task = b.choose(visit="exercises", task=course.TASK_OF[chapter], part="task")
+    if step.id == [*CHAPTERS[chapter]["steps"]][-1]:
+        task = course.ENTRIES[f"task_{CHAPTERS[chapter]['task']}"].opens
         yield b.Button("tour.write", view.t("tour.write_it"), task, icon="construction", quiet=True)
 
 
@@ -138,19 +137,19 @@ def _ask(view: View, step: Step, posed: PosedStep, given: StepAnswer | None) -> 
         is_new = tour.answered(step.id) is None
         yield b.Note(view.t("tour.waiting" if is_new else "tour.asked_before"))
         return
-    icons = {given.option: WRONG, question.right: RIGHT}
-    lines = [f"{_icon(icons.get(at, OPEN))} {text}" for at, text in enumerate(question.options)]
+    marks = {given.option: False, question.right: True}
+    lines = [f"{_icon(marks.get(at))} {text}" for at, text in enumerate(question.options)]
     yield b.Pane((b.Prose("  \n".join(lines)),), key="tour-options")
     if tour.answered(given.step) != given:
         yield b.Remember(b.choose(answers=tour.with_answer(given)))
-    verdict, sign = ("tour.right", RIGHT) if given.right else ("tour.wrong", WRONG)
-    yield b.Sentence("tour", f"{_icon(sign)} {view.t(verdict, answer=question.answer)}")
+    verdict = view.t("tour.right" if given.right else "tour.wrong", answer=question.answer)
+    yield b.Sentence("tour", f"{_icon(given.right)} {verdict}")
     yield b.Prose(view.t(f"{words}.{posed.told}", **posed.values))
 
 
-def _icon(name: str) -> str:
-    """A Material icon in Markdown."""
-    return f":material/{name}:"
+def _icon(right: bool | None) -> str:
+    """The icon of a result in Markdown."""
+    return f":material/{ICONS[right]}:"
 
 
 def _elsewhere(view: View, step: Step, missing: Missing) -> b.Blocks:

@@ -16,9 +16,9 @@ from explorer.exhibits.decoding.one_pass import FLOOR, one_pass
 from explorer.exhibits.escape import escape
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.exhibits.tour import pictures
-from explorer.exhibits.tour.asked import Posed, Step, Words
 from explorer.exhibits.tour.attention import times
 from explorer.exhibits.tour.later import Later, later, word
+from explorer.exhibits.tour.posed import Posed, Words
 from explorer.exhibits.tour.rows import MissingError, require, varied
 from explorer.figures.bars import row as bars
 from explorer.figures.curves import lines
@@ -253,24 +253,3 @@ def _cache(view: View, written: Generation, contents: CacheComparison) -> b.Canv
     """The cache as on the Decoding page, after the last step."""
     shown = written, contents, view.loaded.config.kv_heads, len(contents.n_bytes) - 1
     return b.Canvas("tour.kept", "cache_view", lambda file: packed(view, *shown))
-
-
-STEPS = (
-    Step(given, "decoding", r"p(y_t \mid y_{<t},\, x)"),
-    Step(ended, "decoding", r"y_t = \mathrm{END}"),
-    Step(product, "decoding", r"p(y\mid x) = \prod_t p(y_t \mid y_{<t},\, x)"),
-    Step(
-        temperature,
-        "decoding",
-        r"p_T = \mathrm{softmax}(\ell / T),\qquad "
-        r"\frac{p_T(a)}{p_T(b)} = \left(\frac{p(a)}{p(b)}\right)^{1/T}",
-    ),
-    Step(nucleus, "decoding", r"\min k:\ \sum_{i \le k} p_{(i)} \ge p"),
-    Step(beam, "decoding", r"\ln p(y\mid x) = \sum_t \ln p(y_t \mid y_{<t},\, x)", "beam"),
-    Step(
-        passes,
-        "decoding",
-        r"f(y_0, \dots, y_n)_t = f(y_0, \dots, y_t)_t \quad\Leftarrow\quad m_{ij} = [\,j \le i\,]",
-    ),
-    Step(kept, "decoding", r"2\,n_\mathrm{kv}\,d_\mathrm{head}\cdot\text{layers}\cdot 4"),
-)

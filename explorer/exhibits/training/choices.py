@@ -59,8 +59,8 @@ class TrainingChoices(PageChoices):
 
     pictures: ClassVar[tuple[str, ...]] = ("loss", "forced", "free", "rows")
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        part: ("training.setting", "training.steer", f"training.{part}")
-        for part in ("live", "opened", "compared", "asked")
+        exhibit.rpartition(".")[2]: ("training.setting", "training.steer", exhibit)
+        for exhibit in ("training.live", "training.opened", "training.compared", "tour.asked")
     }
     setup: Setup = choice(USUAL, _setup, format_setup)
     seeds: int = choice(1, whole(1, MOST_SEEDS))

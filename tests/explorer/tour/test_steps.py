@@ -14,8 +14,9 @@ import torch
 
 from explorer import library
 from explorer.exhibits.links import State
-from explorer.exhibits.tour.asked import Missing, PosedStep, asked, found_by, question
-from explorer.exhibits.tour.course import CHAPTERS, STEPS, chapter_of, number_of
+from explorer.exhibits.tour.chapters import CHAPTERS
+from explorer.exhibits.tour.course import STEPS, chapter_of, number_of
+from explorer.exhibits.tour.posed import Missing, PosedStep, asked, found_by, question
 from explorer.exhibits.tour.steps import place_of, where_it_shows
 from explorer.exhibits.view import View, build
 from explorer.numbers import fixed, number, percent
@@ -272,7 +273,7 @@ def check(view: View, name: str) -> bool:
 
 def test_the_course_has_five_chapters_of_five_to_eight_steps() -> None:
     assert len(CHAPTERS) == 5
-    assert all(5 <= len(steps) <= 8 for steps in CHAPTERS.values())
+    assert all(5 <= len(chapter["steps"]) <= 8 for chapter in CHAPTERS.values())
     assert EXPECTED.keys() == STEPS.keys()
     assert number_of("purpose") == "2.1"
     assert chapter_of("kept") == "writing"

@@ -1,0 +1,158 @@
+"""One step of the guided tour: its question, its picture, and the page for further exploration."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
+from explorer.exhibits import View, block as b
+from explorer.exhibits.saying import quoted_at
+from explorer.exhibits.tour.later import Later, for_view
+from explorer.exhibits.tour.rows import MissingError, QueryRow
+from explorer.library import LoadedModel
+from explorer.runs.trace import Trace
+
+LONGEST = 64
+"""The longest sequence that the tour asks about: longer ones cannot be read off a picture."""
+MOST_OPTIONS = 4
+Words = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A lesson that this run does not show; `why` is the key of the reason's words."""
+
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class Posed:
+    """What a step finds in a run: its question and pictures, the same in all languages.
+
+    `options` are the right one and wrong ones, of which the first that differ are used; `names`
+    identify them where their words depend on the language. `values` fill the words of the step,
+    `told` is its explanation if it has several. `before` and `after` the answer are pictures: the
+    first must not reveal it. `row` is the row in question, `place` further choices with which the
+    page of the step opens.
+    """
+
+    options: Sequence[str | Later[str]]
+    values: Mapping[str, object]
+    before: Sequence[Later[b.Block]]
+    after: Sequence[Later[b.Block]]
+    row: QueryRow | None = None
+    place: Mapping[str, Any] = field(default_factory=dict)
+    told: str = "told"
+    names: Sequence[str] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One step: `find` returns what it asks about a run without edits and padding, or raises
+    MissingError. `page` is the page for further exploration, `formula` LaTeX, `telling` the lesson
+    of `assets/lessons/telling.toml` whose sentences show it ("": the default sentence does).
+
+    Its words are at `tour.steps.<id>`: title, lead, ask and told.
+    """
+
+    find: Callable[[LoadedModel, Trace], Posed]
+    page: str
+    formula: str
+    telling: str = ""
+
+    @property
+    def id(self) -> str:
+        """The name of its function."""
+        return self.find.__name__
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Options in words (Markdown), all different, one of them right.
+
+    They are ordered by a checksum of their names: deterministic, without a preferred position of
+    the right one. `mark` is a short identifier of this question, the same in every language.
+    """
+
+    options: tuple[str, ...]
+    right: int
+    names: tuple[str, ...]
+
+    @property
+    def answer(self) -> str:
+        """The right option."""
+        return self.options[self.right]
+
+    @property
+    def mark(self) -> str:
+        """Four letters or digits, a short hash of the question."""
+        number = _checksum("\n".join((*self.names, self.names[self.right])))
+        return np.base_repr(number, 36).lower()[:-5:-1]
+
+
+def _checksum(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
+
+
+def question(step: str, options: Sequence[str], names: Sequence[str] = ()) -> Question | None:
+    """A question with the first of these options, the right one first, that differ.
+
+    `names` are language-independent names of the options. None if fewer than two would be wrong.
+    """
+    named = dict(zip(options, names or options, strict=True))
+    used = list(named)[:MOST_OPTIONS]
+    if len(used) < 3:
+        return None
+    shown = sorted(used, key=lambda option: _checksum(f"{step} {named[option]}"))
+    return Question(tuple(shown), shown.index(options[0]), tuple(named[each] for each in shown))
+
+
+@dataclass(frozen=True, eq=False)
+class PosedStep:
+    """A step on one run in the user's language, with the pictures and the place of `Posed`."""
+
+    question: Question
+    values: Mapping[str, object]
+    picture: Callable[[bool], Iterable[b.Block]]
+    place: Mapping[str, Any]
+    told: str
+
+
+@cached
+def found_by(run: Run, step: Step) -> Posed | Missing:
+    """What a step finds in a run. Raises InputProblem."""
+    trace = cache.trace(run)
+    try:
+        if max(len(trace.src_tokens), len(trace.tgt_tokens)) > LONGEST:
+            raise MissingError("long")
+        if step.page == "decoding" and not trace.config.lm_head:
+            raise MissingError("no_logits")
+        return step.find(cache.open_model(run.model), trace)
+    except MissingError as error:
+        return Missing(error.why)
+
+
+def asked(view: View, step: Step, posed: Posed | Missing) -> PosedStep | Missing:
+    """A step with this answer of `found_by`, in the user's language."""
+    if isinstance(posed, Missing):
+        return posed
+    asks = question(step.id, for_view(view, list(posed.options)), posed.names)
+    if asks is None:
+        return Missing("alike")
+    row, values, place = posed.row, for_view(view, dict(posed.values)), dict(posed.place)
+    if row is not None:
+        site = row.site
+        query = quoted_at(view, view.trace.query_tokens(site.name), row.query)
+        where = {"kind": view.t(f"kinds.{site.role}"), "layer": site.layer + 1}
+        values = {**where, "head": row.head + 1, "query": query, **values}
+        place = {"site": site.role, "layer": site.layer, "head": row.head, "row": row.query} | place
+
+    def picture(answered: bool) -> list[b.Block]:
+        return [draw(view) for draw in (posed.after if answered else posed.before)]
+
+    return PosedStep(asks, values, picture, place, posed.told)
