@@ -1,22 +1,11 @@
 """Models with ALiBi, a score penalty linear in distance: Bloom and MPT. Le Scao et al. 2022;
 MosaicML 2023."""
 
-from typing import Any
-
 from models.config import ModelConfig
 from models.foreign.folds import part, part_of_heads, zeros
 from models.foreign.outputs import output
-from models.foreign.plan import Keys, Plan, PlanRow, blocks, both, weight
+from models.foreign.plan import DECODER, Keys, Plan, PlanRow, blocks, both, weight
 from models.refusals import Refusal
-
-USUAL: dict[str, Any] = {
-    "family": "decoder-only",
-    "norm_placement": "pre",
-    "final_norm": True,
-    "positions": "alibi",
-    "scale_embeddings": False,
-    "dropout": 0.0,
-}
 
 
 def bloom(keys: Keys) -> Plan:
@@ -26,7 +15,8 @@ def bloom(keys: Keys) -> Plan:
     d_model = keys.size("hidden_size")
     n_heads = keys.size("n_head")
     config = ModelConfig(
-        **USUAL,
+        **DECODER,
+        positions="alibi",
         vocab_size=keys.size("vocab_size"),
         d_model=d_model,
         n_layers=keys.layers("n_layer"),
@@ -73,7 +63,8 @@ def mpt(keys: Keys) -> Plan:
     scale = attention.values.get("softmax_scale")
     head = output(keys, keys.flag("tie_word_embeddings", True), embed="wte")
     config = ModelConfig(
-        **USUAL,
+        **DECODER,
+        positions="alibi",
         vocab_size=keys.size("vocab_size"),
         d_model=d_model,
         n_layers=keys.layers("n_layers"),

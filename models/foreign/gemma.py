@@ -8,7 +8,7 @@ from models.config import ModelConfig
 from models.foreign.folds import as_is, composed, plus_one
 from models.foreign.llama import near_layers, window
 from models.foreign.outputs import output
-from models.foreign.plan import Keys, Plan, blocks, weight
+from models.foreign.plan import DECODER, Keys, Plan, blocks, weight
 from models.foreign.rotation import TABLES, turning, two_turnings
 from models.refusals import Refusal
 
@@ -91,7 +91,7 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
         "score_divisor": None if scalar == d_head else scalar**0.5,
     }
     config = ModelConfig(
-        family="decoder-only",
+        **DECODER | {"scale_embeddings": True},
         vocab_size=keys.size("vocab_size"),
         d_model=keys.size("hidden_size"),
         n_layers=n_layers,
@@ -102,12 +102,9 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
         n_ctx=keys.size("max_position_embeddings", 8192),
         norm="rmsnorm",
         norm_eps=keys.number("rms_norm_eps", 1e-6),
-        norm_placement="pre",
-        final_norm=True,
         near_rope_base=near,
         ffn="geglu_tanh",
         bias=False,
-        dropout=0.0,
         **{**between, **more},
         **turn.settings(d_head),
         **head.settings,

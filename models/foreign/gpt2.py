@@ -8,7 +8,7 @@ from typing import Any
 from models.config import ModelConfig
 from models.foreign.folds import composed, part, transposed, zeros
 from models.foreign.outputs import output
-from models.foreign.plan import Keys, Plan, PlanRow, blocks, both, weight
+from models.foreign.plan import DECODER, POST_NORM, Keys, Plan, PlanRow, blocks, both, weight
 from models.foreign.rotation import Turning
 from models.refusals import Refusal
 
@@ -24,7 +24,7 @@ def gpt2(keys: Keys) -> Plan:
     d_model = keys.size("n_embd")
     head = output(keys, keys.flag("tie_word_embeddings", True), embed="wte")
     config = ModelConfig(
-        family="decoder-only",
+        **DECODER,
         vocab_size=keys.size("vocab_size"),
         d_model=d_model,
         n_layers=keys.layers("n_layer"),
@@ -32,12 +32,8 @@ def gpt2(keys: Keys) -> Plan:
         d_ff=keys.size("n_inner", 4 * d_model),
         n_ctx=keys.size("n_positions", keys.values.get("n_ctx")),
         norm_eps=keys.number("layer_norm_epsilon", 1e-5),
-        norm_placement="pre",
-        final_norm=True,
         positions="learned",
         ffn=keys.activation("activation_function", "gelu_new"),
-        scale_embeddings=False,
-        dropout=0.0,
         **head.settings,
     )
     rows = [weight("embed", "wte"), weight("positions", "wpe"), *both("final_norm", "ln_f")]
@@ -66,7 +62,7 @@ def gpt(keys: Keys) -> Plan:
     d_model = keys.size("n_embd")
     head = output(keys, keys.flag("tie_word_embeddings", True), embed="tokens_embed")
     config = ModelConfig(
-        family="decoder-only",
+        **DECODER | POST_NORM,
         vocab_size=keys.size("vocab_size"),
         d_model=d_model,
         n_layers=keys.layers("n_layer"),
@@ -74,11 +70,8 @@ def gpt(keys: Keys) -> Plan:
         d_ff=4 * d_model,
         n_ctx=keys.size("n_positions", keys.values.get("n_ctx")),
         norm_eps=keys.number("layer_norm_epsilon", 1e-5),
-        norm_placement="post",
         positions="learned",
         ffn="gelu_tanh" if by_tanh else keys.activation("afn", "gelu"),
-        scale_embeddings=False,
-        dropout=0.0,
         **head.settings,
     )
     rows = [weight("embed", "tokens_embed"), weight("positions", "positions_embed")]
@@ -153,15 +146,11 @@ def gptj(keys: Keys) -> Plan:
 def _usual(keys: Keys, n_ctx: str) -> dict[str, Any]:
     """Settings shared by GPT-Neo and GPT-J."""
     return {
-        "family": "decoder-only",
+        **DECODER,
         "vocab_size": keys.size("vocab_size"),
         "n_ctx": keys.size(n_ctx),
         "norm_eps": keys.number("layer_norm_epsilon", 1e-5),
-        "norm_placement": "pre",
-        "final_norm": True,
         "ffn": keys.activation("activation_function", "gelu_new"),
-        "scale_embeddings": False,
-        "dropout": 0.0,
     }
 
 

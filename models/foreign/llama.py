@@ -10,7 +10,7 @@ from typing import Any
 from models.config import ModelConfig
 from models.foreign.folds import Fold, as_is, composed, ones, output_rows, side_by_side, zeros
 from models.foreign.outputs import LMHead, output
-from models.foreign.plan import Keys, Plan, PlanRow, blocks, weight
+from models.foreign.plan import DECODER, Keys, Plan, PlanRow, blocks, weight
 from models.foreign.rotation import TABLES, Turning, turning
 from models.refusals import Refusal
 
@@ -191,7 +191,7 @@ def like_llama(
     n_layers = keys.layers("num_hidden_layers")
     head = head or output(keys, keys.flag("tie_word_embeddings", False))
     settings: dict[str, Any] = {
-        "family": "decoder-only",
+        **DECODER,
         "vocab_size": keys.size("vocab_size"),
         "d_model": d_model,
         "n_layers": n_layers,
@@ -204,12 +204,8 @@ def like_llama(
         "near_layers": None if window is None else tuple(range(n_layers)) if near is None else near,
         "norm": "rmsnorm",
         "norm_eps": keys.number("rms_norm_eps", 1e-6) if "norm_eps" not in more else 1e-6,
-        "norm_placement": "pre",
-        "final_norm": True,
         "ffn": "swiglu",
         "bias": bool(biased),
-        "scale_embeddings": False,
-        "dropout": 0.0,
     }
     config = ModelConfig(**settings | turn.settings(d_head) | head.settings | more)
     rows = [weight("embed", "embed_tokens"), *_norm(config, style, "final_norm", style.final_norm)]

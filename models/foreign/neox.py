@@ -3,7 +3,7 @@
 from models.config import ModelConfig
 from models.foreign.folds import composed, part_of_heads
 from models.foreign.outputs import output
-from models.foreign.plan import Keys, Plan, blocks, both, weight
+from models.foreign.plan import DECODER, Keys, Plan, blocks, both, weight
 from models.foreign.rotation import TABLES, turning
 
 
@@ -16,7 +16,7 @@ def neox(keys: Keys) -> Plan:
     turn = turning(keys, d_head, bases=bases, share=0.25, shares=shares)
     head = output(keys, keys.flag("tie_word_embeddings", False), "embed_out", "embed_in")
     config = ModelConfig(
-        family="decoder-only",
+        **DECODER,
         vocab_size=keys.size("vocab_size"),
         d_model=d_model,
         n_layers=keys.layers("num_hidden_layers"),
@@ -24,12 +24,8 @@ def neox(keys: Keys) -> Plan:
         d_ff=keys.size("intermediate_size"),
         n_ctx=keys.size("max_position_embeddings"),
         norm_eps=keys.number("layer_norm_eps", 1e-5),
-        norm_placement="pre",
-        final_norm=True,
         parallel=keys.flag("use_parallel_residual", True),
         ffn=keys.activation("hidden_act", "gelu"),
-        scale_embeddings=False,
-        dropout=0.0,
         **turn.settings(d_head),
         **head.settings,
     )

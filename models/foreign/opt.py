@@ -3,7 +3,7 @@
 from models.config import ModelConfig
 from models.foreign.folds import without_first
 from models.foreign.outputs import output
-from models.foreign.plan import Keys, Plan, blocks, both, weight
+from models.foreign.plan import DECODER, POST_NORM, Keys, Plan, blocks, both, weight
 from models.foreign.translators import OFFSET, attention_rows
 
 
@@ -17,19 +17,15 @@ def opt(keys: Keys) -> Plan:
     pre = keys.flag("do_layer_norm_before", True)
     head = output(keys, keys.flag("tie_word_embeddings", True))
     config = ModelConfig(
-        family="decoder-only",
+        **(DECODER if pre else DECODER | POST_NORM),
         vocab_size=keys.size("vocab_size"),
         d_model=d_model,
         n_layers=keys.layers("num_hidden_layers"),
         n_heads=keys.size("num_attention_heads"),
         d_ff=keys.size("ffn_dim"),
         n_ctx=keys.size("max_position_embeddings"),
-        norm_placement="pre" if pre else "post",
-        final_norm=pre,
         positions="learned",
         ffn=keys.activation("activation_function", "relu"),
-        scale_embeddings=False,
-        dropout=0.0,
         **head.settings,
     )
     rows = [

@@ -40,6 +40,17 @@ class PlanRow:
     fold: Fold = as_is
 
 
+DECODER: dict[str, Any] = {
+    "family": "decoder-only",
+    "norm_placement": "pre",
+    "final_norm": True,
+    "scale_embeddings": False,
+    "dropout": 0.0,
+}
+"""`ModelConfig` fields of most decoders."""
+POST_NORM = {"norm_placement": "post", "final_norm": False}
+
+
 @dataclass(frozen=True)
 class Plan:
     """The config of a model, and how each of its parameters is filled.
