@@ -16,6 +16,23 @@ WHOLE = {"mask_tests": {"tested": "1"}, "cases": {"guess": "true"}}
 """What a page's link needs besides, for the page to show everything that it has."""
 
 
+def models_page(**params: str) -> AppTest:
+    """The page of models behind a link, already drawn."""
+    at = AppTest.from_function(_models, default_timeout=60)
+    for key, value in params.items():
+        at.query_params[key] = value
+    return at.run()
+
+
+def _models() -> None:
+    from explorer.pages import shelf
+    from explorer.shell import LINKS, show_alone
+    from explorer.ui import session
+
+    session.start(LINKS)
+    show_alone("models", shelf.render)
+
+
 def everything(at: AppTest) -> str:
     """All words on the page that came through Markdown."""
     others = (words_of(each) for kind in (at.caption, at.warning, at.info) for each in kind)

@@ -6,7 +6,6 @@ import json
 import struct
 import sys
 import time
-import zipfile
 from collections.abc import Callable
 from contextlib import contextmanager
 from functools import partial
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign import Golden
+from foreign import Golden, zipped
 
 from explorer.library import LoadedModel, open_model
 from explorer.problems import InputProblem
@@ -32,14 +31,6 @@ OWN = 1.0
 def files(tmp_path_factory) -> dict[str, bytes]:
     folder = Golden.load("llama").write(tmp_path_factory.mktemp("zipped") / "mine", "own")
     return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def zipped(files: dict[str, bytes]) -> io.BytesIO:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return file
 
 
 def changed(files: dict[str, bytes], change: Change) -> io.BytesIO:
@@ -190,8 +181,7 @@ def test_few_processes_are_kept_and_those_that_ended_start_again(files):
 def test_it_cuts_and_writes_as_the_library_does_here(tmp_path, kind):
     folder = Golden.load(kind).write(tmp_path / kind, "own")
     here = open_model(folder).tokenizer
-    packed = zipped({path.name: path.read_bytes() for path in folder.iterdir()})
-    apart = open_zip("a.zip", packed).tokenizer
+    apart = open_zip("a.zip", zipped(folder)).tokenizer
     assert type(apart) is type(here)
     assert (apart.marks, apart.vocab_size) == (here.marks, here.vocab_size)
     for text in ("We went to the park.", "我们去了公园 </s> [MASK]", "", "\x00 é 你好👍"):

@@ -4,12 +4,11 @@ import io
 import json
 import struct
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from foreign import Golden
+from foreign import Golden, zipped
 
 from explorer import uploads
 from explorer.library import LoadedModel, StoredWeights
@@ -29,14 +28,6 @@ def place(tmp_path, monkeypatch) -> Iterator[Path]:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield tmp_path
     assert list(tmp_path.glob("headlight-*")) == []
-
-
-def zipped(files: dict[str, bytes], **more: object) -> io.BytesIO:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, **more) as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return file
 
 
 def files_of(folder: Path, prefix: str = "") -> dict[str, bytes]:

@@ -6,10 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import tokenizers
@@ -20,14 +17,12 @@ from streamlit.testing.v1 import AppTest
 from tokenizers import decoders, models, pre_tokenizers
 
 from explorer import library
-from explorer.exhibits.escape import escape, plain
-from explorer.exhibits.saying import reading_notes
+from explorer.exhibits.escape import escape
 from explorer.pages import LESSONS
 from explorer.shelf import survey
 from explorer.text import LANGUAGES, t
 from models.foreign.finding import VARIABLE
 from models.foreign.placing import DEVICE_VARIABLE
-from models.marks import Marks
 
 
 def test_a_head_or_layer_that_the_model_lacks_is_named_with_its_range(open_page):
@@ -258,21 +253,12 @@ def test_emoji_right_to_left_and_unknown_letters_are_read(open_page, page):
     assert at.get("plotly_chart") or at.main.get("bidi_component") or not offered
 
 
-def test_unknown_characters_are_named(open_page):
-    at = type_text(open_page("heads"), "I like 🐱.")
+@pytest.mark.parametrize(("model", "token"), [("en-zh", "<unk>"), ("my-bert", "[UNK]")])
+def test_unknown_characters_are_named(open_page, add_own, model, token):
+    """The unknown token has the name that the tokenizer gives it."""
+    at = type_text(open_page("heads", model=model), "I like 🐱.")
     said = "\n".join(words_of(each) for each in at.caption)
-    assert t("place.unknown", lang="en", token=escape("<unk>"), characters="🐱") in said
-
-
-def test_the_unknown_token_has_the_name_that_the_tokenizer_gives_it():
-    tokenizer: Any = SimpleNamespace(piece={3: "[UNK]"}.get, drops=lambda each: False, encoded=list)
-    tokenizer.of = lambda stream: tokenizer
-    config = SimpleNamespace(picture=None)
-    loaded: Any = SimpleNamespace(
-        marks=Marks(unknown=3), tokenizer=tokenizer, config=config, reads_pairs=False
-    )
-    view: Any = SimpleNamespace(t=partial(t, lang="en"), loaded=loaded)
-    assert plain(reading_notes(view, "你", ["你"])).endswith("read as [UNK]: 你")
+    assert t("place.unknown", lang="en", token=escape(token), characters="🐱") in said
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from foreign import Golden
 from shown import everything, figure, link, reading
 
@@ -14,8 +13,6 @@ from explorer import library
 from explorer.analysis.blocks.residual import trained_flow
 from explorer.runs.trace import trace
 from explorer.text import examples, t
-from models.config import ModelConfig
-from models.feedforward import Experts, FeedForward
 from models.foreign.finding import VARIABLE
 
 MODERN = {
@@ -180,35 +177,6 @@ def test_the_gradient_is_that_of_the_models_norm_or_the_chosen_one(open_page):
     chosen = open_page("blocks", part="norms", model="modern", norm="layernorm")
     assert title("LayerNorm") in everything(chosen)
     assert " · of β: " in everything(chosen)
-
-
-@pytest.mark.parametrize(("sums", "shared"), [(True, None), (False, 3)])
-def test_a_token_gets_the_weighted_sum_of_its_experts(sums, shared):
-    sizes = {"d_model": 6, "d_ff": 5, "n_heads": 1, "ffn": "swiglu", "dropout": 0.0}
-    config = ModelConfig(
-        vocab_size=9, n_experts=4, n_active=2, experts_sum=sums, d_shared=shared, **sizes
-    )
-    torch.manual_seed(0)
-    net, x = Experts(config), torch.randn(1, 3, 6)
-    shares = net.router(x).softmax(-1)
-    expected = torch.zeros_like(x)
-
-    def alone(at: int, rows: slice) -> torch.Tensor:
-        own = FeedForward(6, rows.stop - rows.start, "swiglu")
-        for mine, its in ((own.w_gate, net.w_gate), (own.w_up, net.w_up)):
-            mine.weight.data, mine.bias.data = its.weight[rows], its.bias[rows]
-        own.w_down.weight.data = net.w_down.weight[:, rows]
-        own.w_down.bias.data = torch.zeros(6)
-        return own(x[:, at : at + 1])[0, 0]
-
-    for at in range(3):
-        chosen = shares[0, at].argsort(descending=True)[:2]
-        whole = shares[0, at, chosen].sum() if sums else 1.0
-        for n in chosen.tolist():
-            expected[0, at] += shares[0, at, n] / whole * alone(at, slice(5 * n, 5 * n + 5))
-        if shared:
-            expected[0, at] += net.shared_gate(x[0, at]).sigmoid() * alone(at, slice(20, 23))
-    assert torch.allclose(net(x), expected + net.w_down.bias, atol=1e-6)
 
 
 def test_the_page_shows_the_router_and_what_an_expert_does(open_page, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from shown import words_of
+from shown import everything
 from streamlit.testing.v1 import AppTest
 
 from explorer.exhibits.escape import escape
@@ -17,10 +17,6 @@ from explorer.text import t
 from explorer.ui.stage import BEAMER
 
 CAUSAL = "causal-off"
-
-
-def said(at: AppTest) -> str:
-    return "\n".join(words_of(each) for kind in (at.markdown, at.caption, at.info) for each in kind)
 
 
 def test_a_first_visit_in_chinese_translates_from_chinese_and_its_link_says_so(shipped):
@@ -36,7 +32,7 @@ def test_a_link_without_a_model_means_the_model_of_the_first_language(open_page,
 
 def test_a_sentence_in_another_language_leads_to_the_model_that_reads_it(open_page, shipped):
     at = open_page("model", text="我爱你。", edits=CAUSAL)
-    assert t("hints.language", lang="en", written="Chinese", reads="English") in said(at)
+    assert t("hints.language", lang="en", written="Chinese", reads="English") in everything(at)
     at.button(key="hints.take").click().run()
     assert at.query_params["model"] == "zh-en"
     assert at.query_params["text"] == "我爱你。"
@@ -45,7 +41,7 @@ def test_a_sentence_in_another_language_leads_to_the_model_that_reads_it(open_pa
 
 def test_a_sentence_in_capitals_can_be_lowered(open_page, shipped):
     at = open_page("model", text="I LOVE YOU.")
-    assert t("hints.capitals", lang="en") in said(at)
+    assert t("hints.capitals", lang="en") in everything(at)
     at.button(key="hints.take").click().run()
     assert at.query_params["text"] == "I love you."
 
@@ -60,9 +56,9 @@ def test_another_model_keeps_the_sentence_and_the_edits_that_it_can_use(open_pag
     dropped = t(
         "hints.dropped", lang="en", text=escape("She reads a book."), model="Chinese → English"
     )
-    assert dropped in said(at)
+    assert dropped in everything(at)
     at.selectbox(key="sidebar.model").select("copy").run()
-    assert dropped not in said(at)
+    assert dropped not in everything(at)
 
 
 def test_a_translation_of_ones_own_goes_with_the_language_it_is_in(open_page, shipped):
@@ -71,7 +67,7 @@ def test_a_translation_of_ones_own_goes_with_the_language_it_is_in(open_page, sh
     at.selectbox(key="sidebar.model").select("stories").run()
     assert at.query_params["text"] == "I love you."
     assert "target" not in at.query_params
-    assert "我爱你。" in said(at)
+    assert "我爱你。" in everything(at)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -81,29 +77,35 @@ def test_a_page_that_ignores_edits_says_so(open_page, page):
     at = open_page(page.name, edits=f"{CAUSAL}~{fits_nothing}")
     practised = page.name in ("cases", "training", "exercises")
     ignoring = practised or page.name in ("tour", "alignment", "circuits", "atlas", "card")
-    assert (t("shell.unedited", lang="en") in said(at)) == ignoring
+    assert (t("shell.unedited", lang="en") in everything(at)) == ignoring
 
 
 def test_the_causal_mask_says_what_it_is_for_and_shows_what_happens_without(open_page, shipped):
     at = open_page("masks", text="I love you.")
-    assert t("masks.purpose_why", lang="en") in said(at)
+    assert t("masks.purpose_why", lang="en") in everything(at)
     place = [at.selectbox(key=f"masks.{name}").value for name in ("layer", "head")]
     at.button(key="masks.purpose").click().run()
     assert at.query_params["edits"] == CAUSAL
-    assert t("masks.twins_lead", lang="en") in said(at)
-    assert "the newest row chooses a token" in said(at)
+    assert t("masks.twins_lead", lang="en") in everything(at)
+    assert "the newest row chooses a token" in everything(at)
     assert place == [at.selectbox(key=f"masks.{name}").value for name in ("layer", "head")]
     at.button(key="masks.twins").click().run()
     assert at.query_params["model"] == "twin-no-causal"
     assert at.query_params["edits"] == CAUSAL
 
 
-@pytest.mark.parametrize("edits", ["causal-off", "pad_keys-off", "window-2"])
-def test_an_edit_never_changes_what_is_looked_at(open_page, edits, shipped):
-    for page, text in (("score", "Tom is not here."), ("masks", "Can you help me?")):
-        plain, changed = (open_page(page, text=text, edits=each) for each in ("", edits))
-        assert len(_looked_at(plain)) == 2
-        assert _looked_at(plain) == _looked_at(changed)
+@pytest.mark.parametrize(
+    ("page", "text", "edits"),
+    [
+        ("score", "Tom is not here.", "causal-off"),
+        ("masks", "Can you help me?", "pad_keys-off"),
+        ("masks", "Tom is not here.", "window-2"),
+    ],
+)
+def test_an_edit_never_changes_what_is_looked_at(open_page, page, text, edits, shipped):
+    plain, changed = (open_page(page, text=text, edits=each) for each in ("", edits))
+    assert len(_looked_at(plain)) == 2
+    assert _looked_at(plain) == _looked_at(changed)
 
 
 def _looked_at(at: AppTest) -> list[object]:
@@ -114,9 +116,9 @@ def _looked_at(at: AppTest) -> list[object]:
 def test_a_class_sees_the_picture_first_and_everything_larger(open_page, page):
     usual, large = open_page(page.name), open_page(page.name, beamer="1")
     lead = t(f"{page.name}.try", lang="en")
-    assert lead in said(usual)
-    assert t("shell.unedited", lang="en") not in said(usual)
-    assert lead not in said(large)
+    assert lead in everything(usual)
+    assert t("shell.unedited", lang="en") not in everything(usual)
+    assert lead not in everything(large)
     assert not large.title
     assert large.toggle(key="sidebar.beamer").value
     assert large.query_params["beamer"] == "1"

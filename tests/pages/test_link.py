@@ -11,22 +11,15 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from explorer import shell
-from explorer.analysis.blocks.norms import NORMS
-from explorer.analysis.cases import BUGS
-from explorer.analysis.positions.changes import PositionChange
-from explorer.analysis.positions.turning import LAYOUTS
-from explorer.analysis.score.initial import INITS
-from explorer.components import MAX_PINNED, SCALES
+from explorer.components import MAX_PINNED
 from explorer.exhibits.choices import choice, form_of
-from explorer.exhibits.decoding.choices import MOST_NEW
 from explorer.exhibits.escape import escape
-from explorer.exhibits.heads.choices import MEASURES
 from explorer.exhibits.links import FREE, MOST_PADS, Links, State
 from explorer.exhibits.positions.choices import MOST_DIMS
-from explorer.exhibits.shared import THEMES, PartChoices, ScreenChoices
+from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.pages import PAGES
 from explorer.render import app
-from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
+from explorer.runs.edits import parse_edits
 from explorer.shell import LINKS
 from explorer.text import EARLIER, t
 from explorer.ui import controls, session
@@ -34,23 +27,9 @@ from models.hooks import ROLES
 from models.strategies import Beam, Greedy, Sample
 
 index = st.none() | st.integers(0, 900)
-site = st.sampled_from(["encoder.blocks.0.attn", "decoder.blocks.2.cross_attn", "blocks.1.attn"])
 place = st.one_of(
     st.tuples(st.integers(0, 900), st.integers(0, 900)),
     st.sampled_from(["mean-1", "mean-12", "rollout", "flow"]),
-)
-edit = st.one_of(
-    st.builds(MaskSwitch, st.sampled_from(list(USUAL_MASKS)), st.booleans()),
-    st.builds(MaskSize, st.sampled_from(SIZE_PARTS), st.integers(1, 99)),
-    st.builds(HeadOff, site, st.integers(0, 9)),
-    st.builds(
-        CellEdit,
-        site,
-        st.none() | st.integers(0, 9),
-        st.integers(0, 99),
-        st.integers(0, 99),
-        st.booleans(),
-    ),
 )
 beam = st.builds(
     Beam, width=st.integers(1, 8), length_penalty=st.sampled_from([0.0, 0.6, 1.0, 1.9, 2.0])
@@ -66,11 +45,6 @@ strategy = st.one_of(st.just(Greedy()), beam, sample)
 read, write = LINKS.read, LINKS.write
 states = st.builds(
     partial(LINKS.change, State()),
-    lang=st.sampled_from(["en", "zh"]),
-    beamer=st.booleans(),
-    theme=st.sampled_from(["", *THEMES]),
-    kv_heads=st.none() | st.integers(1, 999),
-    model=st.sampled_from(["", "en-zh"]),
     text=st.none() | st.text(max_size=30),
     target=st.none() | st.text(max_size=30),
     site=st.sampled_from(ROLES),
@@ -78,60 +52,18 @@ states = st.builds(
     head=index,
     row=index | st.just(FREE),
     step=index,
-    edits=st.lists(edit, max_size=4).map(tuple),
+    edits=st.sampled_from([(), parse_edits("causal-off~head-blocks.1.attn-2")]),
     pads=st.none() | st.integers(0, MOST_PADS),
     instead=st.sampled_from(["", "none", "mean-2", "rollout", "flow"]),
     pins=st.lists(place, max_size=MAX_PINNED, unique=True).map(tuple),
-    measure=st.sampled_from(["", *MEASURES]),
-    by_measure=st.booleans(),
-    scale=st.sampled_from(SCALES),
-    own_range=st.booleans(),
     strategy=strategy,
-    base=st.none() | st.integers(2, 10**6),
-    width=st.none() | st.integers(2, 1024),
-    length=st.none() | st.integers(16, 256),
     dims=st.none() | st.lists(st.integers(0, 1023), max_size=MOST_DIMS, unique=True).map(tuple),
-    layout=st.sampled_from(["", *LAYOUTS]),
-    part=st.sampled_from(["", "order", "rotary", "norms", "cache"]),
-    picture=st.sampled_from(["", "weights", "sides", "difference", "slope"]),
-    norm=st.sampled_from(["", *NORMS]),
-    change=st.one_of(
-        st.sampled_from([PositionChange("remove"), PositionChange("reverse")]),
-        st.builds(PositionChange, st.just("shift"), st.integers(0, 512)),
-        st.builds(PositionChange, st.just("swap"), st.integers(0, 999), st.integers(0, 999)),
-    ),
-    stream=st.sampled_from(["", "src", "tgt"]),
-    shuffle=st.none() | st.integers(0, 9999),
-    key=st.none() | st.integers(0, 999),
-    depth=st.none() | st.integers(1, 48),
-    final=st.booleans(),
-    init=st.sampled_from(INITS),
     gamma=st.tuples(*[st.integers(0, 300)] * 6),
-    tested=st.booleans(),
-    case=st.sampled_from(["", *(bug.id for bug in BUGS)]),
     fork=st.lists(st.integers(0, 9999), max_size=5).map(tuple),
-    limit=st.integers(0, MOST_NEW),
-    beam=beam,
-    sample=sample,
-    lines=st.none() | st.text(max_size=20),
     with_=st.text(max_size=20),
     with_head=st.none() | st.tuples(st.integers(0, 998), st.integers(0, 998)),
 )
-
-
-@given(st.dictionaries(st.sampled_from(list(write(State()) | {"layer": "", "edits": "",
-       "strategy": "", "pads": "", "site": "", "base": "", "head": "", "step": "", "row": "",
-       "instead": "", "pins": "", "scale": "", "with": "", "with_head": "",
-       "tested": "", "case": "", "change": "", "part": "", "depth": "", "picture": "",
-       "norm": "", "layout": "", "length": "", "dims": "",
-       "fork": "", "limit": "", "beam": "", "sample": "", "gamma": ""})),
-       st.text(max_size=20)))  # fmt: skip
-def test_any_text_in_a_link_is_read_or_reported(params):
-    state, refused = read(params)
-    assert isinstance(state, State)
-    again, refused_again = read(write(state))
-    assert (again, refused_again) == (state, ())
-    assert {name for name, _ in refused} <= set(params)
+"""What is written in a form of its own; `OLD` has a value of every other choice."""
 
 
 REFUSED = (
@@ -161,16 +93,6 @@ def test_a_value_that_no_choice_has_is_refused(refused):
 
 def test_the_usual_state_is_a_short_link():
     assert write(State()) == {"lang": "en"}
-
-
-def test_what_no_single_page_owns_keeps_its_name():
-    """As links have said it since these were fields of State."""
-    old = {"lang": "en", "beamer": "1", "theme": "dark", "kv_heads": "2", "stream": "tgt"}
-    state, refused = read(old)
-    assert not refused
-    assert state.of(ScreenChoices) == ScreenChoices(beamer=True, theme="dark")
-    assert state.of(PartChoices) == PartChoices(stream="tgt", kv_heads=2)
-    assert write(state) == old
 
 
 def test_no_two_pages_may_use_one_name_in_links():
@@ -292,9 +214,9 @@ OLD = (
     "masks?part=conventions&pads=2&edits=causal-off&rendering=billion&reader=added&picture=scores",
     "masks?part=fills&way=added&lowered=2",
     "positions?part=sum&place=2",
-    "positions?part=rotary&base=100&width=64&length=50&dims=2&layout=half",
-    "positions?part=length&change=reverse&shuffle=2",
-    "blocks?part=residual&norm=batchnorm&depth=24&gamma=110-100-100-100-100-90",
+    "positions?part=rotary&theme=dark&kv_heads=2&stream=tgt&base=100&width=64&dims=2&layout=half",
+    "positions?part=length&length=50&change=reverse&shuffle=2",
+    "blocks?part=residual&norm=batchnorm&depth=24&final=0&gamma=110-100-100-100-100-90",
     "machine?sizes=2-4-8&unfolded=2&further=differences&spot=2",
     "decoding?part=branches&strategy=beam-4-0.6&fork=7.9&limit=12&sample=sample-0.8-40-0.95-1",
     "causes?part=lens&beside_key=2&side=key&taken=2&word=2&rival=2&alone=1&filmed=1",

@@ -82,22 +82,6 @@ def test_page_and_paper_say_the_same_numbers(view):
         assert WORDS["masks.entropy_formula"] in made
 
 
-def test_one_that_takes_long_runs_beside_its_page(open_page, tmp_path):
-    """As a generator, it is walked in a thread, and shown once it is done."""
-    file = tmp_path / "entropy.py"
-    code = file.read_text(encoding="utf-8").replace(
-        "EXHIBIT = Exhibit(row_entropy, show)",
-        "def slowly(trace: Trace, site: AttentionSite, head: int):\n"
-        "    yield 1, 2\n"
-        "    return row_entropy(trace, site, head)\n\n\n"
-        "EXHIBIT = Exhibit(slowly, show)",
-    )
-    assert "slowly" in code
-    file.write_text(code, encoding="utf-8")
-    at = open_page("masks", model="en-zh", text=SENTENCE)
-    assert "bits**" in reading(at, "is the most even")
-
-
 @pytest.mark.parametrize(
     ("after", "said"), [("masks.batch", "answered"), ("masks.rules", "not yet")]
 )

@@ -134,15 +134,6 @@ def test_positions_are_changed_and_stand_in_the_link(open_page):
     assert reading(again, "has moved to other keys") == reading(at, "has moved to other keys")
 
 
-def test_a_rotary_model_does_not_notice_a_shift(open_page):
-    at = open_page("positions", part="head", model="turner", change="shift-90")
-    losses = reading(at, "Loss per predicted token").split("**")
-    assert losses[1] == losses[3]
-    assert "No weight of this head has moved" in everything(at)  # no rank among rounding errors
-    at = open_page("positions", part="length", model="turner")
-    assert "this model uses distances" in everything(at)
-
-
 def test_a_model_without_positions_has_none_to_change(open_page):
     at = open_page("positions", part="head", model="placeless")
     assert t("positions.none_to_change", lang="en") in everything(at)
@@ -173,6 +164,7 @@ def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page):
     at = open_page("positions", part="learned")
     assert "the 64 vectors of **Twin trained with learned positional encoding**" in everything(at)
     assert t("positions.learned_unknown", lang="en") in everything(at)  # no training made it
+    assert t("positions.learned_alike_all", lang="en", last=63) in everything(at)
     assert "and **0.95** among the sines. Neighbours are no closer than chance" in everything(at)
     sines, before = (figure(at, place)["data"][0]["z"] for place in (0, 1))
     at.segmented_control(key="positions.stream.learned").set_value("tgt").run()
@@ -196,6 +188,7 @@ def test_how_far_training_came_is_measured(open_page):
     assert "Training covered **7** positions" in everything(at)
     assert "moved them by 25 % of their norm" in everything(at)
     assert "From position **7** to 39 nothing moved" in everything(at)
+    assert t("positions.learned_alike_note", lang="en", last=6) in everything(at)
 
 
 def test_a_shelf_without_learned_vectors_says_so(open_page, shelf, monkeypatch):
@@ -258,13 +251,6 @@ def test_a_model_without_an_output_has_no_loss_at_other_positions(open_page, she
     assert "longer sentence" not in everything(at)
 
 
-def test_how_many_positions_training_reached_is_said_only_where_it_is_known(open_page):
-    unknown = everything(open_page("positions", part="learned"))
-    assert t("positions.learned_alike_all", lang="en", last=63) in unknown
-    known = everything(open_page("positions", part="learned", model="twin-right"))
-    assert t("positions.learned_alike_note", lang="en", last=6) in known
-
-
 @pytest.mark.parametrize(
     ("size", "said"),
     [
@@ -298,18 +284,3 @@ def test_each_part_is_drawn_for_other_kinds_of_positions(open_page, part, model)
     assert at.get("plotly_chart")
     group = next(name for name, inside in PositionsChoices.groups.items() if part in inside)
     assert at.segmented_control(key="positions.group").value == group
-
-
-@pytest.mark.parametrize(
-    "page", ["heads", "score", "attribution", "patching", "circuits", "decoding"]
-)
-def test_scores_with_a_bias_break_no_page_that_reads_them(open_page, page):
-    """Every page opens for the encoders of the common shelf, whose scores have biases too."""
-    at = open_page(page, model="t5", site="decoder")
-    if page == "score":
-        metrics = {metric.label: metric.value for metric in at.metric}
-        shares = [metrics[label] for label in ("÷ √6", t("score.bias", lang="en"))]
-        score = sum(float(value.replace("−", "-")) for value in shares)
-        assert score == pytest.approx(
-            float(metrics[t("score.score", lang="en")].replace("−", "-")), abs=0.011
-        )

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from foreign import Golden
-from shown import words_of
-from streamlit.testing.v1 import AppTest
+from shown import models_page, words_of
 
 from explorer.exhibits.escape import plain
 from explorer.exhibits.saying import message
@@ -16,15 +15,6 @@ from explorer.text import LANGUAGES
 from explorer.ui import session
 from models.foreign.finding import VARIABLE
 from models.refusals import Refusal
-
-
-def _models() -> None:
-    from explorer.pages import shelf
-    from explorer.shell import LINKS, show_alone
-    from explorer.ui import session
-
-    session.start(LINKS)
-    show_alone("models", shelf.render)
 
 
 @pytest.fixture
@@ -36,13 +26,6 @@ def own(tmp_path, monkeypatch) -> Path:
     odd = Golden.load("gpt2").write(tmp_path / "odd")
     (odd / "config.json").write_text('{"model_type": "<b>:red[a]"}')
     return tmp_path
-
-
-def opened(**params: str) -> AppTest:
-    at = AppTest.from_function(_models, default_timeout=60)
-    for key, value in params.items():
-        at.query_params[key] = value
-    return at.run()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +41,7 @@ def test_a_button_opens_a_model_its_card_or_one_beside_the_open_one(
 ):
     visited: list[str] = []
     monkeypatch.setattr(session, "visit", visited.append)
-    at = opened(lang="en", model="writer")
+    at = models_page(lang="en", model="writer")
     assert "shelf.compare.writer" not in {each.key for each in at.button}
     at.button(key=f"shelf.{button}").click().run()
     assert visited == [page]
@@ -67,7 +50,7 @@ def test_a_button_opens_a_model_its_card_or_one_beside_the_open_one(
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_what_was_found_and_what_to_do(own, lang):
-    at = opened(lang=lang)
+    at = models_page(lang=lang)
     said = [words_of(each) for each in at.markdown]
     assert "**mine**" in said
     assert "**pickled**" in said
@@ -83,7 +66,7 @@ def test_what_was_found_and_what_to_do(own, lang):
 
 def test_a_folder_that_is_not_there_is_named(own, monkeypatch):
     monkeypatch.setenv(VARIABLE, f"{own}{os.pathsep}{own / 'private' / 'gone'}")
-    (said,) = (each.value for each in opened().warning)
+    (said,) = (each.value for each in models_page().warning)
     assert "gone" in said
     assert "private" not in said
 
@@ -92,21 +75,21 @@ def test_a_tokenizer_of_few_tokens_is_said_beside_the_name(own):
     folder = Golden.load("gpt2").write(own / "large", "own")
     theirs = Golden.load("bert").write(own / "other", "own")
     (theirs / "tokenizer.json").replace(folder / "tokenizer.json")
-    at = opened(lang="en", model="large")
+    at = models_page(lang="en", model="large")
     said = "The tokenizer has 97 tokens, but the model has 260"
     assert sum(said in each.value for each in at.main.warning) == 1
     assert sum(said in each.value for each in at.sidebar.warning) == 1
-    assert not opened(lang="en", model="mine").sidebar.warning
+    assert not models_page(lang="en", model="mine").sidebar.warning
 
 
 def test_it_stands_where_the_model_of_the_link_is_missing(own):
-    at = opened(model="gone")
+    at = models_page(model="gone")
     assert "**mine**" in [words_of(each) for each in at.markdown]
 
 
 def test_without_a_folder_it_says_how_to_name_one(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
-    at = opened()
+    at = models_page()
     assert any(VARIABLE in each.value for each in at.info)
 
 

@@ -3,7 +3,6 @@
 What is measured repeatedly is measured once, and briefly.
 """
 
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -11,19 +10,15 @@ from inspect import isgeneratorfunction
 
 import pytest
 import torch
-from designs import CASES, SHELF, VISITS, Visit, shares
+from designs import SHELF, VISITS, Visit, shares
 from pretended import gpu
 
 from explorer import library
-from explorer.analysis.cases import BUGS, BY_ID, CLAIMS, Case, Result, cost, positions, training
-from explorer.analysis.cases.symptom import symptom
+from explorer.analysis.cases import BY_ID, CLAIMS, Case, Result, cost, positions, training
 from explorer.analysis.heads import ablation
 from explorer.engine import caching
 from explorer.engine.caching import Store, budget
-from explorer.exhibits.cases.planted import compute
 from explorer.runs.passes import finished
-from explorer.runs.trace import trace
-from explorer.text import examples
 from models.foreign.placing import DEVICE_VARIABLE
 
 TURNS = {about: 1 for about in VISITS} | {
@@ -84,23 +79,6 @@ def broken_frames(open_page, monkeypatch) -> Callable[[list[Visit], str], list[s
 )
 def test_no_frame_breaks(broken_frames, model, visits):
     assert not broken_frames(visits, model)
-
-
-@pytest.mark.parametrize(("model", "visits"), shares(CASES))
-def test_every_fault_of_the_clinic_shows(model, visits, monkeypatch):
-    """What the page of a fault draws comes from here; Common bugs draws it."""
-    monkeypatch.setattr(sys.modules[symptom.__module__], "MAX_NEW_TOKENS", 2)
-    loaded = library.open_model(model, SHELF)
-    traced = trace(loaded, next(iter(examples(model).values()))[0])
-    cases = [asked["case"] for _, asked in visits]
-    for bug in (each for each in BUGS if each.id in cases):
-        shown = f"{bug.id} {model}"
-        assert bug.compared(traced).rows, shown
-        found = finished(compute(loaded, traced, bug.id))
-        if found is None:  # a model without what the bug needs cannot have it
-            assert bug.plant is None or bug.needs, shown
-        else:
-            assert len(found.tokens) > 0, shown
 
 
 @pytest.mark.sweep

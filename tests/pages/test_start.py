@@ -79,15 +79,6 @@ def test_a_translation_is_as_long_as_on_other_pages_and_says_if_it_is_cut_off(
     assert traced.finished == (most == 40)
 
 
-def test_the_source_of_a_translator_is_that_of_its_trace(open_page):
-    head, arrays = picture(open_page("start", text=TEXT))
-    traced = trace(library.open_model("en-zh", library.CHECKPOINTS), TEXT)
-    assert head["lanes"][0]["tokens"] == list(traced.src_str_tokens)
-    for layer, site in enumerate(traced.sites_of("encoder")):
-        seen = weights(arrays[f"cells0.{layer}.0"])
-        np.testing.assert_allclose(seen, traced.pattern(site.name), atol=0.006)
-
-
 def test_a_gap_is_filled_in_where_it_is(open_page):
     head, _ = picture(open_page("start", model="reader", text="I [MASK] you."))
     (moment,) = head["moments"]

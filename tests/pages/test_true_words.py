@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from payloads import unpack
-from shown import words_of
+from shown import everything
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -15,10 +15,6 @@ from explorer.text import LANGUAGES, t
 
 SHELF = library.CHECKPOINTS
 FILL_IN = "She reads a [MASK] every morning."
-
-
-def said(at: AppTest) -> str:
-    return "\n".join(words_of(each) for kind in (at.markdown, at.caption) for each in kind)
 
 
 @pytest.mark.parametrize(("model", "limit"), [("en-zh", 64), ("twin-right", 64), ("copy", 32)])
@@ -38,11 +34,11 @@ def test_a_bias_of_the_positions_stands_in_the_formula_of_attention(open_page):
 
 def test_a_row_with_one_visible_key_has_no_ranking_by_weight(open_page):
     """The start token sees itself alone, with weight 1 in every head; heads matter all the same."""
-    words = said(open_page("heads", site="decoder", layer="1", head="1", row="0"))
+    words = everything(open_page("heads", site="decoder", layer="1", head="1", row="0"))
     assert "have the same largest weight" in words
     assert t("measured.agree_unknown", lang="en") not in words
     assert "correlation with the ranking" in words
-    words = said(open_page("heads", site="decoder", layer="1", head="1", row="4"))
+    words = everything(open_page("heads", site="decoder", layer="1", head="1", row="4"))
     assert "have the same largest weight" not in words
 
 
@@ -58,10 +54,10 @@ def test_a_model_without_a_causal_mask_has_no_switch_for_one(open_page):
 
 
 def test_changed_masks_that_know_the_order_are_not_called_rounding(open_page):
-    plain = said(open_page("positions", part="order"))
+    plain = everything(open_page("positions", part="order"))
     assert "which is rounding" in plain
     assert t("positions.texts_same", lang="en") in plain
-    changed = said(open_page("positions", part="order", edits="window-2"))
+    changed = everything(open_page("positions", part="order", edits="window-2"))
     assert "the remaining masks also depend on the order" in changed
     assert "which is rounding" not in changed
     assert t("positions.texts_same", lang="en") not in changed
@@ -73,12 +69,14 @@ def test_a_shift_that_lowers_the_loss_is_told_as_one(open_page, monkeypatch):
         "shift_losses",
         lambda loaded, trace, stream, shifts: np.linspace(2.0, 1.0, len(shifts)),
     )
-    assert "the loss goes from **2.00** to **1.00**" in said(open_page("positions", part="length"))
+    assert "the loss goes from **2.00** to **1.00**" in everything(
+        open_page("positions", part="length")
+    )
 
 
 def test_a_prefix_seen_by_all_parts_one_pass_from_step_by_step(open_page):
     for edits, apart in (("", False), ("prefix-4", True)):
-        words = said(open_page("decoding", part="pass", edits=edits))
+        words = everything(open_page("decoding", part="pass", edits=edits))
         assert ("do **not** give the same logits" in words) == apart
         assert ("which is rounding" in words) != apart
         assert ("tokens that did not exist at its step" in words) == apart
@@ -86,15 +84,15 @@ def test_a_prefix_seen_by_all_parts_one_pass_from_step_by_step(open_page):
 
 def test_rounding_in_half_precision_is_not_called_looking_ahead(open_page, monkeypatch):
     monkeypatch.setattr(one_pass, "ROUNDING", -1.0)
-    words = said(open_page("decoding", part="pass"))
+    words = everything(open_page("decoding", part="pass"))
     assert "do **not** give the same logits" in words
     assert "did not exist" not in words
 
 
 def test_only_a_model_with_a_source_caches_one(open_page):
     source = t("caching.source", lang="en")
-    assert source in said(open_page("decoding", part="cache"))
-    writer = said(open_page("decoding", part="cache", model="writer", text="I like you."))
+    assert source in everything(open_page("decoding", part="cache"))
+    writer = everything(open_page("decoding", part="cache", model="writer", text="I like you."))
     assert t("caching.lead", lang="en") in writer
     assert source not in writer
 
@@ -102,8 +100,8 @@ def test_only_a_model_with_a_source_caches_one(open_page):
 def test_vectors_that_a_model_does_not_add_are_not_measured_in_it(open_page):
     case = {"case": "batch_positions"}
     own, fixed = (t(f"cases.{name}", lang="en") for name in ("own", "fixed"))
-    assert own in said(open_page("cases", **case))
-    assert fixed in said(open_page("cases", model="reader", text=FILL_IN, **case))
+    assert own in everything(open_page("cases", **case))
+    assert fixed in everything(open_page("cases", model="reader", text=FILL_IN, **case))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +109,7 @@ def test_vectors_that_a_model_does_not_add_are_not_measured_in_it(open_page):
     [("Tom loves Mary.", "it attends to the next position"), ("She works at a bank.", "no better")],
 )
 def test_what_the_twins_show_follows_from_their_losses(open_page, shipped, text, said_of_it):
-    words = said(open_page("masks", model="twin-right", text=text, edits="causal-off"))
+    words = everything(open_page("masks", model="twin-right", text=text, edits="causal-off"))
     assert said_of_it in words
     assert ("no better" in words) == (said_of_it == "no better")
 
@@ -128,7 +126,7 @@ def test_what_the_twins_show_follows_from_their_losses(open_page, shipped, text,
 def test_the_number_of_mask_properties_explains_itself(open_page, params, count, why):
     for tested in ({}, {"tested": "1"}):
         at = open_page("mask_tests", **params, **tested)
-        words = said(at)
+        words = everything(at)
         assert words.count("Not tested: ") == 14 - count
         for name in ("uncached", "no_cross", "both_ways"):
             assert (t(f"certify.untested_{name}", lang="en") in words) == (name in why)
@@ -136,8 +134,8 @@ def test_the_number_of_mask_properties_explains_itself(open_page, params, count,
 
 
 def test_an_empty_translation_says_why(open_page, shipped):
-    assert "The translation is empty" not in said(open_page("heads"))
-    words = said(open_page("heads", model="twin-no-causal", text="Tom loves Mary."))
+    assert "The translation is empty" not in everything(open_page("heads"))
+    words = everything(open_page("heads", model="twin-no-causal", text="Tom loves Mary."))
     assert t("place.nothing", lang="en") in words
     share = words.split("with probability ")[1].split(" %")[0]
     assert float(share) > 20
@@ -150,11 +148,11 @@ def test_a_twin_says_how_it_was_trained_and_how_it_runs(open_page, shipped, lang
     trained, right, changed = (
         t(f"trained.{key}", lang=lang) for key in ("twin-no-causal", "right", "changed")
     )
-    words = said(open_page("heads", model="twin-no-causal", **link))
+    words = everything(open_page("heads", model="twin-no-causal", **link))
     assert f"{trained} {right}" in words
-    words = said(open_page("heads", model="twin-no-causal", edits="causal-off", **link))
+    words = everything(open_page("heads", model="twin-no-causal", edits="causal-off", **link))
     assert f"{trained} {changed}" in words
-    assert trained not in said(open_page("heads", model="twin-right", **link))
+    assert trained not in everything(open_page("heads", model="twin-right", **link))
 
 
 def test_each_matrix_of_masks_has_a_name_of_its_own(open_page):
@@ -173,24 +171,24 @@ def test_the_squares_behind_the_heads_are_explained(open_page):
     rollout, cross, flow = (
         t(f"heads.{name}_note", lang="en") for name in ("rollout", "rollout_cross", "flow")
     )
-    words = said(open_page("heads", site="encoder"))
+    words = everything(open_page("heads", site="encoder"))
     assert rollout in words
     assert flow in words
-    words = said(open_page("heads", site="cross"))
+    words = everything(open_page("heads", site="cross"))
     assert cross in words
     assert flow not in words
 
 
 def test_an_encoder_is_not_said_to_have_nothing_left_to_write_with(open_page):
     case = {"case": "inverted_padding", "model": "reader", "text": FILL_IN}
-    words = said(open_page("cases", **case))
+    words = everything(open_page("cases", **case))
     assert t("cases.writes", lang="en") not in words
     assert t("cases.writes_nothing", lang="en") not in words
 
 
 def test_an_encoder_is_asked_for_predictions_at_its_tokens(open_page):
     at = open_page("masks", model="reader", text=FILL_IN, edits="pad_keys-off", pads="2")
-    words = said(at)
+    words = everything(at)
     assert t("filling.masks.forced", lang="en") in words
     assert t("masks.forced", lang="en") not in words
     (where,) = (each for each in at.selectbox if str(each.key).startswith("masks.next."))

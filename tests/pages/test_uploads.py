@@ -6,8 +6,8 @@ import threading
 import zipfile
 
 import pytest
-from foreign import Golden
-from shown import words_of
+from foreign import Golden, zipped
+from shown import models_page, words_of
 from streamlit.runtime.caching import clear_session_resource_cache
 from streamlit.testing.v1 import AppTest
 
@@ -17,23 +17,10 @@ from explorer.text import t
 from explorer.ui import session, uploads
 
 
-def _models() -> None:
-    from explorer.pages import shelf
-    from explorer.shell import LINKS, show_alone
-    from explorer.ui import session
-
-    session.start(LINKS)
-    show_alone("models", shelf.render)
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> bytes:
     folder = Golden.load("llama").write(tmp_path_factory.mktemp("zipped") / "mine", "own")
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for path in folder.iterdir():
-            archive.write(path, path.name)
-    return file.getvalue()
+    return zipped(folder).getvalue()
 
 
 @pytest.fixture
@@ -51,13 +38,6 @@ def visited(monkeypatch) -> list[str]:
     monkeypatch.setenv(zips.VARIABLE, "1")
     monkeypatch.setattr(session, "visit", pages.append)
     return pages
-
-
-def models_page(**params: str) -> AppTest:
-    at = AppTest.from_function(_models, default_timeout=60)
-    for key, value in params.items():
-        at.query_params[key] = value
-    return at.run()
 
 
 def uploaded(data: bytes, lang: str = "en", name: str = "mine.zip") -> AppTest:
@@ -152,13 +132,10 @@ def test_its_owner_can_remove_it(data):
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize(
-    ("content", "key"), [(b"nothing of the kind", "upload_no_zip"), (None, "upload_nothing")]
+    ("content", "key"),
+    [(b"nothing of the kind", "upload_no_zip"), (zipped({}).getvalue(), "upload_nothing")],
 )
 def test_a_refusal_is_said_and_nothing_opens(lang, content, key, visited):
-    if content is None:
-        file = io.BytesIO()
-        zipfile.ZipFile(file, "w").close()
-        content = file.getvalue()
     at = uploaded(content, lang, "odd_name.zip")
     before, _, behind = t(f"problems.{key}", lang=lang, name="\0").partition("\0")
     assert any(before in each.value and behind in each.value for each in at.warning)
@@ -187,15 +164,9 @@ def test_a_text_that_its_tokenizer_cuts_for_long_is_refused_in_words(
 
 def slow(data: bytes) -> bytes:
     """The zip with a tokenizer whose expression takes twice as long for each letter."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as given, zipfile.ZipFile(file, "w") as archive:
-        for each in given.namelist():
-            content = given.read(each)
-            if each == "tokenizer.json":
-                said = json.loads(content)
-                pattern = {"Regex": "(a|a)*$"}
-                split = {"type": "Split", "pattern": pattern, "behavior": "Isolated"}
-                said["pre_tokenizer"] = {**split, "invert": False}
-                content = json.dumps(said).encode()
-            archive.writestr(each, content)
-    return file.getvalue()
+    with zipfile.ZipFile(io.BytesIO(data)) as given:
+        files = {name: given.read(name) for name in given.namelist()}
+    tokenizer = json.loads(files["tokenizer.json"])
+    split = {"type": "Split", "pattern": {"Regex": "(a|a)*$"}, "behavior": "Isolated"}
+    tokenizer["pre_tokenizer"] = {**split, "invert": False}
+    return zipped(files | {"tokenizer.json": json.dumps(tokenizer).encode()}).getvalue()
