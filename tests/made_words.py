@@ -152,7 +152,7 @@ MADE = {
         for path in (ROOT / "assets" / "sentences").glob("*.toml")
         for group in examples(path.stem)
     },
-    "cases.groups": {*GROUPS["bugs"], *GROUPS["claims"]},
+    "cases.groups": {group for groups in GROUPS.values() for group in groups},
     "cases.formulas": set(GROUPS["bugs"]),
     "cases.absent": set(get_args(Needs)) - {""},
     "heads.measures": {"none", *MEASURES},

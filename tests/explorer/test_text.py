@@ -71,7 +71,7 @@ def test_a_number_of_one_is_followed_by_a_word_in_the_singular():
     never_one = re.compile(
         r"^(problems\.(too_l|too_many|target)|positions\.(natural|model)|mask_tests|reach|history"
         r"|certify\.verdict|cases|sidebar\.sentence_help|caching\.ask"
-        r"|model\.(logits|lengths)|card\.(tokens|heads)|masks\.conventions_alike"
+        r"|model\.(logits|lengths)|card\.(tokens|heads)"
         r"|score\.(raw|backward_kept)|blocks\.read_batchnorm)"
     )
     for key, text in words("en").items():

@@ -34,11 +34,11 @@ def test_a_keep_mask_given_to_torchs_module_is_inverted_on_this_sentence(open_pa
 
 
 def test_a_mask_that_blocks_nothing_says_so(open_page):
-    for part, words in (("conventions", "conventions_open"), ("fills", "fills_all_open")):
+    for part, words in (("conventions", "notation"), ("fills", "fill")):
         at = open_page("masks", part=part, site="encoder", layer="1", head="1", pads="0")
-        assert t(f"masks.{words}", lang="en") in everything(at)
+        assert t(f"cases.{words}.all_open", lang="en") in everything(at)
         at = open_page("masks", part=part, site="encoder", layer="1", head="1", pads="2")
-        assert t(f"masks.{words}", lang="en") not in everything(at)
+        assert t(f"cases.{words}.all_open", lang="en") not in everything(at)
 
 
 def test_lowered_scores_make_a_small_fill_leak(open_page):
@@ -47,7 +47,7 @@ def test_lowered_scores_make_a_small_fill_leak(open_page):
     at.slider(key="masks.lowered").set_value(12_000).run()
     assert at.query_params["lowered"] == "12000"
     assert "visible keys, 4 leak weight" in reading(at, "torch rejects")  # -1e4, in all four types
-    assert t("masks.fills_own", lang="en") in reading(at, "torch rejects")
+    assert t("cases.fill.own", lang="en") in reading(at, "torch rejects")
 
 
 @pytest.mark.parametrize("way", WAYS)

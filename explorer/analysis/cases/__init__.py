@@ -1,4 +1,5 @@
-"""Cases: common bugs, each next to the correct code, and common claims, each with its experiment.
+"""Cases: common bugs, each next to the correct code; common claims, each with its experiment; and
+choices, each with the ways in which libraries make them.
 
 The wrong code never runs as part of a model unless a user injects it. Only the pages that show it,
 the exercises, the notebook's `certify`, which quotes it, and the tests import it.
@@ -6,13 +7,24 @@ the exercises, the notebook's `certify`, which quotes it, and the tests import i
 
 from explorer.analysis.cases import attention, blocks, compared, cost, counting, positions
 from explorer.analysis.cases.case import GROUPS, VERDICTS, Case, Result, ResultRow
-from explorer.analysis.cases.fills import FILL_BUGS
+from explorer.analysis.cases.fills import FILL, FILL_BUGS
 from explorer.analysis.cases.inside import MODEL
 from explorer.analysis.cases.loops import TRAINING
 from explorer.analysis.cases.masks import MASKS, SHAPES
+from explorer.analysis.cases.notation import NOTATION
 from explorer.analysis.cases.padding import PADDING
 
-__all__ = ["BUGS", "BY_ID", "CLAIMS", "GROUPS", "VERDICTS", "Case", "Result", "ResultRow"]
+__all__ = [
+    "BUGS",
+    "BY_ID",
+    "CHOICES",
+    "CLAIMS",
+    "GROUPS",
+    "VERDICTS",
+    "Case",
+    "Result",
+    "ResultRow",
+]
 
 BUGS = (*MASKS, *SHAPES, *FILL_BUGS, *PADDING, *MODEL, *TRAINING)
 """Every bug, in the order of the page."""
@@ -43,4 +55,6 @@ CLAIMS = tuple(
     Case(test.__name__, group, test) for group, tests in _EXPERIMENTS.items() for test in tests
 )
 """Every claim, group by group, in the order of the page; links hold the guesses in this order."""
-BY_ID = {case.id: case for case in (*BUGS, *CLAIMS)}
+CHOICES = (NOTATION, FILL)
+"""Every choice, in the order of the page."""
+BY_ID = {case.id: case for case in (*BUGS, *CLAIMS, *CHOICES)}

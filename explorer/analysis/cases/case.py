@@ -1,7 +1,8 @@
 """The parts of a case: what runs, next to what, and the numbers that come out.
 
 A bug is wrong code that runs next to the right code; a claim is a common statement with the
-experiment that judges it. Texts are at `cases.<id>.*` in the text files.
+experiment that judges it; a choice is something that libraries do in several ways, each of which
+runs and is compared with the model. Texts are at `cases.<id>.*` in the text files.
 """
 
 import ast
@@ -23,10 +24,11 @@ from models.rows import Rows
 
 Verdict = Literal["true", "false", "depends"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-Part = Literal["bugs", "claims"]
+Part = Literal["bugs", "claims", "choices"]
 GROUPS: Mapping[Part, tuple[str, ...]] = {
     "bugs": ("masks", "shapes", "fills", "padding", "model", "training"),
     "claims": ("attention", "counting", "cost", "positions", "blocks"),
+    "choices": ("notation", "design", "backend"),
 }
 """In the order of the page; texts at `cases.groups.*`."""
 Needs = Literal["", "causal", "both_ways", "added", "end"]
@@ -35,6 +37,9 @@ attention in which only padding is masked, positions added to the embeddings, an
 `cases.absent.*`."""
 Plant = Callable[[Subject, Rows], Edits]
 """The injected bug: edits that replace our lines by the wrong ones in every run over these rows."""
+Outcome = tuple[str, float]
+"""What one way to make a choice gives: a word, whose text is at `cases.outcomes.<word>`, and the
+share (0 to 1) that it mentions, NaN for none."""
 Done = TypeVar("Done")
 
 
@@ -42,13 +47,16 @@ Done = TypeVar("Done")
 class ResultRow:
     """The numbers of one measurement, one for each column of the Result.
 
-    The text of `name` is at `cases.rows.<name>`, in which `of` fills {of}. NaN: the code rejected
-    the input, or returned NaN.
+    The text of `name` is at `cases.rows.<name>`, in which `of` fills {of}. For a choice, both are
+    keys of texts, or texts that no language translates. NaN: the code rejected the input, or
+    returned NaN. `error` is the error that was raised, if any.
     """
 
     name: str
     values: tuple[float, ...]
     of: str = ""
+    outcomes: tuple[Outcome, ...] = ()
+    error: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +97,8 @@ class Measured:
     [row, column], Bool if it shows visibility. `own`: measured on the user's sentence, else on a
     small fixed case; `fresh`: in small new modules, not in the user's model. `site` is the
     attention site of a pattern from the user's sentence; otherwise `labels` may name columns.
-    `errors` lists the error that each case raised, "" for none, if this varies.
+    `keep` is the mask of a single pattern [query, key]. `errors` lists the error that each case
+    raised, "" for none, if this varies.
     """
 
     numbers: Mapping[Any, float | Tensor] = field(default_factory=dict)
@@ -99,6 +108,7 @@ class Measured:
     labels: tuple[str, ...] = ()
     errors: Mapping[str, str] = field(default_factory=dict)
     fresh: bool = False
+    keep: Tensor | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +117,10 @@ class Result:
 
     The texts of `columns` are at `cases.columns.<name>`. `bars` names a column to draw, row by
     row; `curve`, if given, is drawn instead. The explanation is the texts at `cases.<id>.<name>`
-    for each name in `why`, in which `numbers` fill {their names}. `ways` are what a bug's wrong
-    and right lines gave.
+    for each name in `why`, in which `numbers` (or the texts at these keys) fill {their names}.
+    `ways` are what a bug's wrong and right lines gave, or the open variant of a choice, explained
+    by `opened` as `why` explains all, and the model. `grids` names the outcomes of a choice, drawn
+    as grids [name, of] if its rows are all pairs of these. `code` is what ran in the open variant.
     """
 
     verdict: Verdict | Literal[""]
@@ -117,8 +129,11 @@ class Result:
     curve: Curves | None = None
     bars: str = ""
     why: tuple[str, ...] = ("why",)
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    numbers: Mapping[str, float | str] = field(default_factory=dict)
     ways: tuple[Measured, Measured] = (Measured(), Measured())
+    opened: tuple[str, ...] = ()
+    grids: tuple[str, ...] = ()
+    code: tuple[object, ...] = ()
 
     @property
     def pair(self) -> MatrixPair | None:
@@ -127,6 +142,8 @@ class Result:
         if len(pictures) < 2:
             return None
         wrong, right = (picture.numpy() for picture in pictures)
+        if (keep := self.ways[1].keep) is not None:
+            return MatrixPair(wrong, right, hidden=~keep.numpy())
         if right.ndim == 2:
             return MatrixPair(wrong, right) if np.isfinite(wrong).all() else None
         head = int(np.nan_to_num(np.abs(wrong - right), nan=2.0).sum((1, 2)).argmax())
@@ -137,7 +154,8 @@ class Result:
 class Case:
     """Something that is run and measured on the user's model and sentence, or on a fixed case.
 
-    A claim's `measure` returns the Result; it may go step by step. A bug also has the wrong lines,
+    A claim's `measure` returns the Result; it may go step by step. So does that of a choice, whose
+    further parameters are inputs of its exhibit. A bug also has the wrong lines,
     `variant`, and the right ones, `plain`: its `measure(way, traced)` returns what one of the two
     gives, with None for a fixed case. `plant` injects it into a model's run; None if it is not in
     the forward pass. `cached`: it shows only when decoding with a cache. `batched`: it leaves the
@@ -159,7 +177,7 @@ class Case:
     @property
     def part(self) -> Part:
         """The part of the page that it is in."""
-        return "claims" if self.variant is None else "bugs"
+        return next(part for part, groups in GROUPS.items() if self.group in groups)
 
     @property
     def own(self) -> bool:

@@ -1,13 +1,18 @@
-"""Fill values of a mask: -1e4, -1e9, -inf, the lowest value of the dtype; and fully masked rows."""
+"""Fill values of a mask: -1e4, -1e9, -inf, the lowest value of the dtype; and fully masked rows.
+
+Bugs with one of them each, and the choice: every fill in every dtype on the scores of a head.
+"""
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from explorer.analysis.cases.case import Case, Measured
+from explorer.analysis.cases.case import Case, Measured, Result, ResultRow
 from explorer.analysis.cases.fixed import (
     causal_keep,
     fixed_scores,
@@ -16,12 +21,28 @@ from explorer.analysis.cases.fixed import (
     own_case,
 )
 from explorer.analysis.cases.masks import pattern_case
+from explorer.analysis.cases.notation import judge
 from explorer.analysis.cases.planting import Pattern
-from explorer.numerics import stored
+from explorer.numerics import masked_softmax, stored
 from explorer.runs.trace import Trace
+from models.hooks import AttentionSite
 
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-FILLS = (-1e4, -1e9, -math.inf)
+FILLS = {
+    "ten_thousand": "−1e4",
+    "billion": "−1e9",
+    "lowest": "finfo.min",
+    "infinity": "−∞",
+    "zeroed": "masks.fill_zeroed",
+}
+"""Fills, and how they are written: as in code, or as the text at this key."""
+DTYPES = ("float16", "bfloat16", "float32", "float64")
+COARSE = 0.01
+"""The rounding error of a weight above which a dtype is too coarse for these scores."""
+LEAK = 1e-6
+"""The weight on blocked keys above which a fill leaks."""
+CLOSE = 0.01
+"""Weights of a fully masked row closer than this to those without a mask count as the same: a sum
+of score and fill has few digits left for the score."""
 
 
 def hidden_with_ten_thousand(scores: Tensor, keep: Tensor) -> Tensor:
@@ -60,9 +81,9 @@ def fill_table() -> np.ndarray:
 
     NaN if `masked_fill` rejects the value.
     """
-    rows = [[stored(fill, dtype) for dtype in DTYPES] for fill in FILLS]
-    lowest = [stored(torch.finfo(dtype).min, dtype) for dtype in DTYPES]
-    return np.array([*rows, lowest])
+    names = ("ten_thousand", "billion", "infinity", "lowest")
+    dtypes = (torch.float32, torch.bfloat16, torch.float16)
+    return np.array([[stored(value_of(fill, each), each) for each in dtypes] for fill in names])
 
 
 def nan_rows(layers: int, pattern_of: Pattern = hidden_with_infinity) -> int:
@@ -142,3 +163,105 @@ FILL_BUGS = (
     pattern_case("empty_row_nan", "fills", hidden_with_infinity, _empty_row),
     pattern_case("empty_row_uniform", "fills", hidden_with_a_billion, _empty_row),
 )
+
+
+def value_of(fill: str, dtype: torch.dtype) -> float:
+    """The numeric value of a fill; for "zeroed" it is the lowest number."""
+    lowest = torch.finfo(dtype).min
+    return {"ten_thousand": -1e4, "billion": -1e9, "infinity": -math.inf}.get(fill, lowest)
+
+
+def hidden_by(scores: Tensor, keep: Tensor, fill: str, way: str) -> Tensor:
+    """The pattern [query, key] that results from a fill; `keep` True = may attend.
+
+    "filled" replaces blocked scores, "added" adds the fill to them, "twice" adds it once for each
+    of two masks that block the same cells, such as causal and padding. "zeroed" is this library's
+    own rule: the lowest number before the softmax, and an exact 0 after it.
+    Raises RuntimeError if the dtype cannot represent the value.
+    """
+    if fill == "zeroed":
+        return masked_softmax(scores, keep)
+    value = value_of(fill, scores.dtype)
+    if way == "filled":
+        return scores.masked_fill(~keep, value).softmax(-1)
+    added = torch.zeros_like(scores).masked_fill(~keep, value)
+    return (scores + added if way == "added" else scores + (added + added)).softmax(-1)
+
+
+def fill(trace: Trace, site: AttentionSite, head: int, row: int, way: str, lowered: int) -> Result:
+    """Every fill on the scores of a head."""
+    scores = trace.activations[site.hook("scores")][head]
+    return filled(scores, trace.mask(site.name)[head], row, way, lowered)
+
+
+def filled(
+    scores: Float[np.ndarray, "query key"],
+    keep: Bool[np.ndarray, "query key"],
+    query: int,
+    way: str = "filled",
+    lowered: float = 0.0,
+) -> Result:
+    """Every fill in every type of DTYPES, in this order; `query` is also fully masked.
+
+    `lowered` is subtracted from all scores, which changes no weight of a softmax over open keys,
+    but brings the scores closer to the fill. The outcomes are those of queries with an open key,
+    and of the masked query. Raises IndexError for a query out of range.
+    """
+    exact, mask = torch.tensor(scores).double() - lowered, torch.tensor(keep)
+    rows = [_filled(exact, mask, query, *pair, way) for pair in product(FILLS, DTYPES)]
+    opens, empties = ([row.outcomes[at][0] for row in rows] for at in (0, 1))
+    n_own = len(DTYPES)  # of "zeroed", the last fill
+    safe = {*opens[-n_own:]} <= {"blocks", "imprecise"} and {*empties[-n_own:]} == {"zero"}
+    opens, empties = opens[:-n_own], empties[:-n_own]
+    numbers = {
+        "count": len(opens),
+        "refused": opens.count("refused"),
+        "leaks": opens.count("leaks") + opens.count("nan"),
+        "nan": empties.count("nan"),
+        "spread": sum(empties.count(each) for each in ("uniform", "unmasked", "uneven")),
+    }
+    return Result(
+        verdict="",
+        columns=("stored", "hidden_mass", "rounding"),
+        rows=rows,
+        why=("reading", "own" if safe else "own_not"),
+        numbers=numbers,
+        grids=("open", "empty"),
+        code=(hidden_by, masked_softmax),
+    )
+
+
+def _filled(exact: Tensor, keep: Tensor, query: int, fill: str, name: str, way: str) -> ResultRow:
+    dtype: torch.dtype = getattr(torch, name)
+    value = stored(value_of(fill, dtype), dtype)
+    if math.isnan(value):
+        refused = ("refused", math.nan)
+        return ResultRow(FILLS[fill], (math.nan,) * 3, name, (refused, refused))
+    scores = exact.to(dtype)
+    pattern = hidden_by(scores, keep, fill, way).double()
+    judged = judge(pattern, masked_softmax(exact, keep), keep)
+    is_open = ("blocks", judged.rounding)
+    if judged.lost:
+        is_open = ("nan", math.nan)
+    elif judged.hidden >= LEAK:
+        is_open = ("leaks", judged.hidden)
+    elif judged.rounding > COARSE:
+        is_open = ("imprecise", judged.rounding)
+    alone = scores[query][None]
+    empty = hidden_by(alone, torch.zeros_like(alone, dtype=torch.bool), fill, way)[0]
+    outcomes = (is_open, (_of_empty(empty, alone[0]), float(empty.nan_to_num().max())))
+    return ResultRow(FILLS[fill], (value, judged.hidden, judged.rounding), name, outcomes)
+
+
+def _of_empty(row: Tensor, scores: Tensor) -> str:
+    """The kind of result of a fully masked query."""
+    if row.isnan().any():
+        return "nan"
+    if not row.any():
+        return "zero"
+    if (row == row[0]).all():
+        return "uniform"
+    return "unmasked" if (row - scores.softmax(-1)).abs().max() < CLOSE else "uneven"
+
+
+FILL = Case("fill", "notation", fill)

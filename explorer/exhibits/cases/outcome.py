@@ -1,4 +1,5 @@
-"""What a case gives: pictures and numbers; the verdict on a claim, the lines of a bug."""
+"""What a case gives: pictures and numbers; the verdict on a claim, the lines of a bug, the outcome
+of each way to make a choice."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -9,20 +10,30 @@ from typing import Any
 import numpy as np
 
 from explorer.analysis.cases import BY_ID, CLAIMS, Case, Result, ResultRow
-from explorer.analysis.cases.case import MatrixPair, source_of
+from explorer.analysis.cases.case import MatrixPair, Outcome, source_of
 from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.engine.cache import Run, open_model, trace
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
-from explorer.exhibits.cases.case import opened
+from explorer.exhibits.cases.case import formulas, opened
 from explorer.exhibits.cases.choices import CasesChoices
+from explorer.exhibits.escape import escape
 from explorer.figures.bugs import suspect
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
+from explorer.figures.outcomes import Level, outcomes
 from explorer.figures.paired import paired
 from explorer.figures.positions.encoding import table as position_table
-from explorer.numbers import digits, tabled
+from explorer.numbers import digits, percent, tabled
 from explorer.runs.passes import Steps
+from explorer.runs.trace import Trace
+from explorer.text import has
+
+LEVELS: dict[str, Level] = {
+    **dict.fromkeys(("right", "blocks", "zero"), "good"),
+    **dict.fromkeys(("nan", "refused"), "loud"),
+}
+"""Of an outcome; all others are wrong without any error."""
 
 
 @cached
@@ -54,7 +65,7 @@ def show(result: Result | None, view: View) -> b.Blocks:
         return
     claims = case.part == "claims"
     head = _verdict(view, case, result) if claims else [_measured_on(view, result)]
-    pictures = (_drawn if claims else _compared)(view, result)
+    pictures = _drawn(view, result) if claims else _compared(view, result, trace(_run_of(view)))
     yield b.Hero((*head, *pictures, *table_of(view, result)))
     if claims:
         again = b.choose(turn=view.choices(CasesChoices).turn + 1)
@@ -83,10 +94,15 @@ def _verdict(view: View, case: Case, result: Result) -> b.Blocks:
     yield b.Note(saying.in_a_row((where, score)))
 
 
-def words_of(view: View, case: str, result: Result) -> str:
-    """The reason for the verdict on a claim, with the numbers of this experiment."""
-    numbers = {name: tabled(value) for name, value in result.numbers.items()}
-    return saying.in_a_row(view.t(f"cases.{case}.{why}", **numbers) for why in result.why)
+def words_of(view: View, case: str, result: Result, names: Sequence[str] | None = None) -> str:
+    """The texts of these `names`, by default the reason for the verdict, with the numbers of this
+    experiment."""
+    numbers = {
+        name: named(view, value) if isinstance(value, str) else tabled(value)
+        for name, value in result.numbers.items()
+    }
+    names = result.why if names is None else names
+    return saying.in_a_row(view.t(f"cases.{case}.{name}", **numbers) for name in names)
 
 
 def _measured_on(view: View, result: Result) -> b.Note:
@@ -98,7 +114,7 @@ def _measured_on(view: View, result: Result) -> b.Note:
 def table_of(view: View, result: Result) -> Iterator[b.Table | b.Note]:
     """All numbers of a case."""
     head = [view.t("cases.row"), *(view.t(f"cases.columns.{name}") for name in result.columns)]
-    number = tabled if result.verdict else as_text
+    number = as_text if result.ways[1].numbers else tabled
     yield b.Table(head, [[_label(view, row), *map(number, row.values)] for row in result.rows])
     values = [value for row in result.rows for value in row.values]
     if result.verdict and any(map(math.isnan, values)):
@@ -119,8 +135,15 @@ def as_text(value: float) -> str:
 
 
 def _label(view: View, row: ResultRow) -> str:
-    """The name of a row's measurement."""
+    """The name of a row's measurement, or of a way to make a choice."""
+    if row.outcomes:
+        return " · ".join(named(view, name) for name in (row.name, row.of) if name)
     return view.t(f"cases.rows.{row.name}", of=row.of)
+
+
+def named(view: View, name: str) -> str:
+    """The text at a key, or what no language translates."""
+    return view.t(name) if has(name, lang=view.lang) else name
 
 
 def _drawn(view: View, result: Result) -> Iterator[b.Chart]:
@@ -145,7 +168,61 @@ def _drawn(view: View, result: Result) -> Iterator[b.Chart]:
     yield b.Chart("cases.picture", draw, view.t("cases.measured"))
 
 
-def _compared(view: View, result: Result) -> b.Blocks:
+def grids_of(
+    view: View, case: Case, result: Result, at: tuple[str, str] = ("", ""), **words: str
+) -> b.Blocks:
+    """The outcome of every way to make a choice as grids, that at (name, of) outlined, and what
+    they show; `words` fill the titles."""
+    columns = []
+    for grid, name in enumerate(result.grids):
+        cells = {(row.name, row.of): row.outcomes[grid] for row in result.rows}
+        names, ofs = (tuple(dict.fromkeys(each[axis] for each in cells)) for axis in (0, 1))
+        draw = partial(
+            outcomes,
+            [[level_of(cells[name, of]) for of in ofs] for name in names],
+            [[spelt(view, cells[name, of]) for of in ofs] for name in names],
+            [named(view, name) for name in names],
+            [named(view, of) for of in ofs],
+            selected=(names.index(at[0]), ofs.index(at[1])) if at in cells else None,
+        )
+        title = view.t(f"cases.{case.id}.{name}", **words)
+        columns.append((b.Title(title), b.Chart(f"cases.{case.id}.{name}", draw, title)))
+    yield from columns[0] if len(columns) == 1 else (b.Columns(columns),)
+    yield b.Sentence("cases", words_of(view, case.id, result))
+
+
+def level_of(outcome: Outcome) -> Level:
+    """How bad an outcome is."""
+    return LEVELS.get(outcome[0], "silent")
+
+
+def spelt(view: View, outcome: Outcome) -> str:
+    """An outcome in a word, and below it the share of the weight that it mentions."""
+    word, amount = outcome
+    is_error = word in ("blocks", "imprecise")  # of a weight, often tiny
+    share = f"{digits(100 * amount, 2)} %" if is_error else percent(amount)
+    text = view.t(f"cases.outcomes.{word}", amount=share)
+    return text.partition("\n")[0] if math.isnan(amount) else text
+
+
+def variant_of(view: View, case: Case, result: Result) -> b.Blocks:
+    """The open way to make a choice: what it does, its picture next to the model's, or its
+    error."""
+    yield b.Sentence("opened", words_of(view, case.id, result, result.opened))
+    if result.ways[0].errors:
+        yield b.Verbatim("\n".join(result.ways[0].errors.values()))
+    elif result.pair is not None:
+        yield from _compared(view, result, view.trace)
+
+
+def print_of(view: View, case: Case, result: Result) -> b.Blocks:
+    """The formula, the code and the numbers of a choice."""
+    yield b.Formula(formulas()[case.id], view.t(f"cases.{case.id}.formula"))
+    yield b.Code((*result.code, case.measure))
+    yield b.Numbers(lambda: _numbers(view, result))
+
+
+def _compared(view: View, result: Result, traced: Trace) -> b.Blocks:
     """Wrong and right side by side as matrices; a single row as pairs of bars."""
     pair = result.pair
     if pair is None:
@@ -154,8 +231,14 @@ def _compared(view: View, result: Result) -> b.Blocks:
     elif pair.hidden is None and pair.right.dtype != np.bool_ and len(pair.right) == 1:
         yield from _bars(view, result.ways[1].labels, pair.wrong[0], pair.right[0])
     else:
-        axes = _axes(view, result, pair)
-        yield b.Columns([_matrix(view, name, pair, axes) for name in ("wrong", "right")])
+        axes = _axes(view, result, pair, traced)
+        titles = ("actual", "expected") if result.opened else ("wrong_lines", "right_lines")
+        yield b.Columns(
+            [
+                _matrix(view, *each, pair, axes)
+                for each in zip(("wrong", "right"), titles, strict=True)
+            ]
+        )
 
 
 def _bars(
@@ -169,11 +252,10 @@ def _bars(
     yield b.Chart("cases.bars", draw, view.t("cases.alt"))
 
 
-def _axes(view: View, result: Result, pair: MatrixPair) -> dict[str, Any]:
+def _axes(view: View, result: Result, pair: MatrixPair, traced: Trace) -> dict[str, Any]:
     """The axis labels: the sentence's tokens if the picture has any, else numbers."""
     (n_row, n_column), way = pair.right.shape, result.ways[1]
     if way.site:
-        traced = trace(_run_of(view))
         return {
             "query_tokens": traced.query_tokens(way.site)[-n_row:],
             "key_tokens": traced.key_tokens(way.site),
@@ -188,10 +270,12 @@ def _axes(view: View, result: Result, pair: MatrixPair) -> dict[str, Any]:
     }
 
 
-def _matrix(view: View, name: str, pair: MatrixPair, axes: dict[str, Any]) -> tuple[b.Block, ...]:
+def _matrix(
+    view: View, name: str, title: str, pair: MatrixPair, axes: dict[str, Any]
+) -> tuple[b.Block, ...]:
     """One of the two matrices: a pattern, a mask, or a table of numbers."""
     matrix = pair.wrong if name == "wrong" else pair.right
-    key, title = f"cases.{name}", view.t(f"cases.columns.{name}_lines")
+    key, title = f"cases.{name}", view.t(f"cases.columns.{title}")
     if pair.head is not None:
         title = view.t("cases.in_head", which=title, head=pair.head + 1)
     if matrix.dtype == np.bool_ and pair.hidden is None:
@@ -247,6 +331,13 @@ def _numbers(view: View, result: Result) -> dict[str, list[object]]:
     }
     for at, name in enumerate(result.columns):
         columns[view.t(f"cases.columns.{name}")] = [float(row.values[at]) for row in result.rows]
+    for at, name in enumerate(result.grids):
+        spelt_out: list[object] = [
+            spelt(view, row.outcomes[at]).replace("\n", " ") for row in result.rows
+        ]
+        columns[view.t(f"cases.columns.{name}")] = spelt_out
+    if any(row.error for row in result.rows):
+        columns[view.t("cases.columns.error")] = [escape(row.error) for row in result.rows]
     return columns
 
 

@@ -1,18 +1,15 @@
 """The user's choices on the Masks page."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar
 
 from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import choice, one_of, unlinked, whole
 from models.hooks import Role
 
-RenderingName = Literal["ones", "keep", "blocked", "infinite", "billion"]
-ReaderName = Literal["equals_zero", "true_hides", "added", "sdpa", "mha"]
-Way = Literal["filled", "added", "twice"]
-RENDERINGS: tuple[RenderingName, ...] = get_args(RenderingName)
-READERS: tuple[ReaderName, ...] = get_args(ReaderName)
-WAYS: tuple[Way, ...] = get_args(Way)
+RENDERINGS = ("ones", "keep", "blocked", "infinite", "billion")
+READERS = ("equals_zero", "true_hides", "added", "sdpa", "mha")
+WAYS = ("filled", "added", "twice")
 TOOLS, SCOPES = ("look", "brush"), ("everywhere", "layer", "head")
 
 MOST_LOWERED = 60_000
@@ -47,9 +44,9 @@ class MasksChoices(PageChoices):
     }
     pictures: ClassVar[tuple[str, ...]] = ("sides", "scores", "difference")
     early: ClassVar[dict[str, tuple[str, ...]]] = {"masks.effect": ("site", "head")}
-    rendering: RenderingName = choice("keep", one_of(RENDERINGS))
-    reader: ReaderName = choice("mha", one_of(READERS))
-    way: Way = choice("filled", one_of(WAYS))
+    rendering: str = choice("keep", one_of(RENDERINGS))
+    reader: str = choice("mha", one_of(READERS))
+    way: str = choice("filled", one_of(WAYS))
     lowered: int = choice(0, whole(0, MOST_LOWERED))
     tool: str = unlinked(TOOLS[0])
     scope: str = unlinked(SCOPES[0])

@@ -1,11 +1,14 @@
 """Chapter 2 of the guided tour: masks."""
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 
+from explorer.analysis.cases.case import ResultRow
+from explorer.analysis.cases.fills import DTYPES, FILLS, filled
 from explorer.exhibits import View, block as b
-from explorer.exhibits.masks.fills import FILLS, FillResult, empty_outcome, fill_name, fills
+from explorer.exhibits.cases.outcome import level_of, named, spelt
 from explorer.exhibits.tour import pictures, rows
 from explorer.exhibits.tour.later import Later, later, word
 from explorer.exhibits.tour.posed import Posed
@@ -173,7 +176,7 @@ def padding(loaded: LoadedModel, trace: Trace) -> Posed:
     return Posed(options, words, [before], [after], row, {"pads": PADS}, told)
 
 
-Filled = dict[tuple[str, str], FillResult]
+Filled = dict[tuple[str, str], ResultRow]
 
 
 def _filled(trace: Trace) -> tuple[QueryRow, Filled]:
@@ -183,51 +186,50 @@ def _filled(trace: Trace) -> tuple[QueryRow, Filled]:
     require(len(trace.query_tokens(site.name)) >= 3, "short")
     row = row_of(trace, site, 0, 2)
     scores = trace.activations[site.hook("scores")][0]
-    results = fills(scores, trace.mask(site.name)[0], row.query)
-    return row, {(result.fill, result.dtype): result for result in results}
+    results = filled(scores, trace.mask(site.name)[0], row.query).rows
+    return row, dict(zip(product(FILLS, DTYPES), results, strict=True))
 
 
 def _empty(view: View, kind: str, n_keys: int) -> str:
     """What a fully masked row becomes, in one line."""
-    share = percent(1 / n_keys)
-    return view.t(f"masks.empty_{kind}", share=share).replace("\n", " ")
+    return spelt(view, (kind, 1 / n_keys)).replace("\n", " ")
 
 
 def empty(loaded: LoadedModel, trace: Trace) -> Posed:
     """A fully masked row of -inf, compared with what other fills make of it."""
-    row, filled = _filled(trace)
+    row, results = _filled(trace)
     n = len(row.weights)
-    kinds = (filled["infinity", "float32"].empty, "uniform", "zero", "unmasked")
-    fills_of = {"billion": "billion", "own": "zeroed"}
-    words = {
-        name: later(_empty, filled[fill, "float32"].empty, n) for name, fill in fills_of.items()
-    }
-    options, drawn = [later(_empty, kind, n) for kind in kinds], _fills(row, filled, "empty")
+    kind_of = {fill: results[fill, "float32"].outcomes[1][0] for fill in FILLS}
+    kinds = (kind_of["infinity"], "uniform", "zero", "unmasked")
+    words = {"billion": later(_empty, kind_of["billion"], n)}
+    words |= {"own": later(_empty, kind_of["zeroed"], n)}
+    options, drawn = [later(_empty, kind, n) for kind in kinds], _fills(row, results, "empty")
     return Posed(options, words, *drawn, row, FILLED, names=kinds)
 
 
 def half(loaded: LoadedModel, trace: Trace) -> Posed:
     """The fill value that torch rejects in float16."""
-    row, filled = _filled(trace)
-    refused = [fill for fill in FILLS if filled[fill, "float16"].refused]
+    row, results = _filled(trace)
+    refused = [fill for fill in FILLS if results[fill, "float16"].outcomes[0][0] == "refused"]
     require(len(refused) == 1, "alike")
     others = [fill for fill in FILLS if fill not in (*refused, "zeroed")]
-    options = [later(fill_name, fill) for fill in (*refused, *others)]
+    options = [later(named, FILLS[fill]) for fill in (*refused, *others)]
     words = {"value": options[0], "most": "65,504"}
-    return Posed(options, words, *_fills(row, filled, "half"), row, FILLED)
+    return Posed(options, words, *_fills(row, results, "half"), row, FILLED)
 
 
 def _fills(
-    row: QueryRow, filled: Filled, name: str
+    row: QueryRow, results: Filled, name: str
 ) -> tuple[list[Later[b.Chart]], list[Later[b.Chart]]]:
     """The row, and what becomes of it with every fill if it is fully masked."""
     before = later(pictures.row_bars, row, f"{name}.row", row.weights)
-    return [before], [later(_outcomes, name, filled)]
+    return [before], [later(_outcomes, name, results)]
 
 
-def _outcomes(view: View, name: str, filled: Filled) -> b.Chart:
+def _outcomes(view: View, name: str, results: Filled) -> b.Chart:
     dtypes = ["float32", "float16"]
-    cells = [[empty_outcome(view, filled[fill, dtype]) for dtype in dtypes] for fill in FILLS]
-    levels, texts = ([[cell[at] for cell in line] for line in cells] for at in (0, 1))
-    names = [fill_name(view, fill) for fill in FILLS]
+    cells = [[results[fill, dtype].outcomes[1] for dtype in dtypes] for fill in FILLS]
+    levels = [[level_of(cell) for cell in line] for line in cells]
+    texts = [[spelt(view, cell) for cell in line] for line in cells]
+    names = [named(view, name) for name in FILLS.values()]
     return pictures.chart(view, name, "", outcomes, levels, texts, names, dtypes)

@@ -3,22 +3,18 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
+from explorer.analysis.cases import Result, ResultRow
+from explorer.analysis.cases.fills import DTYPES, FILLS, filled
+from explorer.analysis.cases.notation import READ_BY, WRITTEN, notation, pairs
 from explorer.exhibits.masks.batch import batch
 from explorer.exhibits.masks.causal import ahead
-from explorer.exhibits.masks.choices import WAYS
-from explorer.exhibits.masks.conventions import (
-    READERS,
-    RENDERINGS,
-    WRITTEN,
-    conventions,
-    try_readers,
-)
-from explorer.exhibits.masks.fills import DTYPES, FILLS, FillResult, fills
+from explorer.exhibits.masks.choices import READERS, RENDERINGS, WAYS
 from explorer.exhibits.masks.forced import forced
 from explorer.library import LoadedModel, open_model
 from explorer.problems import InputProblem
@@ -27,90 +23,76 @@ from explorer.runs.trace import trace
 from models.masks import causal_mask
 
 SCORES = torch.tensor([[0.0, 1.0, 2.0], [1.0, 0.0, -1.0], [2.0, 0.5, 1.0]])
-CAUSAL = causal_mask(3)
+CAUSAL, OPEN = causal_mask(3), torch.ones(3, 3, dtype=torch.bool)
 
 
-@pytest.mark.parametrize("name", RENDERINGS)
-def test_a_causal_mask_of_a_tutorial_is_ours_in_its_notation(name: str) -> None:
-    way = WRITTEN[name]
-    for n in (1, 4, 7):
-        ours = causal_mask(n)
-        assert torch.equal(way.causal(n), way.write(ours))
-        assert torch.equal(way.read(way.causal(n)), ours)
+def by_pair(found: Result, firsts, seconds) -> dict[tuple[str, str], ResultRow]:
+    return dict(zip(product(firsts, seconds), found.rows, strict=True))
+
+
+def outcomes(keep: torch.Tensor) -> dict[str, tuple[str, ...]]:
+    rows = by_pair(pairs(SCORES, keep), WRITTEN, READ_BY)
+    return {name: tuple(rows[name, read].outcomes[0][0] for read in READERS) for name in WRITTEN}
 
 
 def test_each_pair_does_what_its_conventions_say() -> None:
     """The table worked out by hand: who reads what, and who reads it the other way round."""
-    found = try_readers(SCORES, CAUSAL)
-    outcomes = {
-        name: tuple(found.of(name, reader).outcome for reader in READERS) for name in RENDERINGS
-    }
-    assert outcomes == {
+    assert (tuple(WRITTEN), tuple(READ_BY)) == (RENDERINGS, READERS)
+    assert outcomes(CAUSAL) == {
         "ones": ("right", "refused", "wrong", "wrong", "wrong"),
         "keep": ("right", "inverted", "wrong", "right", "inverted"),
         "blocked": ("inverted", "right", "wrong", "inverted", "right"),
         "infinite": ("inverted", "refused", "right", "right", "right"),
         "billion": ("inverted", "refused", "right", "right", "right"),
     }
-    assert (found.count("right"), found.count("refused")) == (11, 3)
-    assert found.causal
-    assert found.alike == found.cells == 5 * 9
-
-
-def test_ones_that_are_added_shift_the_weights_by_a_factor_of_e() -> None:
-    pattern = try_readers(SCORES, CAUSAL).of("ones", "added").pattern
-    assert pattern is not None
-    row = np.array([math.e ** (0 + 1), math.e**1, math.e**2])  # row 0 may see key 0 alone
-    np.testing.assert_allclose(pattern[0], row / row.sum(), rtol=1e-6)
-    assert try_readers(SCORES, CAUSAL).of("ones", "added").hidden == pytest.approx(
-        1 - row[0] / row.sum(), rel=1e-5
-    )
-
-
-def test_an_inverted_row_with_nothing_left_is_nan_or_uniform() -> None:
-    """The last row of a causal mask blocks nothing, so inverted it blocks everything."""
-    found = try_readers(SCORES, CAUSAL)
-    with_infinity, with_a_billion = (
-        found.of("keep", "true_hides"),
-        found.of("blocked", "equals_zero"),
-    )
-    assert with_infinity.nan_rows == 1
-    assert with_infinity.pattern is not None
-    assert np.isnan(with_infinity.pattern[2]).all()
-    assert with_a_billion.pattern is not None
-    np.testing.assert_allclose(with_a_billion.pattern[2], 1 / 3)
+    found = pairs(SCORES, CAUSAL)
+    counts = [found.numbers[name] for name in ("count", "right", "silent", "loud")]
+    assert counts == [25, 11, 11, 3]
+    assert "none" in found.why
 
 
 def test_a_mask_that_blocks_nothing_is_harmless_as_zeros_only() -> None:
-    found = try_readers(SCORES, torch.ones(3, 3, dtype=torch.bool))
-    assert found.of("infinite", "added").outcome == "right"
-    assert found.of("ones", "added").outcome == "right"  # one is added to every score alike
-    assert found.of("blocked", "equals_zero").outcome == "wrong"  # everything hidden: uniform
-    assert found.of("keep", "mha").outcome == "nan"
-    assert not found.causal
+    seen = outcomes(OPEN)
+    assert seen["infinite"][READERS.index("added")] == "right"
+    assert seen["ones"][READERS.index("added")] == "right"  # one is added to every score alike
+    assert seen["blocked"][READERS.index("equals_zero")] == "wrong"  # all hidden: uniform
+    assert seen["keep"][READERS.index("mha")] == "nan"
+    assert "none" not in pairs(SCORES, OPEN).why  # "added" is right for all five
+
+
+def test_the_open_pair_has_the_weights_that_follow_from_its_code() -> None:
+    found = pairs(SCORES, CAUSAL, "ones", "added")
+    first = np.exp([0.0 + 1, 1, 2])  # row 0 may see key 0 alone
+    assert found.ways[0].picture is not None
+    np.testing.assert_allclose(found.ways[0].picture[0], first / first.sum(), rtol=1e-6)
+    assert found.rows[2].values[0] == pytest.approx(1 - first[0] / first.sum(), rel=1e-5)
+    # The last row of a causal mask blocks nothing, so inverted it blocks everything.
+    with_infinity = pairs(SCORES, CAUSAL, "keep", "true_hides")
+    assert with_infinity.opened == ("inverted", "lost")
+    assert with_infinity.numbers["lost"] == 1
+    assert with_infinity.ways[0].picture is not None
+    assert with_infinity.ways[0].picture[2].isnan().all()
+    with_a_billion = pairs(SCORES, CAUSAL, "blocked", "equals_zero").ways[0].picture
+    assert with_a_billion is not None
+    np.testing.assert_allclose(with_a_billion[2], 1 / 3)
+    refused = pairs(SCORES, CAUSAL, "ones", "true_hides")
+    assert refused.ways[0].picture is None
+    assert "bool" in refused.ways[0].errors[""] == refused.rows[1].error
 
 
 def test_scores_of_any_head_go_through_torchs_own_functions(translator: LoadedModel, tiny) -> None:
     for loaded in (translator, tiny("biased", positions="alibi"), tiny("few", n_kv_heads=2)):
         traced = trace(loaded, "The cat sat on the mat.", pads=2)
         for site in traced.sites:
-            found = conventions(traced, site, 1)
             own = traced.pattern(site.name)[1]
-            np.testing.assert_allclose(found.right, own, atol=1e-6)
-            for name, reader in (("keep", "sdpa"), ("blocked", "mha"), ("infinite", "mha")):
-                handed = found.of(name, reader)
-                assert handed.outcome == "right"
-                np.testing.assert_allclose(handed.pattern, own, atol=1e-5)
-            assert found.of("keep", "mha").outcome == "inverted"
-            assert found.alike == found.cells
-            assert found.causal == (site.role == "decoder" and traced.tgt_valid.all())
-
-
-def test_no_reader_gets_every_notation_of_a_mask_that_blocks_something() -> None:
-    scores = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
-    assert try_readers(scores, causal_mask(4)).readers_of_all == 0
-    # Where nothing is blocked, what is added changes nothing.
-    assert try_readers(scores, torch.ones(4, 4, dtype=torch.bool)).readers_of_all == 1
+            for pair in (("keep", "sdpa"), ("blocked", "mha"), ("infinite", "mha")):
+                found = notation(traced, site, 1, *pair)
+                assert found.opened == ("right",)
+                assert found.pair is not None
+                np.testing.assert_allclose(found.pair.right, own, atol=1e-6)
+                np.testing.assert_allclose(found.pair.wrong, own, atol=1e-5)
+                np.testing.assert_array_equal(found.pair.hidden, ~traced.mask(site.name)[1])
+            assert notation(traced, site, 1, "keep", "mha").opened[0] == "inverted"
 
 
 # Fill values: which hide, leak, overflow or turn to NaN, in four types of number.
@@ -120,84 +102,76 @@ LOW_SCORES = np.array([[1.0, -1.0, 0.0], [0.5, 2.0, -0.5], [0.0, 1.0, 2.0]], np.
 KEEP = np.tril(np.ones((3, 3), bool))
 
 
-def case(found: tuple[FillResult, ...], fill: str, dtype: str) -> FillResult:
-    return next(each for each in found if (each.fill, each.dtype) == (fill, dtype))
+def of_fills(*args, keep=KEEP, scores=LOW_SCORES) -> dict[tuple[str, str], ResultRow]:
+    return by_pair(filled(scores, keep, *args), FILLS, DTYPES)
 
 
-def test_every_fill_is_tried_in_every_type() -> None:
-    found = fills(LOW_SCORES, KEEP, 0)
-    assert [(each.fill, each.dtype) for each in found] == [
-        (fill, dtype) for fill in FILLS for dtype in DTYPES
-    ]
+def kinds(found: dict[tuple[str, str], ResultRow], fill: str, at: int) -> set[str]:
+    """The outcomes of a fill in all types: 0 in rows with open keys, 1 in a fully masked one."""
+    return {found[fill, dtype].outcomes[at][0] for dtype in DTYPES}
 
 
 def test_values_are_stored_as_the_types_can() -> None:
-    found = fills(LOW_SCORES, KEEP, 0)
-    assert case(found, "billion", "float16").refused  # float16 ends at 65504
-    assert case(found, "ten_thousand", "bfloat16").stored == -9984  # 8 bits: steps of 64
-    assert case(found, "billion", "bfloat16").stored == -998244352
-    assert case(found, "lowest", "float16").stored == -65504
-    assert case(found, "infinity", "float16").stored == -math.inf
-    assert sum(each.refused for each in found) == 1
+    found = {pair: row.values[0] for pair, row in of_fills(0).items()}
+    assert found["ten_thousand", "bfloat16"] == -9984  # 8 bits: steps of 64
+    assert found["billion", "bfloat16"] == -998244352
+    assert found["lowest", "float16"] == -65504
+    assert found["infinity", "float16"] == -math.inf
+    assert [pair for pair, value in found.items() if math.isnan(value)] == [("billion", "float16")]
+    assert of_fills(0)["billion", "float16"].outcomes[1][0] == "refused"  # float16 ends at 65504
 
 
-def test_at_usual_scores_all_hide_and_an_empty_row_tells_them_apart() -> None:
-    found = fills(LOW_SCORES, KEEP, 0)
-    assert all(each.hides and each.hidden == 0 for each in found if not each.refused)
-    for dtype in DTYPES:
-        assert case(found, "infinity", dtype).empty == "nan"
-        assert case(found, "lowest", dtype).empty == "uniform"
-        assert case(found, "zeroed", dtype).empty == "zero"
-    np.testing.assert_allclose(case(found, "ten_thousand", "float32").row, 1 / 3)
+@pytest.mark.parametrize(
+    ("way", "lowered", "fill", "is_open", "empty"),
+    [
+        ("filled", 0.0, "infinity", {"blocks"}, {"nan"}),
+        ("filled", 0.0, "lowest", {"blocks"}, {"uniform"}),
+        ("filled", 0.0, "ten_thousand", {"blocks"}, {"uniform"}),
+        # Scores of about -12000 against -1e4: e^2000 to 1 for the blocked keys.
+        ("filled", 12_000.0, "ten_thousand", {"leaks"}, {"uniform"}),
+        # Between 8192 and 16384, float16 has steps of 8: scores that differ by 2 become equal.
+        ("filled", 12_000.0, "lowest", {"blocks", "imprecise"}, {"uniform"}),
+        # Twice the lowest number is minus infinity.
+        ("twice", 0.0, "lowest", {"blocks"}, {"nan"}),
+    ],
+)
+def test_what_a_fill_does(way, lowered, fill, is_open, empty) -> None:
+    found = of_fills(0, way, lowered)
+    assert kinds(found, fill, 0) == is_open
+    assert kinds(found, fill, 1) == empty
 
 
-def test_a_score_below_the_fill_lets_all_the_weight_through() -> None:
-    """Scores of about -12000 against -1e4: e^2000 to 1 for the blocked keys."""
-    found = fills(LOW_SCORES, KEEP, 0, lowered=12_000)
-    for dtype in DTYPES:
-        assert case(found, "ten_thousand", dtype).hidden == pytest.approx(1, abs=0.01)
-        assert case(found, "lowest", dtype).hidden == 0
-    assert case(found, "infinity", "float64").rounding == 0
-    # Between 8192 and 16384, float16 has steps of 8: scores that differ by 2 become equal.
-    assert case(found, "infinity", "float16").rounding > 0.2
-
-
-def test_halfway_to_the_fill_the_leak_is_that_of_the_formula() -> None:
+def test_the_weight_that_leaks_is_that_of_the_formula() -> None:
     """One visible score equal to the fill, and b blocked keys: they get b / (b + 1)."""
-    scores = np.zeros((1, 3), np.float32)
-    found = fills(scores, np.array([[True, False, False]]), 0, lowered=10_000)
-    assert case(found, "ten_thousand", "float32").hidden == pytest.approx(2 / 3)
+    keep, scores = np.array([[True, False, False]]), np.zeros((1, 3), np.float32)
+    row = of_fills(0, "filled", 10_000, keep=keep, scores=scores)["ten_thousand", "float32"]
+    assert row.outcomes[0] == ("leaks", pytest.approx(2 / 3))
+    found = of_fills(0, "filled", 12_000.0)
+    assert found["infinity", "float64"].values[2] == 0
+    assert found["infinity", "float16"].values[2] > 0.2
 
 
 def test_added_to_an_empty_row_a_fill_cancels() -> None:
-    found = fills(LOW_SCORES, KEEP, 0, "added")
-    row = np.exp(LOW_SCORES[0].astype(np.float64))
-    exact = case(found, "ten_thousand", "float64")
-    assert exact.empty == "unmasked"
-    np.testing.assert_allclose(exact.row, row / row.sum(), atol=1e-6)
-    assert case(found, "lowest", "float32").empty == "uniform"  # the scores are lost in it
-
-
-def test_twice_the_lowest_number_is_minus_infinity() -> None:
-    found = fills(LOW_SCORES, KEEP, 0, "twice")
-    assert {case(found, "lowest", dtype).empty for dtype in DTYPES} == {"nan"}
-    assert case(found, "billion", "float32").empty != "nan"
-    assert case(found, "zeroed", "float16").empty == "zero"
+    found = of_fills(0, "added")
+    weights = np.exp(LOW_SCORES[0].astype(np.float64))
+    exact = found["ten_thousand", "float64"].outcomes[1]
+    assert exact == ("unmasked", pytest.approx((weights / weights.sum()).max(), abs=1e-6))
+    assert found["lowest", "float32"].outcomes[1][0] == "uniform"  # the scores are lost in it
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("lowered", [0.0, 1e3, 6e4])
 def test_the_rule_of_this_library_is_right_everywhere(way: str, lowered: float) -> None:
-    for each in fills(LOW_SCORES, KEEP, 2, way, lowered):
-        if each.fill == "zeroed":
-            assert each.hides
-            assert each.hidden == 0
-            assert each.empty == "zero"
+    found = of_fills(2, way, lowered)
+    assert kinds(found, "zeroed", 0) <= {"blocks", "imprecise"}
+    assert kinds(found, "zeroed", 1) == {"zero"}
+    assert {found["zeroed", dtype].values[1] for dtype in DTYPES} == {0}
+    assert filled(LOW_SCORES, KEEP, 2, way, lowered).why == ("reading", "own")
 
 
 def test_a_query_that_is_not_there_raises() -> None:
     with pytest.raises(IndexError):
-        fills(LOW_SCORES, KEEP, 3)
+        filled(LOW_SCORES, KEEP, 3)
 
 
 # Sentences in one padded batch: right masks keep them apart, wrong ones do not.

@@ -15,7 +15,7 @@ import torch
 from foreign import Golden
 
 import explorer as hl
-from explorer.exhibits.masks.fills import fills
+from explorer.analysis.cases.fills import filled
 from explorer.library import LoadedModel, open_model
 from explorer.notebook import api
 from explorer.pages import PAGES
@@ -178,10 +178,8 @@ def test_choices_are_those_of_links_and_the_numbers_those_of_the_analysis() -> N
     run = trace(loaded, TEXT)
     site = run.sites_of("decoder")[1]
     scores, mask = run.activations[site.hook("scores")][2], run.mask(site.name)[2]
-    expected = fills(scores, mask, 1, "twice")
-    hidden = [float(each) for each in found["Weight on blocked keys"] if each != "–"]
-    known = [each.hidden for each in expected if not np.isnan(each.hidden)]
-    np.testing.assert_allclose(hidden, known, atol=5e-5)
+    expected = [row.values[1] for row in filled(scores, mask, 1, "twice").rows]
+    np.testing.assert_allclose(found["Weight on blocked keys"], expected, atol=5e-5)
 
 
 def test_a_page_shows_the_part_that_is_asked_for_and_no_controls() -> None:

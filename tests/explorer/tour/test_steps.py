@@ -212,7 +212,7 @@ EXPECTED: dict[str, Callable[[Case], str]] = {
     "zero": leaked,
     "padding": open_cells,
     "empty": lambda case: (
-        case.view.t("masks.empty_nan")
+        case.view.t("cases.outcomes.nan")
         if torch.full((3,), -math.inf).softmax(0).isnan().all()
         else ""
     ),
