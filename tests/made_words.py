@@ -52,9 +52,8 @@ from explorer.pages import MENU, PAGES
 from explorer.problems import PROBLEMS
 from explorer.sandbox import Kind as FaultKind
 from explorer.text import LANGUAGES, examples, word_key
-from explorer.training.comparing import Measure
+from explorer.training.comparing import QUESTIONS, Measure
 from explorer.training.pairs import PairCounts
-from explorer.training.questions import QUESTIONS
 from explorer.training.runs import RunState
 from explorer.training.setup import ARCHITECTURE, FAULTS, OPTIONS as CHOICES, TASKS, TRAINING, Setup
 from explorer.ui.sidebar.languages import SHORT

@@ -6,7 +6,6 @@ It uses the library's own loop (`models.training.loop`), step by step.
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from explorer.analysis.score.initial import fresh_model
 from explorer.labels import str_tokens
 from explorer.runs.run import run
 from explorer.training.faults import HOTTER, FaultyLikelihood, labels_of, masks_of
+from explorer.training.runs import MORE_PADS, Validation, WatchedHeads
 from explorer.training.setup import Fault, Setup
 from explorer.training.tasks import TaskExamples
 from models.decoding import best, decode
@@ -37,8 +37,8 @@ FRAME_EVERY = 10
 """Steps between two frames of the heads."""
 MEASURE_EVERY = 50
 """Steps between two measurements on the validation set."""
-SOME, MORE_PADS = 16, 8
-"""Examples that are read a second time, and the number of additional PADs."""
+SOME = 16
+"""Examples that are read a second time, with additional PADs."""
 MOST_SNAPSHOTS = 16
 """Saved states for rewinding, each with the optimiser's moments."""
 
@@ -46,46 +46,6 @@ MOST_SNAPSHOTS = 16
 class DivergedError(Exception):
     """The loss is not finite, and no step was taken; or the gradient is not, and neither are the
     weights that the step left."""
-
-
-@dataclass(frozen=True)
-class TrainingStep:
-    """One step: the mean loss per label in nats, the gradient's norm before clipping, the rate."""
-
-    loss: float
-    norm: float
-    rate: float
-
-
-@dataclass(frozen=True, eq=False)
-class HeadsFrame:
-    """The heads on the watched example: `patterns` by site, each [head, query, key].
-
-    `entropy` are means over the rows of a site's heads, in bits; `norms` are the gradient norms of
-    each block, before clipping.
-    """
-
-    patterns: tuple[Float[np.ndarray, "head query key"], ...]
-    entropy: tuple[float, ...]
-    norms: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class ValidationScores:
-    """On the validation set: loss and share of correct tokens under teacher forcing, as the
-    training itself would measure it, faults included; free-running, the share of correct tokens and
-    of exact matches; the free-running output for the watched example.
-    `padded` is the change of the loss, in nats, if examples have MORE_PADS additional PADs: zero if
-    padding is hidden. `beyond` is the share of correct tokens, free-running, on examples longer
-    than any in training; None if the task has none, and before the last step."""
-
-    loss: float
-    forced: float
-    free: float
-    rows: float
-    written: str
-    padded: float = 0.0
-    beyond: float | None = None
 
 
 class SetupTrainer(Trainer):
@@ -105,7 +65,6 @@ class SetupTrainer(Trainer):
         self.faults: set[Fault] = self.likelihood.planted
         self.watched = encode_pairs([corpus.shown], corpus.tokenizer, model.config.n_ctx)[0]
         self.shown = collate([self.watched], model)
-        self.last: Batch | None = None
         self._batches: Iterator[Batch] = iter(())
         # Needed for every frame: looking them up takes longer than the frame itself.
         self._patterns = [site.hook("pattern") for site in model.attention_sites()]
@@ -169,21 +128,22 @@ class SetupTrainer(Trainer):
         """The batch of the next step; starts the next epoch after the last batch."""
         while True:
             for batch in self._batches:
-                self.last = batch
                 return batch
             if self.progress.batch:
                 self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
             self._batches = self._rest_of_epoch()
 
-    def take(self, batch: Batch) -> TrainingStep:
-        """One step. Raises DivergedError if the loss or the gradient is not finite."""
-        rate = self.rate()
+    def take(self, batch: Batch) -> tuple[float, float]:
+        """Take one step; its mean loss per label in nats, and the gradient's norm before clipping.
+
+        Raises DivergedError if the loss or the gradient is not finite.
+        """
         shown = float(self.backward(batch))
         norm = float(self.descend())
         self.count(batch, shown)
-        return TrainingStep(shown / batch.n_labels, norm, rate)
+        return shown / batch.n_labels, norm
 
-    def frame(self) -> HeadsFrame:
+    def frame(self) -> WatchedHeads:
         """The heads on the watched example, and the gradient norms of the last step, by block."""
         rows = self.shown.rows
         edits = edits_of(masks_of(self.faults), self.model, rows.tgt_valid)
@@ -193,7 +153,8 @@ class SetupTrainer(Trainer):
         if self.setup.dropout:
             self.model.train()
         patterns = tuple(found[name][0].numpy() for name in self._patterns)
-        return HeadsFrame(patterns, tuple(map(mean_entropy, patterns)), self._norms())
+        entropy = tuple(map(mean_entropy, patterns))
+        return WatchedHeads(self.step, patterns, entropy, self._norms())
 
     def _norms(self) -> tuple[float, ...]:
         found = []
@@ -204,7 +165,7 @@ class SetupTrainer(Trainer):
         return tuple(found)
 
     @torch.no_grad()
-    def measure(self) -> ValidationScores:
+    def measure(self) -> Validation:
         """Performance on the validation set. Non-finite outputs count as wrong."""
         self.model.eval()
         masks = masks_of(self.faults)
@@ -230,7 +191,8 @@ class SetupTrainer(Trainer):
         self.model.train()
         shown, answers = written[0], written[1:]
         wanted = [labelled(each, self.model)[1] for each in self.material.valid]
-        return ValidationScores(
+        return Validation(
+            self.step,
             total / count,
             right / count,
             share_right(answers, wanted),
@@ -255,6 +217,10 @@ class SetupTrainer(Trainer):
 
     # Rewinding.
 
+    def snapshot_path(self, step: int) -> Path:
+        """The file of a saved step."""
+        return self.folder / f"at-{step:06d}.safetensors"
+
     def snapshot(self) -> Path | None:
         """Save this step, with the optimiser's moments; None if a weight is not finite."""
         weights = self.state.weights()
@@ -263,7 +229,7 @@ class SetupTrainer(Trainer):
         tensors = {f"weights/{name}": each for name, each in weights.items()}
         tensors |= optimizer_state(self.model, self.state.optimizers)
         progress = {name: getattr(self.progress, name) for name in ("step", "epoch", "batch")}
-        path = snapshot_path(self.folder, self.step)
+        path = self.snapshot_path(self.step)
         part = path.with_suffix(".part")
         save_file(
             {name: each.contiguous() for name, each in tensors.items()},
@@ -283,7 +249,7 @@ class SetupTrainer(Trainer):
             return None
         inner = [at for at in range(1, len(steps) - 1) if steps[at] != self.step]
         at = min(inner, key=lambda each: steps[each + 1] - steps[each - 1])
-        snapshot_path(self.folder, steps[at]).unlink()
+        self.snapshot_path(steps[at]).unlink()
         return steps[at]
 
     def back_to(self, step: int) -> None:
@@ -291,7 +257,7 @@ class SetupTrainer(Trainer):
 
         Raises OSError or SafetensorError if that step was not saved.
         """
-        with safe_open(snapshot_path(self.folder, step), framework="pt") as file:
+        with safe_open(self.snapshot_path(step), framework="pt") as file:
             progress = json.loads(file.metadata()["progress"])
             with torch.no_grad():
                 for name, parameter in self.model.named_parameters():
@@ -302,7 +268,7 @@ class SetupTrainer(Trainer):
         super().clear_gradients()
         self._batches = iter(self._rest_of_epoch())
         for path in self.folder.glob("at-*.safetensors"):
-            if path > snapshot_path(self.folder, step):
+            if path > self.snapshot_path(step):
                 path.unlink()
 
 
@@ -310,11 +276,6 @@ def _finite(value: torch.Tensor, what: str) -> torch.Tensor:
     if not value.isfinite():
         raise DivergedError(what)
     return value
-
-
-def snapshot_path(folder: Path, step: int) -> Path:
-    """The file of a saved step."""
-    return folder / f"at-{step:06d}.safetensors"
 
 
 def snapshot_steps(total: int) -> frozenset[int]:

@@ -6,14 +6,23 @@ step is given by AdamW's formula and by torch's result.
 """
 
 import math
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from explorer.labels import str_tokens
+from explorer.leftovers import prefix
+from explorer.problems import InputProblem
+from explorer.sandbox.apart import Away
+from explorer.seeding import seeded
 from explorer.training.faults import labels_of, masks_of
 from explorer.training.learning import SetupTrainer
+from explorer.training.runs import TrainingRun
+from explorer.training.setup import Setup, check
+from explorer.training.tasks import corpus
 from models.config import ModelConfig
 from models.norms import Norm
 from models.tokenizer import Tokenizer
@@ -25,6 +34,29 @@ MOST_ROWS = 6
 """Examples of the batch that are shown."""
 EPS = 1e-9
 """The eps that AdamW adds to the root of the second moment (`models.training.optimizers`)."""
+
+
+def untrained(
+    setup: Setup, name: str, at: tuple[int, ...], away: Away | None = None
+) -> TrainingRun:
+    """The start of a training run: a fresh model on its task, and its first step, taken on a copy
+    and opened at index `at` of parameter `name`.
+
+    `away` is as for `corpus`. Raises InputProblem as `corpus` and `check`, and
+    `training_no_room` without a temporary folder.
+    """
+    examples = corpus(setup, away)
+    check(setup, *examples.sizes)
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=prefix())
+    except OSError as error:
+        raise InputProblem("training_no_room") from error
+    run = TrainingRun(0, setup, Path(folder.name))
+    with folder, seeded(setup.seed), torch.inference_mode(False), torch.enable_grad():
+        learner = SetupTrainer(setup, examples, run.folder)
+        run.frames, run.scores, run.about = [learner.frame()], [learner.measure()], learner.about()
+        run.opened = opened(learner, name or learner.usual_weight, at)
+    return run
 
 
 def opened(learner: SetupTrainer, name: str, at: tuple[int, ...]) -> dict[str, Any]:

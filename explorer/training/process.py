@@ -6,7 +6,6 @@ run, by `end`, and when its standard input closes, which happens whenever the se
 started it ends. Its saved states are then deleted.
 """
 
-import base64
 import json
 import os
 import queue
@@ -17,16 +16,16 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
 import torch
 
 from explorer.training import learning
+from explorer.training.learning import SetupTrainer
 from explorer.training.opened import opened
+from explorer.training.runs import CHECKPOINT
 from explorer.training.setup import MOST_SECONDS, Setup
 from explorer.training.tasks import corpus
 from models.training.saving import save_checkpoint
 
-CHECKPOINT = "checkpoint"
 FLUSH = 0.25
 """Seconds between two messages about steps."""
 NICE = 5
@@ -47,7 +46,7 @@ class TrainingProcess:
         self.paused = bool(begin.get("paused"))
         self.steps_left = -1  # until it pauses by itself
         self.skipped: set[int] = set()  # runs that were stopped before they began
-        self.told: list[learning.TrainingStep] = []
+        self.told: list[tuple[float, float]] = []  # loss and gradient norm of each step
         self.flushed = time.monotonic()
 
     def run(self) -> None:
@@ -66,45 +65,42 @@ class TrainingProcess:
 
     def _learn(self, setup: Setup, folder: Path) -> None:
         torch.manual_seed(setup.seed)
-        learner = learning.SetupTrainer(setup, corpus(setup), folder)
-        self._introduce(learner)
+        self.learner = learner = SetupTrainer(setup, corpus(setup), folder)
+        self.tell("begin", **learner.about())
         back = self.begin.get("back")
         if back is None:
-            self._look(learner)
-            self._keep(learner)
+            self._look()
+            self._keep()
             if setup.fault and not setup.planted_from:
-                self._plant(learner, setup.fault, True)
+                self._plant(setup.fault, True)
         else:
-            learner.back_to(back)
-            learner.faults.update(self.begin.get("faults", ()))
-            self.tell("back", step=back)
+            self._wind_back(back, self.begin)
         kept = learning.snapshot_steps(setup.steps)
         seconds, state = 0.0, "done"
         self.tell("state", state="paused" if self.paused else "running")
         while learner.step < setup.steps:
-            ordered = self._orders(learner)
-            if ordered == "stop":
+            if self._is_stopped():
                 state = "stopped"
                 break
             started = time.monotonic()
             if setup.fault and 0 < setup.planted_from == learner.step:
-                self._keep(learner)
-                self._plant(learner, setup.fault, True)
+                self._keep()
+                self._plant(setup.fault, True)
             try:
-                self._say(learner.take(learner.next_batch()))
+                self.told.append(learner.take(learner.next_batch()))
             except learning.DivergedError as error:
-                self._flush(learner)
+                self._flush()
                 self.tell("diverged", step=learner.step, what=str(error))
-                if self._after_divergence(learner) == "stop":
+                if self._is_stopped(diverged=True):
                     state = "diverged"
                     break
                 continue
             if learner.step % learning.FRAME_EVERY == 0 or learner.step == setup.steps:
-                self._frame(learner)
+                self._frame()
             if learner.step % learning.MEASURE_EVERY == 0 or learner.step == setup.steps:
-                self._measure(learner)
+                self._measure()
             if learner.step in kept:
-                self._keep(learner)
+                self._keep()
             seconds += time.monotonic() - started
             if seconds > MOST_SECONDS:
                 state = "out_of_time"
@@ -112,158 +108,130 @@ class TrainingProcess:
             if self.steps_left > 0:
                 self.steps_left -= 1
                 if not self.steps_left:
-                    self._pause(learner)
-        self._flush(learner)
+                    self._pause()
+        self._flush()
         if state in ("stopped", "out_of_time") and learner.step % learning.MEASURE_EVERY:
-            self._look(learner)
+            self._look()
         if state != "diverged":
-            self._keep(learner)
-            self._save(learner, folder)
+            self._save()
         self.tell("state", state=state, step=learner.step)
 
     # Orders.
 
-    def _orders(self, learner: learning.SetupTrainer) -> str:
-        """Carry out pending orders; wait while paused. "stop" ends this run."""
+    def _is_stopped(self, diverged: bool = False) -> bool:
+        """Carry out pending orders; wait while paused. Whether one of them stops this run.
+
+        After a divergence, only rewinding or stopping is accepted, and waited for.
+        """
+        self.paused |= diverged
         while True:
             try:
                 order = self.orders.get(block=self.paused)
             except queue.Empty:
-                return ""
-            if self._is_stopped_by(order):
-                return "stop"
-            self._carry_out(learner, order)
+                return False
+            if order["do"] == "stop":
+                stopped = order.get("run", self.at)
+                if stopped == self.at:
+                    self.paused = False
+                    return True
+                self.skipped.add(stopped)  # it has not begun
+            elif not diverged or order["do"] in ("back", "end"):
+                self._carry_out(order)
+                if diverged:
+                    return False
 
-    def _after_divergence(self, learner: learning.SetupTrainer) -> str:
-        """Accept only rewinding or stopping."""
-        self.paused = True
-        while True:
-            order = self.orders.get()
-            if self._is_stopped_by(order):
-                return "stop"
-            if order["do"] in ("back", "end"):
-                self._carry_out(learner, order)
-                return ""
-
-    def _is_stopped_by(self, order: Message) -> bool:
-        """Whether this stops the current run; a run that has not begun will be skipped."""
-        if order["do"] != "stop":
-            return False
-        stopped = order.get("run", self.at)
-        if stopped != self.at:
-            self.skipped.add(stopped)
-            return False
-        self.paused = False
-        return True
-
-    def _carry_out(self, learner: learning.SetupTrainer, order: Message) -> None:
+    def _carry_out(self, order: Message) -> None:
         match order["do"]:
             case "end":
                 raise EndedError
             case "pause":
-                self._pause(learner)
+                self._pause()
             case "go":
                 self.paused, self.steps_left = False, -1
                 self.tell("state", state="running")
             case "step":
                 self.paused, self.steps_left = False, 1
-            case "back" if learning.snapshot_path(learner.folder, order["step"]).is_file():
-                learner.back_to(order["step"])
-                learner.faults.clear()
-                learner.faults.update(order.get("faults", ()))
+            case "back" if self.learner.snapshot_path(order["step"]).is_file():
                 self.told.clear()
-                self.tell("back", step=learner.step)
+                self._wind_back(order["step"], order)
                 self.paused = True
                 self.tell("state", state="paused")
             case "fault":
                 if order["on"]:
-                    self._flush(learner)
-                    self._keep(learner)
-                self._plant(learner, order["name"], order["on"])
+                    self._flush()
+                    self._keep()
+                self._plant(order["name"], order["on"])
             case "open":
-                self._open(learner, order)
+                self._open(order["name"], tuple(order["at"]))
 
-    def _pause(self, learner: learning.SetupTrainer) -> None:
+    def _wind_back(self, step: int, order: Message) -> None:
+        self.learner.back_to(step)
+        self.learner.faults.clear()
+        self.learner.faults.update(order.get("faults", ()))
+        self.tell("back", step=step)
+
+    def _pause(self) -> None:
         self.paused, self.steps_left = True, -1
-        self._flush(learner)
-        self._look(learner)
-        self._keep(learner)
-        self._save(learner, learner.folder)
+        self._flush()
+        self._look()
+        self._save()
         self.tell("state", state="paused")
 
-    def _plant(self, learner: learning.SetupTrainer, name: Any, on: bool) -> None:
-        (learner.faults.add if on else learner.faults.discard)(name)
-        self.tell("fault", step=learner.step, name=name, on=on)
+    def _plant(self, name: Any, on: bool) -> None:
+        (self.learner.faults.add if on else self.learner.faults.discard)(name)
+        self.tell("fault", step=self.learner.step, name=name, on=on)
 
-    def _open(self, learner: learning.SetupTrainer, order: Message) -> None:
+    def _open(self, name: str, at: tuple[int, ...]) -> None:
         """Take the next step, and send its details."""
-        self._flush(learner)
+        self._flush()
         try:
-            self.tell("opened", **opened(learner, order["name"], tuple(order["at"])))
+            self.tell("opened", **opened(self.learner, name, at))
         except learning.DivergedError as error:
-            self.tell("diverged", step=learner.step, what=str(error))
+            self.tell("diverged", step=self.learner.step, what=str(error))
             return
-        self._look(learner)
-        self._keep(learner)
+        self._look()
+        self._keep()
 
     # Messages.
 
-    def _introduce(self, learner: learning.SetupTrainer) -> None:
-        self.tell("begin", **learner.about())
-
-    def _say(self, step: learning.TrainingStep) -> None:
-        self.told.append(step)
-
-    def _flush(self, learner: learning.SetupTrainer) -> None:
+    def _flush(self) -> None:
+        """Send the steps that were not yet sent."""
         self.flushed = time.monotonic()
         if self.told:
-            self.tell(
-                "steps",
-                first=learner.step - len(self.told) + 1,
-                loss=[each.loss for each in self.told],
-                norm=[each.norm for each in self.told],
-                rate=[each.rate for each in self.told],
-            )
+            loss, norm = zip(*self.told, strict=True)
+            first = self.learner.step - len(self.told) + 1
+            self.tell("steps", first=first, loss=loss, norm=norm)
             self.told.clear()
 
-    def _look(self, learner: learning.SetupTrainer) -> None:
-        self._frame(learner)
-        self._measure(learner)
+    def _look(self) -> None:
+        self._frame()
+        self._measure()
 
-    def _frame(self, learner: learning.SetupTrainer) -> None:
-        frame = learner.frame()
+    def _frame(self) -> None:
+        frame = self.learner.frame()
         if time.monotonic() - self.flushed > FLUSH:
-            self._flush(learner)
-        self.tell("frame", step=learner.step, **packed(frame))
+            self._flush()
+        self.tell("frame", **frame.packed())
 
-    def _measure(self, learner: learning.SetupTrainer) -> None:
-        self._flush(learner)
-        self.tell("measured", step=learner.step, **vars(learner.measure()))
+    def _measure(self) -> None:
+        self._flush()
+        self.tell("measured", **vars(self.learner.measure()))
 
-    def _keep(self, learner: learning.SetupTrainer) -> None:
-        if learner.snapshot() is not None:
-            self.tell("kept", step=learner.step)
-        if (dropped := learner.drop_one()) is not None:
+    def _keep(self) -> None:
+        """Save this step for rewinding."""
+        if self.learner.snapshot() is not None:
+            self.tell("kept", step=self.learner.step)
+        if (dropped := self.learner.drop_one()) is not None:
             self.tell("dropped", step=dropped)
 
-    def _save(self, learner: learning.SetupTrainer, folder: Path) -> None:
-        save_checkpoint(
-            folder / CHECKPOINT, learner.model, learner.corpus.tokenizer, card_of(learner)
-        )
+    def _save(self) -> None:
+        """Save this step, and the model as a checkpoint."""
+        self._keep()
+        card, tokenizer = card_of(self.learner), self.learner.corpus.tokenizer
+        save_checkpoint(self.learner.folder / CHECKPOINT, self.learner.model, tokenizer, card)
 
 
-def packed(frame: learning.HeadsFrame) -> Message:
-    """A frame as JSON: its patterns in half precision, base64."""
-    numbers = np.concatenate([each.ravel() for each in frame.patterns]).astype("<f2")
-    return {
-        "patterns": base64.b64encode(numbers.tobytes()).decode("ascii"),
-        "shapes": [list(each.shape) for each in frame.patterns],
-        "entropy": frame.entropy,
-        "norms": frame.norms,
-    }
-
-
-def card_of(learner: learning.SetupTrainer) -> str:
+def card_of(learner: SetupTrainer) -> str:
     """CARD.md of a model that was trained here: its task, duration and results."""
     setup, measured = learner.setup, learner.measure()
     changed = ", ".join(f"{k} = {v}" for k, v in setup.changes().items()) or "the usual settings"

@@ -23,10 +23,9 @@ from typing import Any
 
 from explorer.leftovers import prefix
 from explorer.problems import InputProblem
-from explorer.training.process import CHECKPOINT
+from explorer.sandbox.apart import ROOT, START
 from explorer.training.runs import ENDED, TrainingRun
 from explorer.training.setup import Setup
-from models.training.home import data
 
 VARIABLE = "HEADLIGHT_TRAININGS"
 """The environment variable with the number of concurrent runs of all users; 0: none."""
@@ -249,12 +248,8 @@ class Rooms:
     def _started(self) -> "subprocess.Popen[str]":
         """A process that waits for its first line. Raises OSError if the system has none left."""
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-        code = str(data("explorer").parent)
-        environment["PYTHONPATH"] = os.pathsep.join(
-            filter(None, (code, os.environ.get("PYTHONPATH", "")))
-        )
         return subprocess.Popen(
-            [sys.executable, "-m", "explorer.training.process"],
+            [sys.executable, "-c", START.format(str(ROOT), "explorer.training.process")],
             stdin=subprocess.PIPE,  # closed whenever this process ends
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -316,12 +311,6 @@ class Rooms:
         for _, series in list(self._running):
             if series.paused_at is not None and now - series.paused_at > IDLE:
                 series.order("end")
-
-
-def checkpoint_of(run: TrainingRun) -> Path | None:
-    """The folder with the last saved model of a run, if there is one."""
-    folder = run.folder / CHECKPOINT
-    return folder if (folder / "model.safetensors").is_file() else None
 
 
 def _send(

@@ -1,6 +1,7 @@
 """One training run as pages see it: its curves, its frames, its state."""
 
 import base64
+import math
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -16,23 +17,51 @@ RunState = Literal[
     "waiting", "starting", "running", "paused", "done", "stopped", "diverged", "out_of_time", "lost"
 ]
 ENDED: frozenset[RunState] = frozenset({"done", "stopped", "diverged", "out_of_time", "lost"})
+CHECKPOINT = "checkpoint"
+"""The name of a run's folder with its last saved model."""
+MORE_PADS = 8
+"""The number of additional PADs in the measurement with padding."""
 MOST_FRAMES = 120
 """Maximum number of frames; beyond it every second one is dropped."""
 
 
 @dataclass(frozen=True, eq=False)
 class WatchedHeads:
-    """The heads at one step: `patterns` by site, [head, query, key]; see `learning.HeadsFrame`."""
+    """The heads on the watched example after a step: `patterns` by site, each [head, query, key].
+
+    `entropy` are means over the rows of a site's heads, in bits; `norms` are the gradient norms of
+    each block, before clipping.
+    """
 
     step: int
     patterns: tuple[NDArray[np.float32], ...]
     entropy: tuple[float, ...]
     norms: tuple[float, ...]
 
+    def packed(self) -> dict[str, Any]:
+        """As JSON: its patterns in half precision, base64."""
+        numbers = np.concatenate([each.ravel() for each in self.patterns]).astype("<f2")
+        code = base64.b64encode(numbers.tobytes()).decode("ascii")
+        return vars(self) | {"patterns": code, "shapes": [each.shape for each in self.patterns]}
+
+    @classmethod
+    def unpacked(cls, values: Mapping[str, Any]) -> "WatchedHeads":
+        """The inverse of `packed`."""
+        numbers = np.frombuffer(base64.b64decode(values["patterns"]), "<f2").astype(np.float32)
+        ends = np.cumsum([math.prod(shape) for shape in values["shapes"]])
+        parts = zip(np.split(numbers, ends[:-1]), values["shapes"], strict=True)
+        patterns = tuple(part.reshape(shape) for part, shape in parts)
+        return cls(values["step"], patterns, tuple(values["entropy"]), tuple(values["norms"]))
+
 
 @dataclass(frozen=True)
 class Validation:
-    """The validation results after a step; see `learning.ValidationScores`."""
+    """On the validation set after a step: loss and share of correct tokens under teacher forcing,
+    as the training itself would measure it, faults included; free-running, the share of correct
+    tokens and of exact matches; the free-running output for the watched example.
+    `padded` is the change of the loss, in nats, if examples have MORE_PADS additional PADs: zero if
+    padding is hidden. `beyond` is the share of correct tokens, free-running, on examples longer
+    than any in training; None if the task has none, and before the last step."""
 
     step: int
     loss: float
@@ -48,10 +77,9 @@ class Validation:
 class TrainingRun:
     """One training run, written to by the thread that reads its process, and read by pages.
 
-    `about` is the process's initial description of it. `loss`, `norm` and `rate` have one
-    number per step. `faults` are (step, fault, planted or removed). `opened` is the last opened
-    step. `gone_back` counts the rewinds, `ordered` is the last order that was not yet carried out,
-    "" for none.
+    `about` is the process's initial description of it. `loss` and `norm` have one number per step.
+    `faults` are (step, fault, planted or removed). `opened` is the last opened step. `gone_back`
+    counts the rewinds, `ordered` is the last order that was not yet carried out, "" for none.
     """
 
     number: int
@@ -61,7 +89,6 @@ class TrainingRun:
     about: dict[str, Any] = field(default_factory=dict)
     loss: list[float] = field(default_factory=list)
     norm: list[float] = field(default_factory=list)
-    rate: list[float] = field(default_factory=list)
     frames: list[WatchedHeads] = field(default_factory=list)
     scores: list[Validation] = field(default_factory=list)
     faults: list[tuple[int, str, bool]] = field(default_factory=list)
@@ -81,6 +108,12 @@ class TrainingRun:
         return len(self.loss)
 
     @property
+    def checkpoint(self) -> Path | None:
+        """The folder with the last saved model, if there is one."""
+        folder = self.folder / CHECKPOINT
+        return folder if (folder / "model.safetensors").is_file() else None
+
+    @property
     def is_live(self) -> bool:
         """Whether it may still change by itself."""
         return bool(self.ordered) or self.state in ("waiting", "starting", "running")
@@ -89,11 +122,6 @@ class TrainingRun:
     def is_stopping(self) -> bool:
         """Whether a stop was ordered and is not done yet: its process may get little CPU time."""
         return self.ordered == "stop" and self.state not in ENDED
-
-    @property
-    def last(self) -> Validation | None:
-        """The newest measurement."""
-        return self.scores[-1] if self.scores else None
 
     def planted(self, back: int | None = None) -> tuple[str, ...]:
         """The currently planted faults; or those planted after a rewind to step `back`.
@@ -113,67 +141,49 @@ class TrainingRun:
 
     def hear(self, message: Mapping[str, Any]) -> None:
         """Handle one message of the process."""
-        answers = message["kind"] in ("state", "fault", "back", "opened", "diverged")
-        if answers and (self.ordered != "stop" or message.get("state") in ENDED):
+        kind = message["kind"]
+        values = {name: value for name, value in message.items() if name not in ("kind", "run")}
+        answers = kind in ("state", "fault", "back", "opened", "diverged")
+        if answers and (self.ordered != "stop" or values.get("state") in ENDED):
             self.ordered = ""
-        match message["kind"]:
+        match kind:
             case "begin":
-                self.about = {k: v for k, v in message.items() if k not in ("kind", "run")}
+                self.about = values
             case "state":
-                self.state = message["state"]
+                self.state = values["state"]
             case "steps":
-                self._cut(message["first"] - 1)
-                for name in ("loss", "norm", "rate"):
-                    getattr(self, name).extend(message[name])
+                self._add(values["first"], values["loss"], values["norm"])
             case "frame":
-                self.frames = [each for each in self.frames if each.step < message["step"]]
-                self.frames.append(unpacked(message))
+                frame = WatchedHeads.unpacked(values)
+                self.frames = [*(each for each in self.frames if each.step < frame.step), frame]
                 if len(self.frames) > MOST_FRAMES:
-                    self.frames = [*self.frames[:-1:2], self.frames[-1]]
+                    self.frames = [*self.frames[:-1:2], frame]
             case "measured":
-                self.scores = [each for each in self.scores if each.step < message["step"]]
-                self.scores.append(
-                    Validation(**{k: v for k, v in message.items() if k not in ("kind", "run")})
-                )
+                score = Validation(**values)
+                self.scores = [*(each for each in self.scores if each.step < score.step), score]
             case "kept":
-                self.kept.add(message["step"])
+                self.kept.add(values["step"])
             case "dropped":
-                self.kept.discard(message["step"])
+                self.kept.discard(values["step"])
             case "fault":
-                self.faults.append((message["step"], message["name"], message["on"]))
+                self.faults.append((values["step"], values["name"], values["on"]))
             case "back":
-                self._back(message["step"])
+                self._back(values["step"])
             case "diverged":
-                self.diverged, self.state = message["what"], "paused"
+                self.diverged, self.state = values["what"], "paused"
             case "opened":
-                told = {k: v for k, v in message.items() if k not in ("kind", "run")}
-                self.opened = told
-                self._cut(told["step"] - 1)
-                for name in ("loss", "norm", "rate"):
-                    getattr(self, name).append(told[name])
+                self.opened = values
+                self._add(values["step"], [values["loss"]], [values["norm"]])
 
-    def _cut(self, step: int) -> None:
-        for name in ("loss", "norm", "rate"):
-            del getattr(self, name)[step:]
+    def _add(self, first: int, loss: list[float], norm: list[float]) -> None:
+        """Add steps from number `first` on, instead of any that were there."""
+        self.loss, self.norm = self.loss[: first - 1] + loss, self.norm[: first - 1] + norm
 
     def _back(self, step: int) -> None:
         self.faults = self._events(step)
-        self._cut(step)
+        self._add(step + 1, [], [])
         self.frames = [each for each in self.frames if each.step <= step]
         self.scores = [each for each in self.scores if each.step <= step]
         self.kept = {each for each in self.kept if each <= step}
         self.opened, self.diverged = None, ""
         self.gone_back += 1
-
-
-def unpacked(message: Mapping[str, Any]) -> WatchedHeads:
-    """A frame, decoded from the process's message."""
-    numbers = np.frombuffer(base64.b64decode(message["patterns"]), "<f2").astype(np.float32)
-    patterns, start = [], 0
-    for shape in message["shapes"]:
-        size = int(np.prod(shape))
-        patterns.append(numbers[start : start + size].reshape(shape))
-        start += size
-    return WatchedHeads(
-        message["step"], tuple(patterns), tuple(message["entropy"]), tuple(message["norms"])
-    )

@@ -26,7 +26,7 @@ from explorer.runs.trace import trace
 from explorer.sandbox import Grid
 from explorer.shell import LINKS
 from explorer.training import pairs
-from explorer.training.before import before
+from explorer.training.opened import untrained
 from explorer.training.setup import OPTIONS, RANGES, Setup, check, format_setup, parse_setup
 from explorer.training.tasks import corpus
 from tests.fuzz.given import MODELS, damaged, value, words
@@ -150,7 +150,7 @@ def setup(rng: random.Random, folder: Path) -> None:
     check(made, 40)
     if rng.random() < 0.02:
         name = words(rng, 20)
-        before(made, name, (rng.randrange(99), rng.randrange(99)))
+        untrained(made, name, (rng.randrange(99), rng.randrange(99)))
 
 
 def pasted(rng: random.Random, folder: Path) -> None:

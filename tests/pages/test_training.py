@@ -12,11 +12,10 @@ from streamlit.testing.v1 import AppTest
 from explorer.library import CHECKPOINTS
 from explorer.text import t
 from explorer.training import rooms
-from explorer.training.before import Before, before
-from explorer.training.process import CHECKPOINT
-from explorer.training.questions import QUESTIONS
+from explorer.training.comparing import QUESTIONS
+from explorer.training.opened import untrained
 from explorer.training.rooms import ROOMS, Room, Series
-from explorer.training.runs import TrainingRun, Validation, WatchedHeads
+from explorer.training.runs import CHECKPOINT, TrainingRun, Validation
 from explorer.training.setup import Setup, format_setup, parse_setup
 from explorer.ui import running
 from explorer.ui.running import unmasked
@@ -40,24 +39,21 @@ def _running(series: Series) -> None:
 
 
 @cache
-def untrained() -> Before:
-    return before(parse_setup(SMALL), "", (0, 0))
+def begun() -> TrainingRun:
+    return untrained(parse_setup(SMALL), "", (0, 0))
 
 
 def trained(room: Room, setup: Setup, *frees: float, state: str = "done") -> TrainingRun:
     """A run of the room that was measured every 50 steps."""
     (run,) = ROOMS.start(room, [setup])
-    fresh = untrained()
+    fresh = begun()
     run.about, run.state = fresh.about, state  # type: ignore[assignment]
     run.scores = [
         Validation(50 * at, 4.0 / (at + 1), min(1, free + 0.1), free, free**2, "a b")
         for at, free in enumerate(frees)
     ]
-    run.loss = run.norm = run.rate = np.linspace(4, 1, 50 * (len(frees) - 1)).tolist()
-    run.frames = [
-        WatchedHeads(score.step, fresh.frame.patterns, fresh.frame.entropy, fresh.frame.norms)
-        for score in run.scores
-    ]
+    run.loss = run.norm = np.linspace(4, 1, 50 * (len(frees) - 1)).tolist()
+    run.frames = [replace(fresh.frames[0], step=score.step) for score in run.scores]
     room.series.clear()
     ROOMS._running.clear()
     return run

@@ -8,8 +8,7 @@ from explorer.exhibits.training.choices import TrainingChoices
 from explorer.exhibits.training.compared import chart, verdict
 from explorer.exhibits.training.room import begin, is_shown, small_print
 from explorer.text import shorten
-from explorer.training.comparing import arms, band
-from explorer.training.questions import QUESTIONS, SEEDS, RunComparison
+from explorer.training.comparing import QUESTIONS, SEEDS, RunComparison, arms, band
 
 BY_ID = {question.id: question for question in QUESTIONS}
 

@@ -14,7 +14,7 @@ from explorer.exhibits.tour.chapters import CHAPTERS
 from explorer.exhibits.tour.choices import TourChoices
 from explorer.exhibits.tour.posed import Step
 from explorer.text import shorten
-from explorer.training.questions import QUESTIONS
+from explorer.training.comparing import QUESTIONS
 
 _MODULES = dict(zip(CHAPTERS, (attention, masks, positions, blocks, writing), strict=True))
 STEPS: dict[str, Step] = {

@@ -13,16 +13,16 @@ from explorer.exhibits.training import room
 from explorer.exhibits.training.choices import TrainingChoices
 from explorer.figures.training import Curve, over_steps, small_heads
 from explorer.numbers import percent, signed
-from explorer.training.before import Before
 from explorer.training.runs import TrainingRun, Validation, WatchedHeads
 from explorer.training.setup import LONGEST
 from models.hooks import ROLES, Role
 
 
-def show(begun: Before, view: View) -> b.Blocks:
+def show(begun: TrainingRun, view: View) -> b.Blocks:
     """Curves on the left, the heads of one row on the right; below, the faults and the layers."""
     run = room.run_of(view)
-    scores, frames = room.scores_of(begun, run), _frames(begun, run)
+    scores = (begun if run is None or not run.scores else run).scores
+    frames = (begun if run is None or not run.frames else run).frames
     left = (_loss(view, begun, run, scores), _accuracy(view, run, scores))
     frame, moment = _moment(view, run, frames)
     picked, role = pick_role(view, begun)
@@ -61,24 +61,16 @@ def _fault_cards(view: View, run: TrainingRun, last: Validation) -> b.Blocks:
         yield b.Pane((said, b.Prose(tells)), framed=True)
 
 
-def _frames(begun: Before, run: TrainingRun | None) -> list[WatchedHeads]:
-    """The frames of the run; before the first, the frame of the untrained model."""
-    if run is not None and run.frames:
-        return run.frames
-    fresh = begun.frame
-    return [WatchedHeads(0, fresh.patterns, fresh.entropy, fresh.norms)]
-
-
-def _reading(view: View, begun: Before, run: TrainingRun | None, score: Validation) -> str:
+def _reading(view: View, begun: TrainingRun, run: TrainingRun | None, score: Validation) -> str:
     """The reading above the picture, with its numbers."""
     loss = f"{score.loss:.2f}"
     if run is None or not run.step:
         return view.t(
             "training.reading.before",
-            parameters=f"{begun.parameters:,}",
+            parameters=f"{begun.about['parameters']:,}",
             loss=loss,
-            vocab=begun.vocab,
-            chance=f"{math.log(begun.vocab):.2f}",
+            vocab=begun.about["vocab"],
+            chance=f"{math.log(begun.about['vocab']):.2f}",
         )
     said = view.t(
         "training.reading.after",
@@ -117,7 +109,7 @@ def curves(
 
 
 def _loss(
-    view: View, begun: Before, run: TrainingRun | None, scores: Sequence[Validation]
+    view: View, begun: TrainingRun, run: TrainingRun | None, scores: Sequence[Validation]
 ) -> b.Chart:
     found = [
         Curve(view.t("training.curve.held_out"), [s.step for s in scores], [s.loss for s in scores])
@@ -131,7 +123,7 @@ def _loss(
         view.t("training.curve.nats"),
         room.shown_setup(view).steps,
         marks=_marks(view, run),
-        level=(math.log(begun.vocab), view.t("training.curve.chance")),
+        level=(math.log(begun.about["vocab"]), view.t("training.curve.chance")),
     )
     return b.Chart("training.loss", draw, view.t("training.curve.loss_alt"))
 
@@ -178,7 +170,7 @@ def _moment(
     return frames[at], (slider,)
 
 
-def pick_role(view: View, *begun: Before) -> tuple[b.Pick, Role]:
+def pick_role(view: View, *begun: TrainingRun) -> tuple[b.Pick, Role]:
     """The control for the kind of attention, among those that all these models have."""
     has = [{site["role"] for site in each.about["sites"]} for each in begun]
     roles = [role for role in ROLES if all(role in each for each in has)]
@@ -189,7 +181,7 @@ def pick_role(view: View, *begun: Before) -> tuple[b.Pick, Role]:
 
 
 def heads(
-    view: View, begun: Before, frame: WatchedHeads, role: Role, run: TrainingRun | None = None
+    view: View, begun: TrainingRun, frame: WatchedHeads, role: Role, run: TrainingRun | None = None
 ) -> tuple[b.Block, ...]:
     """All heads of one kind at one step; `run` is named if there are several."""
     sites = begun.about["sites"]
@@ -212,7 +204,7 @@ def heads(
 
 
 def _layers(
-    view: View, begun: Before, run: TrainingRun, frames: Sequence[WatchedHeads]
+    view: View, begun: TrainingRun, run: TrainingRun, frames: Sequence[WatchedHeads]
 ) -> Iterator[b.Columns]:
     """Two more charts: the gradient per block, and the entropy of heads per site."""
     if len(frames) < 2:
@@ -245,7 +237,7 @@ def _layer(view: View, run: TrainingRun, name: str, found: Sequence[Curve]) -> t
 
 
 EXHIBIT = Exhibit(
-    room.before,
+    room.untrained,
     show,
     inputs={"setup": room.shown_setup, "name": lambda view: "", "at": lambda view: (0, 0)},
     open=room.is_shown,

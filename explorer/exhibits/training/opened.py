@@ -11,18 +11,19 @@ from explorer.exhibits.training import room
 from explorer.exhibits.training.choices import TrainingChoices
 from explorer.figures.training import token_losses
 from explorer.numbers import digits
-from explorer.training.before import Before
+from explorer.training.runs import TrainingRun
 
 MOST_ROWS = 4
 """Most sequences with source and input shown."""
 Index = tuple[int, ...]
 
 
-def show(begun: Before, view: View) -> b.Blocks:
+def show(begun: TrainingRun, view: View) -> b.Blocks:
     """The latest recorded step, else the first step of the setup."""
     run = room.run_of(view)
-    told = begun.first if run is None or run.opened is None else run.opened
-    yield b.Hero((*_told(view, told), *_below(view)))
+    step = begun.opened if run is None or run.opened is None else run.opened
+    assert step is not None
+    yield b.Hero((*_told(view, step), *_below(view)))
     yield from room.small_print(view)
 
 
@@ -38,17 +39,13 @@ def _below(view: View) -> b.Blocks:
         yield b.Note(view.t(f"training.opened.{'fresh' if run is None else 'pause'}"))
 
 
-def _weights(view: View) -> Mapping[str, list[int]]:
-    """The shapes of the parameters that can be opened."""
-    shapes: Mapping[str, list[int]] = room.before(room.shown_setup(view)).about["weights"]
-    return shapes
-
-
 def weight_of(view: View) -> tuple[str, Index]:
     """The chosen parameter and an index into it; the link has both, as `NAME~3.4`."""
     name, at = parse(view.choices(TrainingChoices).weight)
-    shapes = _weights(view)
-    name = name if name in shapes else room.before(room.shown_setup(view)).first["name"]
+    begun = room.untrained(room.shown_setup(view))
+    shapes = begun.about["weights"]
+    if name not in shapes and begun.opened is not None:
+        name = begun.opened["name"]
     both = zip((*at, 0, 0), shapes[name], strict=False)
     return name, tuple(min(index, size - 1) for index, size in both)
 
@@ -61,7 +58,7 @@ def _asked(view: View) -> tuple[str, Index]:
 
 
 def _pick_weight(view: View, name: str, at: Index) -> Iterator[b.Control]:
-    shapes = _weights(view)
+    shapes = room.untrained(room.shown_setup(view)).about["weights"]
     more = b.More(label="training.opened.weight", said=str, menu=True, width=340)
     more["change"] = lambda picked: _choose(picked, (0,) * len(shapes[picked]))
     yield pick_one(view, "training.weight", list(shapes), name, **more)
@@ -160,7 +157,7 @@ def _way(view: View, told: Mapping[str, Any]) -> b.Blocks:
 
 
 EXHIBIT = Exhibit(
-    room.before,
+    room.untrained,
     show,
     inputs={
         "setup": room.shown_setup,

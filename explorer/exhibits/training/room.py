@@ -9,20 +9,19 @@ from explorer.exhibits import View, block as b
 from explorer.exhibits.links import State
 from explorer.exhibits.training.choices import TrainingChoices
 from explorer.problems import InputProblem
-from explorer.training import before as beginning
-from explorer.training.before import Before
+from explorer.training import opened
 from explorer.training.learning import SetupTrainer
 from explorer.training.rooms import ROOMS, Room
-from explorer.training.runs import TrainingRun, Validation
+from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup, check
 from explorer.training.tasks import corpus
 from models.training.loop import Trainer
 
 
 @cached
-def before(setup: Setup, name: str = "", at: tuple[int, ...] = (0, 0)) -> Before:
-    """The state before a training; see `training.before`. Raises InputProblem."""
-    return beginning.before(setup, name, at, waiting)
+def untrained(setup: Setup, name: str = "", at: tuple[int, ...] = (0, 0)) -> TrainingRun:
+    """The start of a training; see `training.opened`. Raises InputProblem."""
+    return opened.untrained(setup, name, at, waiting)
 
 
 def refusal(setup: Setup) -> InputProblem | None:
@@ -110,13 +109,6 @@ def steps_slider(
     return b.Slider(key, label, steps[0], steps[-1], at, change, stops=steps)
 
 
-def scores_of(begun: Before, run: TrainingRun | None) -> list[Validation]:
-    """The scores so far; before the first, the score of the untrained model."""
-    if run is not None and run.scores:
-        return run.scores
-    return [Validation(step=0, **vars(begun.measured))]
-
-
 def small_print(view: View) -> b.Blocks:
     """The loss and the optimizer as formulas, the code, and the curves as numbers."""
     loss = r"L = -\frac{1}{N}\sum_{t} \log p(y_t \mid y_{<t},\, x)"
@@ -132,14 +124,18 @@ def small_print(view: View) -> b.Blocks:
 
 def _numbers(view: View) -> dict[str, list[object]]:
     """The measurements, then the loss of each step."""
-    begun, run = before(shown_setup(view)), run_of(view)
-    scores = scores_of(begun, run)
-    losses = run.loss if run is not None and run.loss else [begun.first["loss"]]
+    begun, run = untrained(shown_setup(view)), run_of(view)
+    assert begun.opened is not None
+    scores = (begun if run is None or not run.scores else run).scores
+    losses = run.loss if run is not None and run.loss else [begun.opened["loss"]]
     none, n = [""] * len(scores), len(losses)
+    measured = {"held_out": "loss", "forced": "forced", "free": "free"}
     return {
         view.t("training.curve.step"): [*(each.step for each in scores), *range(1, n + 1)],
-        view.t("training.curve.held_out"): [f"{each.loss:.4f}" for each in scores] + [""] * n,
-        view.t("training.curve.forced"): [f"{each.forced:.4f}" for each in scores] + [""] * n,
-        view.t("training.curve.free"): [f"{each.free:.4f}" for each in scores] + [""] * n,
+        **{
+            view.t(f"training.curve.{name}"): [f"{getattr(each, of):.4f}" for each in scores]
+            + [""] * n
+            for name, of in measured.items()
+        },
         view.t("training.curve.loss"): none + [f"{each:.4f}" for each in losses],
     }

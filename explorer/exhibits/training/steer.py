@@ -11,7 +11,6 @@ from explorer.exhibits.picking import pick_one
 from explorer.exhibits.training.choices import TrainingChoices
 from explorer.exhibits.training.room import order, resume, run_of, steps_slider
 from explorer.library import LoadedModel, open_model
-from explorer.training.rooms import checkpoint_of
 from explorer.training.runs import ENDED, TrainingRun
 from explorer.training.setup import AT_START, FAULTS
 
@@ -101,7 +100,7 @@ def _fault(view: View, run: TrainingRun, name: str) -> b.Button:
 
 def _use(view: View, run: TrainingRun) -> b.Blocks:
     """Buttons that open the trained model on other pages, or download it."""
-    folder = checkpoint_of(run)
+    folder = run.checkpoint
     if folder is None or run.is_live:
         return
     chosen = {"text": run.about["shown"][0], "target": None, "step": None}

@@ -17,11 +17,10 @@ from explorer.problems import InputProblem
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
 from explorer.seeding import seeded
-from explorer.training.comparing import Difference, arms, band, difference
+from explorer.training.comparing import QUESTIONS, Difference, arms, band, difference
 from explorer.training.learning import DivergedError, SetupTrainer
 from explorer.training.opened import opened
 from explorer.training.process import EndedError, TrainingProcess
-from explorer.training.questions import QUESTIONS
 from explorer.training.runs import TrainingRun, Validation
 from explorer.training.setup import MOST_PARAMETERS, Setup, check, format_setup, parse_setup
 from explorer.training.tasks import corpus
@@ -54,7 +53,7 @@ def heard(folder: Path, *orders: dict[str, Any], setup: Setup = TINY, **begin: A
 def test_a_training_runs_to_its_end_and_leaves_a_model(tmp_path: Path) -> None:
     run = heard(tmp_path)
     assert run.state == "done"
-    assert len(run.loss) == len(run.norm) == len(run.rate) == run.step == 12
+    assert len(run.loss) == len(run.norm) == run.step == 12
     assert [score.step for score in run.scores] == [0, 12]
     assert [frame.step for frame in run.frames] == [0, 10, 12]
     assert run.frames[0].patterns[0].shape == (2, *run.frames[0].patterns[0].shape[1:])
@@ -69,7 +68,7 @@ def test_a_training_runs_to_its_end_and_leaves_a_model(tmp_path: Path) -> None:
 
 def test_a_copy_of_a_run_stays_as_it_is(tmp_path: Path) -> None:
     run = TrainingRun(1, TINY, tmp_path)
-    steps = {"kind": "steps", "first": 1, "loss": [4.0], "norm": [1.0], "rate": [0.1]}
+    steps = {"kind": "steps", "first": 1, "loss": [4.0], "norm": [1.0]}
     run.hear(steps)
     run.hear({"kind": "kept", "step": 1})
     seen = run.copy()
