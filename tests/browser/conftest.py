@@ -141,6 +141,20 @@ def profile(playwright, tmp_path_factory) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
+def offline(browser) -> Iterator[Page]:
+    """A page without a network. Afterwards: no error, and no request but for its own files."""
+    context = browser.new_context(offline=True, locale="en-GB")
+    page, errors, asked = context.new_page(), [], []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda request: asked.append(request.url.partition(":")[0]))
+    yield page
+    context.close()
+    assert errors == []
+    assert set(asked) <= {"file", "data", "blob"}
+
+
+@pytest.fixture
 def visitor(app, profile) -> Iterator[Visitor]:
     """A visitor without a past. Afterwards: no console error, no request to another machine."""
     page = profile.new_page()

@@ -110,21 +110,3 @@ def test_a_click_on_the_map_of_patches_opens_that_run(visitor):
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.wait_for_url(lambda url: chosen(url, "cell") == "encoder-1-4")
     expect(page.get_by_text("Head output z of layer 1, head 4").first).to_be_visible()
-
-
-def test_a_second_word_is_typed_and_one_that_is_no_token_is_refused(visitor):
-    """Why 她 and not 他."""
-    visitor.open("attribution", part="writes", row="0", text="She reads a book every morning.")
-    box = visitor.page.get_by_test_id("stSelectbox").filter(
-        has_text=t("attribution.rival", lang="en")
-    )
-    field = box.locator("input")
-    field.fill("他")
-    field.press("Enter")
-    visitor.page.wait_for_url(lambda url: chosen(url, "rival") != "")
-    visitor.shows("times as probable as “他”")
-    assert visitor.page.locator(".js-plotly-plot .barlayer path").count() > 10
-    field.fill("她每他")
-    field.press("Enter")
-    visitor.shows("is not one token of this model")
-    visitor.shows("times as probable as “他”")

@@ -22,9 +22,8 @@ def count(visitor: Visitor) -> Locator:
     return visitor.page.locator(".player .count")
 
 
-@pytest.mark.parametrize("lang", ["zh"])
-def test_the_film_plays_to_its_end_and_the_link_follows_where_it_rests(visitor, lang):
-    visitor.open("decoding", text=SENTENCE, lang=lang, part="cache")
+def test_the_film_plays_to_its_end_and_the_link_follows_where_it_rests(visitor):
+    visitor.open("decoding", text=SENTENCE, lang="zh", part="cache")
     at(visitor, "play").wait_for()
     first = visitor.page.locator(".why").inner_text()
     at(visitor, "speed").select_option(index=3)

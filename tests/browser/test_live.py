@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
 
@@ -62,20 +61,6 @@ EMBEDDING = ROOT / "examples" / "embedding"
 PANDOC = """import pypandoc
 pypandoc.convert_file("index.qmd", "html", "markdown", ["--standalone"], outputfile="index.html")
 """
-
-
-@pytest.fixture
-def offline(browser) -> Iterator[Page]:
-    """A page without a network. Afterwards: no error, and no request but for its own files."""
-    context = browser.new_context(offline=True, locale="en-GB")
-    page, errors, asked = context.new_page(), [], []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-    page.on("request", lambda request: asked.append(request.url.partition(":")[0]))
-    yield page
-    context.close()
-    assert errors == []
-    assert set(asked) <= {"file", "data", "blob"}
 
 
 def off_by(page: Page, loaded: LoadedModel, sentence: str) -> float:
@@ -220,59 +205,39 @@ def test_a_page_embeds_the_picture_and_talks_to_it(offline, tmp_path):
     expect(picture.locator("canvas.main")).to_be_visible()
 
 
-def test_pages_of_other_origins_get_no_answer(browser, tmp_path):
-    """Another port is another origin."""
-    copytree(EMBEDDING, tmp_path, dirs_exist_ok=True)
+@pytest.mark.parametrize("listed", [True, False])
+def test_only_pages_of_allowed_origins_are_heard_and_answered(browser, tmp_path, listed):
+    """Without a list all are heard, and a page of the same origin alone learns what is typed.
+    Another port is another origin.
+    """
     (tmp_path / "favicon.ico").touch()
     heard = "new Promise(done => window.addEventListener('message', done, { once: true }))"
-    with served(tmp_path) as allowed, served(tmp_path) as other:
-        write_live(open_model("reverse"), tmp_path / "live", origins=(allowed.rstrip("/"),))
-        for host in (allowed, other):
-            page, said = browser.new_page(), []
-            page.on("console", lambda message, said=said: said.append(message.text))
-            page.goto(f"{host}messages.html")
-            frame, output = page.frames[1], page.locator("#output")
-            frame.evaluate(READY)
-            before = frame.locator(".said").inner_text()
-            frame.evaluate(f"() => {{ window.heard = {heard}; }}")
-            page.locator("#sentence").fill("a b c d")
-            page.locator("#send").click()
-            frame.evaluate("() => window.heard.then(() => null)")
-            if host == allowed:
-                expect(output).to_have_text("d c b a")
-            page.evaluate("() => new Promise(setTimeout)")
-            expect(frame.locator(".said")).to_have_text("d c b a" if host == allowed else before)
-            expect(output).to_have_text("d c b a" if host == allowed else "")
-            assert said == []
-            page.close()
-    with pytest.raises(ValueError, match="origin"):
-        write_live(open_model("reverse"), tmp_path / "live", origins=("example.org",))
-
-
-def test_only_a_page_of_the_same_origin_learns_what_is_typed(browser, tmp_path):
-    """Without a list of origins; another port is another origin."""
-    write_live(open_model("reverse"), tmp_path / "live")
-    (tmp_path / "favicon.ico").touch()
-    frame = '<iframe src="{}live/index.html?embed=1"></iframe>'
     with served(tmp_path) as own, served(tmp_path) as other:
+        origins = (own.rstrip("/"),) if listed else ()
+        write_live(open_model("reverse"), tmp_path / "live", origins=origins)
         (tmp_path / "index.html").write_text(
             "<script>heard = [];"
             "addEventListener('message', ({ data }) => heard.push(data))</script>"
-            + frame.format(own)
+            f'<iframe src="{own}live/index.html?embed=1"></iframe>'
         )
         for host in (own, other):
-            page, said = browser.new_page(), list[str]()
+            page, said = browser.new_page(), []
             page.on("console", lambda message, said=said: said.append(message.text))
             page.goto(host)
             picture = page.frames[1]
             picture.evaluate(READY)
-            page.wait_for_function("heard.some(each => each.height)")
+            before = picture.locator(".said").inner_text()
+            picture.evaluate(f"() => {{ window.heard = {heard}; }}")
             page.evaluate("frames[0].postMessage({ headlight: 1, sentence: 'a b c d' }, '*')")
-            expect(picture.locator(".said")).to_have_text("d c b a")
+            picture.evaluate("() => window.heard.then(() => null)")
+            answered = "d c b a" if host == own or not listed else before
+            expect(picture.locator(".said")).to_have_text(answered)
             page.evaluate("() => new Promise(setTimeout)")
             assert page.evaluate("heard.some(each => 'sentence' in each)") == (host == own)
             assert said == []
             page.close()
+    with pytest.raises(ValueError, match="origin"):
+        write_live(open_model("reverse"), tmp_path / "live", origins=("example.org",))
 
 
 BOOKS = {"quarto": "index.qmd", "jupyter-book": "index.md", "mkdocs": "docs/index.md"}

@@ -22,15 +22,11 @@ def _heads(n_layers: int, n_heads: int, n: int) -> hl.Picture:
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.sweep)])
-def test_a_saved_picture_draws_without_network_and_opens_any_head(browser, tmp_path, theme):
-    file = _heads(2, 3, 70).save(tmp_path / "x.html")
-    context = browser.new_context(offline=True, color_scheme=theme)
-    page, errors, asked = context.new_page(), [], []
+def test_a_saved_picture_draws_without_network_and_opens_any_head(offline, tmp_path, theme):
+    page = offline
+    page.emulate_media(color_scheme=theme)
     page.set_viewport_size({"width": 1280, "height": 200})
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(file.as_uri())
+    page.goto(_heads(2, 3, 70).save(tmp_path / "x.html").as_uri())
     page.locator(".panel canvas").first.wait_for()
     page.get_by_role("button", name="L2·H3", exact=True).click()
     panel = page.locator(".panel")
@@ -47,12 +43,9 @@ def test_a_saved_picture_draws_without_network_and_opens_any_head(browser, tmp_p
     expect(view).not_to_have_attribute("data-dark", "")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     expect(view).to_have_attribute("data-dark", "") if theme == "dark" else None
-    assert errors == []
-    assert asked == [file.as_uri()]
-    context.close()
 
 
-def test_a_page_kept_from_the_app_marks_what_it_knows_only_roughly(browser, tmp_path):
+def test_a_page_kept_from_the_app_marks_what_it_knows_only_roughly(offline, tmp_path):
     generator = np.random.default_rng(0)
     for n, mark, note in ((4, "≈", "≈ rounded"), (70, "≤", "each 2 × 2 square")):
         weights = generator.dirichlet(np.ones(n), (1, 2, n)).astype(np.float32)
@@ -67,50 +60,44 @@ def test_a_page_kept_from_the_app_marks_what_it_knows_only_roughly(browser, tmp_
         )
         file = tmp_path / "kept.html"
         file.write_text(page("Kept", [Component("heads_view", payload)], "en"), encoding="utf-8")
-        shown = browser.new_page()
-        shown.goto(file.as_uri())
-        panel = shown.locator(".panel")
+        offline.goto(file.as_uri())
+        panel = offline.locator(".panel")
         expect(panel.locator(".readout")).to_contain_text("k1")
         expect(panel).not_to_contain_text(mark)
-        shown.get_by_role("button", name="L1·H2", exact=True).press("Enter")
+        offline.get_by_role("button", name="L1·H2", exact=True).press("Enter")
         expect(panel.locator(".title")).to_contain_text(note)
         expect(panel.locator(".readout")).to_contain_text(f"k1 · {mark} ")
         expect(panel).to_have_attribute("aria-busy", "false")
-        shown.close()
 
 
-def test_a_mask_is_saved_as_a_png_made_in_the_browser(browser, tmp_path):
+def test_a_mask_is_saved_as_a_png_made_in_the_browser(offline, tmp_path):
     file = hl.mask(np.tri(9, dtype=bool)).save(tmp_path / "x.html")
-    page = browser.new_page()
-    page.goto(file.as_uri())
-    with page.expect_download() as started:
-        page.get_by_role("button", name="save as an image (PNG): Masks").click()
+    offline.goto(file.as_uri())
+    with offline.expect_download() as started:
+        offline.get_by_role("button", name="save as an image (PNG): Masks").click()
     assert started.value.suggested_filename == "headlight-mask.png"
     data = started.value.path().read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    shown = page.locator("canvas").first.bounding_box()
+    shown = offline.locator("canvas").first.bounding_box()
     assert shown is not None
     assert int.from_bytes(data[16:20], "big") >= 2 * shown["width"]
-    page.close()
 
 
-def test_a_frame_takes_its_height_and_follows_the_notebooks_theme(browser, tmp_path):
+def test_a_frame_takes_its_height_and_follows_the_notebooks_theme(offline, tmp_path):
     notebook = tmp_path / "notebook.html"
     notebook.write_text(
         f"<body data-jp-theme-light='true'>{_heads(1, 2, 5)._repr_html_()}</body>", encoding="utf-8"
     )
-    page = browser.new_page()
-    page.goto(notebook.as_uri())
-    inside = page.frame_locator("iframe")
+    offline.goto(notebook.as_uri())
+    inside = offline.frame_locator("iframe")
     view = inside.locator(".hl").first
     inside.locator(".panel canvas").first.wait_for()
     expect(view).not_to_have_attribute("data-dark", "")
     height = inside.locator("html").evaluate("node => node.offsetHeight")
     assert height > 200
-    expect(page.locator("iframe")).to_have_css("height", f"{height}px")
-    page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    expect(offline.locator("iframe")).to_have_css("height", f"{height}px")
+    offline.evaluate("document.body.dataset.jpThemeLight = 'false'")
     expect(view).to_have_attribute("data-dark", "")
-    page.close()
 
 
 # How others show an output. VS Code's webview and Colab's outputs are documents in a frame of their
@@ -132,7 +119,7 @@ _HOSTS = {
 @pytest.mark.parametrize(
     "host", ["vscode", pytest.param("colab", marks=pytest.mark.sweep), "isolated"]
 )
-def test_a_frame_keeps_to_the_rules_of_other_notebooks(browser, tmp_path, host):
+def test_a_frame_keeps_to_the_rules_of_other_notebooks(offline, tmp_path, host):
     sandbox, head = _HOSTS[host]
     output = f"{head}<div>{_heads(1, 2, 5)._repr_html_()}</div></body>"
     notebook = tmp_path / "notebook.html"
@@ -141,11 +128,8 @@ def test_a_frame_keeps_to_the_rules_of_other_notebooks(browser, tmp_path, host):
         'style="width: 1000px; height: 1500px"></iframe>',
         encoding="utf-8",
     )
-    page, errors = browser.new_page(), []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-    page.goto(notebook.as_uri())
-    outside = page.frame_locator("iframe")
+    offline.goto(notebook.as_uri())
+    outside = offline.frame_locator("iframe")
     inside = outside.frame_locator("iframe")
     inside.locator(".panel canvas").first.wait_for()
     expect(outside.locator(".headlight-still")).to_be_hidden()
@@ -159,5 +143,3 @@ def test_a_frame_keeps_to_the_rules_of_other_notebooks(browser, tmp_path, host):
         expect(inside.locator(".hl").first).to_have_attribute("data-dark", "")
         height = inside.locator("html").evaluate("node => node.offsetHeight")
         expect(frame).to_have_css("height", f"{height}px")
-    assert errors == []
-    page.close()

@@ -55,21 +55,6 @@ def logits_of(
     return model.read(Rows(tgt, valid), cache=cache)
 
 
-@pytest.mark.parametrize(
-    ("n_kv_heads", "dtype", "atol"), [(1, torch.float64, 1e-12), (4, torch.float32, 1e-5)]
-)
-@pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("family", WRITERS)
-def test_cached_logits_equal_uncached_ones(family, positions, n_kv_heads, dtype, atol):
-    model = tiny(family, positions, n_kv_heads, dtype)
-    cache = KVCache(2)
-    with torch.no_grad():
-        whole = logits_of(model, TGT)
-        steps = [logits_of(model, TGT[:, i : i + 1], cache=cache) for i in range(TGT.shape[1])]
-    torch.testing.assert_close(torch.cat(steps, dim=1), whole, atol=atol, rtol=0)
-    assert cache.length == TGT.shape[1]
-
-
 @given(
     cuts=st.lists(st.integers(1, 6), max_size=3),
     family=st.sampled_from(list(WRITERS)),

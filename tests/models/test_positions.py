@@ -10,7 +10,6 @@ from models.config import ModelConfig
 from models.fast import speed_up
 from models.positions import (
     POSITIONS,
-    ALiBi,
     Learned,
     Scaling,
     Sinusoidal,
@@ -24,15 +23,6 @@ from models.positions import (
     t5_buckets,
 )
 from models.rows import Rows
-
-
-@pytest.mark.parametrize("base", [10000.0, 50.0])
-def test_sinusoidal_table_is_the_closed_form(base):
-    n_positions, d_model = 600, 12
-    angles = np.arange(n_positions)[:, None] / base ** (np.arange(0, d_model, 2) / d_model)
-    expected = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(n_positions, d_model)
-    table = sinusoidal_table(n_positions, d_model, base)
-    np.testing.assert_allclose(table.numpy(), expected, atol=6e-8, rtol=0)
 
 
 def test_sinusoidal_table_stays_exact_far_out():
@@ -184,13 +174,6 @@ def test_alibis_slopes_for_any_number_of_heads(n_heads, slopes):
     torch.testing.assert_close(alibi_slopes(16)[:2], torch.tensor([2**-0.5, 2**-1]))
 
 
-def test_alibis_bias_by_hand():
-    bias = made(ALiBi, n_heads=2).place(torch.tensor([[2]]), torch.tensor([[0, 1, 2, 3, 3]])).bias
-    expected = [[-2 / 16, -1 / 16, 0, -1 / 16, -1 / 16]]  # both ways alike, padding as the last
-    assert bias[0, 0].tolist() == expected
-    assert (16 * bias[0, 1]).tolist() == expected
-
-
 def by_the_paper(offset, causal, n_buckets, furthest=128):
     """Raffel et al.'s bucket, in whole numbers: e^(n - e) (f / e)^(b - e) <= d^(n - e)."""
     first = 0
@@ -215,15 +198,6 @@ def test_t5s_buckets_are_the_papers(causal, n_buckets):
     expected = [by_the_paper(offset, causal, n_buckets) for offset in offsets]
     assert t5_buckets(torch.tensor(offsets), causal, n_buckets).tolist() == expected
     assert set(expected) == set(range(n_buckets)) - ({n_buckets // 2} if not causal else set())
-
-
-def test_t5s_buckets_by_hand():
-    # Of 32 buckets 16 hold one distance each; 128 = 16 x 8, so each factor 8^(1/16) is one more.
-    offsets = torch.tensor([0, -1, -15, -16, -18, -19, -45, -46, -128, -999, 1, 20])
-    assert t5_buckets(offsets, causal=True).tolist() == [0, 1, 15, 16, 16, 17, 23, 24, 31, 31, 0, 0]
-    assert t5_buckets(-offsets, causal=False).tolist() == [
-        0, 17, 25, 26, 26, 26, 28, 29, 31, 31, 1, 10,
-    ]  # fmt: skip
 
 
 def test_t5s_bias_is_its_table_read_by_bucket_and_shared_by_all_layers(tiny_model):

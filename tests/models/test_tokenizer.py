@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 import tokenizers
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from explorer.labels import str_tokens
 from models.marks import OUR_MARKS, Marks
@@ -75,7 +75,6 @@ def test_unknown_characters_are_named_once_each(tokenizer):
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=60)
 def test_any_text_can_be_encoded_and_shown(tokenizer, text):
     ids = tokenizer.encode(text)
     shown = str_tokens(tokenizer, ids)

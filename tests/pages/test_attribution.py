@@ -61,7 +61,15 @@ def test_a_hidden_key_counts_for_nothing(open_page):
     assert "has no effect" in reading(at, "A mask hides")
 
 
-def test_words_are_picked(open_page):
+def type_word(at: AppTest, key: str, word: str) -> None:
+    """Into a menu that takes what it does not offer, which AppTest cannot choose."""
+    states = at._tree.get_widget_states()
+    (state,) = (each for each in states.widgets if each.id == at.selectbox(key=key).id)
+    state.string_value = word
+    at._run(states)
+
+
+def test_words_are_picked_and_typed(open_page):
     at = open_page("attribution", part="writes", row="1")
     written, *others = at.selectbox(key="attribution.word").options
     at.selectbox(key="attribution.word").set_value(others[1]).run()
@@ -70,6 +78,12 @@ def test_words_are_picked(open_page):
     assert "word" in link(at)
     at.selectbox(key="attribution.word").set_value(written).run()
     assert "was not generated here" not in everything(at)
+    type_word(at, "attribution.rival", "I")
+    assert "as “I”" in reading(at, "times as probable")
+    rival = link(at)["rival"]
+    type_word(at, "attribution.rival", "parkbook")
+    assert "is not one token of this model" in everything(at)
+    assert link(at)["rival"] == rival
     none = t("attribution.rival_none", lang="en")
     at.selectbox(key="attribution.rival").set_value(none).run()
     assert link(at)["alone"] == "1"

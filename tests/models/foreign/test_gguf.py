@@ -18,7 +18,6 @@ import explorer as hl
 from explorer.labels import str_tokens
 from models import CheckpointError
 from models.foreign import found, look, open_folder
-from models.foreign.folds import halves, neighbours
 from models.foreign.gguf_file import GGUF
 from models.foreign.gguf_header import header
 from models.rows import Rows
@@ -128,12 +127,6 @@ def test_a_notebook_opens_a_file_by_its_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("x.gguf", Path("x.gguf"), str(tmp_path)):
         assert hl.open_model(name).config.d_model == 24
-
-
-def test_halves_undo_neighbours():
-    weight = torch.randn(12, 5)
-    for turned in (4, 2):
-        assert torch.equal(halves(3, turned)(neighbours(3, turned)(weight)), weight)
 
 
 def test_blocks_of_fewer_bits_become_floats(tmp_path):

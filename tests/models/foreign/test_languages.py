@@ -1,16 +1,13 @@
 """Translators of many languages: which tokens stand around the texts of a pair of them."""
 
 import pytest
-import torch
 from foreign import CODES, change_config, of_many
 
 from explorer.library import open_model
 from explorer.problems import InputProblem
 from explorer.runs.trace import trace
-from models.decoding import decode
 from models.foreign import open_folder
 from models.foreign.languages import split_languages
-from models.strategies import Greedy
 
 
 def test_nllb_names_the_source_before_a_text_and_the_target_at_the_start(tmp_path):
@@ -34,14 +31,6 @@ def test_nllb_names_the_source_before_a_text_and_the_target_at_the_start(tmp_pat
     assert logits[0] != logits[1]
     with pytest.raises(InputProblem):
         loaded.speaking("fra_Latn", "xxx_Latn")
-
-
-def test_what_is_written_follows_the_code(tmp_path):
-    folder, raw = of_many(tmp_path / "nllb", "eng_Latn $A </s>", decoder_start_token_id=1)
-    loaded = open_model(folder).speaking("eng_Latn", "fra_Latn")
-    given = torch.tensor([loaded.model.with_marks("src", [9, 8, 7])] * 2)
-    step = next(iter(decode(loaded.model, given, Greedy(), 3)))
-    assert step.input_tokens.tolist() == [[1, raw.token_to_id("fra_Latn")]] * 2
 
 
 def test_mbart_names_the_source_behind_a_text_and_begins_with_the_target(tmp_path):

@@ -196,6 +196,22 @@ def test_a_config_that_cannot_be_honoured(folder, changes, said):
     refused(folder, *said)
 
 
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("t5", {"num_decoder_layers": 2**24}, "but only 47 tensors are stored"),
+        ("marian", {"max_position_embeddings": 2**24}, "its table of positions needs more"),
+        ("marian", {"decoder_start_token_id": 10**30}, "decoder_start_token_id is 1000000000"),
+        ("t5", {"decoder_start_token_id": 10**6}, "decoder_start_token_id is 1000000: it must be"),
+        ("llama", {"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
+    ],
+)
+def test_a_setting_of_another_family_that_cannot_be_honoured(tmp_path, name, changes, said):
+    """Sizes that no tensor vouches for are bounded."""
+    folder = Golden.load(name).write(tmp_path / "tiny", "own")
+    test_a_config_that_cannot_be_honoured(folder, changes, (said,))
+
+
 def test_windows_are_those_of_the_config(tmp_path):
     def windows(folder: Path) -> list[int | None]:
         return [site.window for site in open_folder(folder).model.attention_sites()]
@@ -261,23 +277,6 @@ def test_a_tokenizer_of_few_tokens_is_no_reason_to_refuse_a_model(folder, capsys
     assert "97 of 260 tokens" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("name", "changes", "said"),
-    [
-        ("t5", {"num_decoder_layers": 2**24}, "but only 47 tensors are stored"),
-        ("marian", {"max_position_embeddings": 2**24}, "its table of positions needs more"),
-        ("marian", {"decoder_start_token_id": 10**30}, "decoder_start_token_id is 1000000000"),
-        ("t5", {"decoder_start_token_id": 10**6}, "decoder_start_token_id is 1000000: it must be"),
-        ("llama", {"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
-    ],
-)
-def test_a_setting_of_another_family_that_cannot_be_honoured(tmp_path, name, changes, said):
-    """Sizes that no tensor vouches for are bounded."""
-    folder = Golden.load(name).write(tmp_path / "tiny", "own")
-    change_config(folder, **changes)
-    refused(folder, said)
-
-
 def test_json_that_is_too_large_or_nested_without_end(folder, monkeypatch):
     for name in ("config.json", "tokenizer_config.json"):
         whole = (folder / name).read_text()
@@ -303,10 +302,7 @@ def test_a_circle_of_links_and_a_folder_without_rights(folder, monkeypatch):
         (folder / name).unlink()
         (folder / name).write_text("{}")
 
-    def denied(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied", str(folder / "config.json"))
-
-    monkeypatch.setattr(Path, "is_file", denied)
+    denying(monkeypatch, "is_file", "config.json")
     refused(folder, "tiny: config.json cannot be read: Permission denied")
 
 
@@ -319,15 +315,20 @@ def test_reasons_of_the_system_are_said_in_both_languages():
     assert of_system(OSError(errno.EXDEV, "too far")) == "too far"
 
 
-def test_weights_without_rights(folder, monkeypatch):
-    real = Path.open
+def denying(monkeypatch, method: str, name: str) -> None:
+    """The system refuses this method of every path of this name."""
+    real = getattr(Path, method)
 
     def denied(path: Path, *rest: Any, **more: Any) -> Any:
-        if path.name == "model.safetensors":
+        if path.name == name:
             raise PermissionError(13, "Permission denied", str(path))
         return real(path, *rest, **more)
 
-    monkeypatch.setattr(Path, "open", denied)
+    monkeypatch.setattr(Path, method, denied)
+
+
+def test_weights_without_rights(folder, monkeypatch):
+    denying(monkeypatch, "open", "model.safetensors")
     refused(folder, "tiny: model.safetensors cannot be read: Permission denied")
 
 

@@ -142,44 +142,36 @@ def test_each_kind_of_layer_has_its_own():
         read({"rope_parameters": both})
 
 
+def scaled(**said: Any) -> dict[str, Any]:
+    return {"rope_scaling": said}
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [
+        (scaled(type="mrope"), "scaled as 'mrope'; these are supported: default, linear"),
+        (scaled(type=3), "scaled as 3"),
+        (scaled(type="linear"), "factor is missing"),
+        (scaled(type="linear", factor=0), "factor is 0: it must be"),
+        (scaled(factor=4.0), "factor is 4.0, which the rotation default does not"),
+        (scaled(type="linear", factor=2.0, alpha=9), "alpha is 9"),
+        (scaled(type="dynamic", factor=2.0, alpha=9), "alpha is 9"),
         (
-            {"rope_scaling": {"type": "mrope"}},
-            "scaled as 'mrope'; these are supported: default, linear",
-        ),
-        ({"rope_scaling": {"type": 3}}, "scaled as 3"),
-        ({"rope_scaling": {"type": "linear"}}, "factor is missing"),
-        ({"rope_scaling": {"type": "linear", "factor": 0}}, "factor is 0: it must be"),
-        ({"rope_scaling": {"factor": 4.0}}, "factor is 4.0, which the rotation default does not"),
-        ({"rope_parameters": {"rope_type": "linear", "factor": 2.0, "alpha": 9}}, "alpha is 9"),
-        ({"rope_scaling": {"type": "dynamic", "factor": 2.0, "alpha": 9}}, "alpha is 9"),
-        (
-            {
-                "rope_scaling": {
-                    "type": "dynamic",
-                    "factor": 2.0,
-                    "original_max_position_embeddings": 8,
-                }
-            },
+            scaled(type="dynamic", factor=2.0, original_max_position_embeddings=8),
             "original_max_position_embeddings is 8: only None, 400",
         ),
         (
-            {"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": {"factor": 3.0}},
+            scaled(type="linear", factor=2.0) | {"rope_parameters": {"factor": 3.0}},
             "rope_scaling and rope_parameters describe two different rotations",
         ),
         ({"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0]}}, "list 2 numbers"),
+        (scaled(type="longrope", short_factor=[1, 1], long_factor=[1, "x"]), "long_factor is 'x'"),
         (
-            {"rope_scaling": {"type": "longrope", "short_factor": [1, 1], "long_factor": [1, "x"]}},
-            "long_factor is 'x'",
-        ),
-        (
-            {"rope_scaling": {"type": "llama3", **LLAMA3, "high_freq_factor": 1.0}},
+            scaled(type="llama3", **(LLAMA3 | {"high_freq_factor": 1.0})),
             "high_freq_factor is 1.0: it must be above 2.0",
         ),
         ({"rope_parameters": 3}, "rope_parameters is 3: it must be an object"),
-        ({"rope_scaling": {"type": "linear"}, "rope_parameters": 0}, "rope_parameters is 0"),
+        (scaled(type="linear") | {"rope_parameters": 0}, "rope_parameters is 0"),
         ({"rope_scaling": [1]}, "rope_scaling is [1]: it must be an object"),
         ({"partial_rotary_factor": 0.75}, "partial_rotary_factor is 0.75"),
         ({"rope_theta": "x"}, "rope_theta is 'x'"),
