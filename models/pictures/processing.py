@@ -62,7 +62,10 @@ class Processing:
             kind = kind.removesuffix(ending)
         if kind not in DEFAULTS:
             raise Refusal("one_of", name="image_processor_type", value=repr(named), allowed=_KNOWN)
-        said = DEFAULTS[kind] | {key: each for key, each in values.items() if each is not None}
+        of_file = {
+            key: each for key, each in values.items() if each is not None or key[:3] == "do_"
+        }
+        said = DEFAULTS[kind] | of_file  # what is to be done and is null is not done
         size, crop = (_sides(said, key) for key in ("size", "crop_size"))
         if isinstance(crop, int):
             crop = crop, crop
@@ -73,12 +76,19 @@ class Processing:
             means, stds = (0.0,) * len(means), (1.0,) * len(means)
         factor = said.get("rescale_factor", 1 / 255) if said.get("do_rescale", True) else 1.0
         resample = said.get("resample", 3)
-        if resample not in range(6) or not isinstance(factor, float | int) or 0 in stds:
-            raise Refusal("no_processing")
+        wrong = {
+            "resample": resample not in range(6),
+            "rescale_factor": not isinstance(factor, float | int),
+            "image_std": 0 in stds,
+            "use_square_size": kind == "CLIP" and said.get("use_square_size"),
+        }
+        for name in filter(wrong.get, wrong):
+            raise Refusal("no_processing", name=name)
         size = size if said.get("do_resize", True) else None
         crop = crop if said.get("do_center_crop", False) else None
         if crop is None and not isinstance(size, tuple):  # pictures would differ in size
-            raise Refusal("no_processing")
+            name = "do_resize" if size is None else "size"
+            raise Refusal("no_processing", name=name)
         return cls(size, crop, resample, float(factor), means, stds)
 
     @property
@@ -116,14 +126,13 @@ def _sides(said: Mapping[str, Any], key: str) -> int | Sides | None:
         return None
     is_size = isinstance(both, tuple) and len(both) in (1, 2)
     if not is_size or not all(type(each) is int and 1 <= each <= MOST for each in both):
-        raise Refusal("no_processing")
+        raise Refusal("no_processing", name=key)
     return both[0] if len(both) == 1 else both  # type: ignore[return-value]
 
 
 def _numbers(said: Mapping[str, Any], key: str, default: tuple[float, ...]) -> tuple[float, ...]:
     value = said.get(key, default)
-    if not isinstance(value, list | tuple) or len(value) != 3:
-        raise Refusal("no_processing")
-    if not all(isinstance(each, float | int) and abs(each) < 1e6 for each in value):
-        raise Refusal("no_processing")
+    is_three = isinstance(value, list | tuple) and len(value) == 3
+    if not is_three or not all(isinstance(x, float | int) and abs(x) < 1e6 for x in value):
+        raise Refusal("no_processing", name=key)
     return tuple(map(float, value))

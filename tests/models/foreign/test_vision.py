@@ -36,6 +36,15 @@ def test_pictures_are_prepared_as_their_processors_do():
             np.testing.assert_allclose((ours - mean) / std, theirs, atol=1e-6, err_msg=name)
 
 
+def test_what_is_to_be_done_and_is_null_is_not_done():
+    """As in `transformers` 5.24; other keys that are null have their default."""
+    said = {"image_processor_type": "DeiTImageProcessor", "size": {"height": 9, "width": 9}}
+    steps = ("do_center_crop", "do_rescale", "do_normalize")
+    made = Processing.of(said | dict.fromkeys((*steps, "image_mean", "resample")))
+    assert made == Processing.of(said | dict.fromkeys(steps, False))
+    assert (made.crop, made.factor, made.resample, made.mean) == (None, 1.0, 3, (0.0,) * 3)
+
+
 def test_the_class_token_and_registers_stand_before_the_patches(tmp_path):
     folder = Golden.load("dinov2_with_registers").write(tmp_path / "dino")
     assert look(folder).family == "dinov2_with_registers"
@@ -76,10 +85,15 @@ def test_the_vision_tower_of_a_whole_model_opens(name, tmp_path):
         (None, "preprocessor_config.json is missing"),
         ({"size": {"height": 24, "width": 24}}, "do not fit image_size"),
         ({"image_processor_type": "DetrImageProcessor"}, "must be one of ViTImageProcessor"),
-        ({"do_resize": False}, "not supported"),
-        ({"size": {"longest_edge": 9}}, "not supported"),
-        ({"image_std": [0, 1, 1]}, "not supported"),
-        ({"image_mean": "dark"}, "not supported"),
+        ({"do_resize": False}, "do_resize .* not supported"),
+        ({"do_resize": None}, "do_resize .* not supported"),
+        ({"size": {"longest_edge": 9}}, "size .* not supported"),
+        ({"image_std": [0, 1, 1]}, "image_std .* not supported"),
+        ({"image_mean": "dark"}, "image_mean .* not supported"),
+        (
+            {"image_processor_type": "CLIPImageProcessor", "use_square_size": True},
+            "use_square_size .* not supported",
+        ),
     ],
 )
 def test_other_ways_to_prepare_pictures_are_refused(change, words, tmp_path):
