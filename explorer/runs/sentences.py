@@ -3,6 +3,7 @@
 import codecs
 import csv
 import io
+import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
@@ -62,10 +63,9 @@ def clean_text(text: str, limit: int = MAX_CHARS) -> str:
         raise InputProblem("whitespace_only")
     if len(text) > limit:
         raise InputProblem("too_long_chars", limit=limit, length=len(text))
-    cleaned = "".join(char for char in text if not _is_dropped(char))
-    if not cleaned or cleaned.isspace():
+    if _is_empty(text):
         raise InputProblem("nothing_left")
-    return cleaned
+    return "".join(char for char in text if not _is_dropped(char))
 
 
 def dropped(text: str) -> list[str]:
@@ -87,17 +87,16 @@ def _is_dropped(char: str) -> bool:
     return char in _INVISIBLE or unicodedata.category(char) in ("Cc", "Cs")
 
 
-def _cleaned(text: str) -> str:
-    """One sentence of a file: as `clean_text`, with single blanks."""
-    return " ".join("".join(char for char in text if not _is_dropped(char)).split())
+def _is_empty(text: str) -> bool:
+    return all(char.isspace() or _is_dropped(char) for char in text)
 
 
 def sentences_from_file(name: str, data: bytes) -> tuple[str, ...]:
-    """The sentences of an uploaded .txt (one per line), .csv or .tsv (one per row), cleaned.
+    """The sentences of an uploaded .txt (one per line), .csv or .tsv (one per row), as they are.
 
     In a table, the column that `_header` finds is read, and the header is skipped; without a
-    header, the first column that contains words. Blank lines are skipped. A sentence may still be
-    too long to be traced: it is refused when it is chosen.
+    header, the first column that contains words. Blank lines are skipped. `clean_text` follows when
+    a sentence is chosen, which may refuse it.
 
     Raises InputProblem: `file_type`, `file_too_large` (bytes), `file_encoding`, `file_table`,
     `file_empty`, `too_many_sentences`.
@@ -109,7 +108,7 @@ def sentences_from_file(name: str, data: bytes) -> tuple[str, ...]:
         raise InputProblem("file_too_large", name=name, limit=MAX_FILE_BYTES, size=len(data))
     text = _decoded(name, data)
     lines = text.splitlines() if suffix == ".txt" else _column(name, text, suffix)
-    sentences = tuple(filter(None, map(_cleaned, lines)))
+    sentences = tuple(line for line in lines if not _is_empty(line))
     if not sentences:
         raise InputProblem("file_empty", name=name)
     if len(sentences) > MAX_SENTENCES:
@@ -118,19 +117,21 @@ def sentences_from_file(name: str, data: bytes) -> tuple[str, ...]:
 
 
 def pairs_in(name: str, data: bytes) -> tuple[tuple[str, str], ...]:
-    """Sentences with their translations, cleaned, in order; "" if a line has only a sentence.
+    """Sentences with their translations, as they are, in order; "" if a line has only a sentence.
 
-    A .txt has one pair per line, separated by `|||` or a tab; a .csv or .tsv one pair per row, in
-    its first two columns or in those named source and target. Blank lines and a header are
-    skipped.
+    A .txt has one pair per line, separated by `|||`, with or without blanks, or a tab; a .csv or
+    .tsv one pair per row, in its first two columns or in those that its header names: without a
+    name for the translations there are none. Blank lines and a header are skipped.
 
     Raises InputProblem: `file_type`, `file_encoding`, `file_table`, `file_empty`.
     """
     suffix = PurePath(name).suffix.lower()
     if suffix not in FILE_TYPES:
         raise InputProblem("file_type", name=name, allowed=", ".join(FILE_TYPES))
-    rows = _two_columns(name, _decoded(name, data), suffix)
-    pairs = tuple((row[0], row[1] if len(row) > 1 else "") for row in rows if row and row[0])
+    header, rows = _table(name, _decoded(name, data), suffix)
+    source, target = _header(header) or (0, 1)
+    pairs = tuple((_cell(row, source), _cell(row, target)) for row in rows)
+    pairs = tuple(pair for pair in pairs if not _is_empty(pair[0]))
     if not pairs:
         raise InputProblem("file_empty", name=name)
     return pairs
@@ -156,34 +157,31 @@ def _table(name: str, text: str, suffix: str) -> tuple[list[str], list[list[str]
     """The header of a table or of paired lines, [] without one, and the further rows. The header
     of paired lines names both sides: a single word may be a sentence."""
     try:
-        rows = [[_cleaned(cell) for cell in row] for row in _rows(text, suffix)]
+        rows = [row for row in _rows(text, suffix) if not all(map(_is_empty, row))]
     except csv.Error as error:
         raise InputProblem("file_table", name=name, reason=str(error)) from error
-    rows = [row for row in rows if any(row)]
     columns = _header(rows[0]) if rows else None
-    if columns is None or (suffix == ".txt" and max(columns) >= len(rows[0])):
+    if columns is None or (suffix == ".txt" and None in columns):
         return [], rows
     return rows[0], rows[1:]
 
 
-def _two_columns(name: str, text: str, suffix: str) -> list[list[str]]:
-    """The first two columns of a table, or those that its header calls source and target."""
-    header, rows = _table(name, text, suffix)
-    columns = _header(header) or (0, 1)
-    return [[row[at] if at < len(row) else "" for at in columns] for row in rows]
+def _cell(row: list[str], column: int | None) -> str:
+    """A cell of a row; "" where there is none."""
+    return "" if column is None else "".join(row[column : column + 1])
 
 
-def _header(row: list[str]) -> tuple[int, int] | None:
-    """The columns of the texts and of their translations that a first row names; None if it is no
-    header. Without translations, the second is beyond the last column."""
-    names = [cell.lower() for cell in row]
+def _header(row: list[str]) -> tuple[int, int | None] | None:
+    """The columns of the texts and of their translations, if any, that a first row names; None if
+    it is no header."""
+    names = [cell.strip().lower() for cell in row]
     if len(names) > 1 and LANGUAGES.issuperset(names):
         return 0, 1
     texts = [at for at, name in enumerate(names) if name in HEADERS]
     if not texts and not OTHER_HEADERS.isdisjoint(names):
         texts = [at for at, name in enumerate(names) if not TEXT_WORDS.isdisjoint(name.split())]
     targets = [at for at, name in enumerate(names) if name in TARGET_HEADERS]
-    return (texts[0], (*targets, len(names))[0]) if texts else None
+    return (texts[0], (*targets, None)[0]) if texts else None
 
 
 def _decoded(name: str, data: bytes) -> str:
@@ -211,9 +209,9 @@ def _column(name: str, text: str, suffix: str) -> list[str]:
     """The column of sentences in a table, without its header."""
     header, rows = _table(name, text, suffix)
     if columns := _header(header):
-        return [row[columns[0]] for row in rows if columns[0] < len(row)]
+        return [_cell(row, columns[0]) for row in rows]
     for column in range(max(map(len, rows), default=0)):
-        cells = [row[column] for row in rows if column < len(row) and row[column]]
+        cells = [cell for row in rows if not _is_empty(cell := _cell(row, column))]
         if 2 * sum(any(char.isalpha() for char in cell) for cell in cells) > len(cells):
             return cells
     return []
@@ -222,7 +220,7 @@ def _column(name: str, text: str, suffix: str) -> list[str]:
 def _rows(text: str, suffix: str) -> Iterable[list[str]]:
     if suffix == ".txt":
         for line in text.splitlines():
-            yield line.split("|||" if "|||" in line else "\t", 1)
+            yield re.split(r" *\|\|\| *" if "|||" in line else r"\t", line, maxsplit=1)
     elif suffix == ".tsv" or ("\t" in text and "," not in text):
         # Tab-separated sentences contain unpaired quotation marks, which must not join lines.
         for row in csv.reader(

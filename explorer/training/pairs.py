@@ -47,7 +47,8 @@ class Pairs:
 def read(text: str) -> Pairs:
     """The pairs of a text: one per line, source TAB target; further columns are ignored.
 
-    Blank lines and a header are skipped. Only the first of equal pairs counts.
+    Blank lines and a header are skipped. White space is single blanks, as the tokenizer of a model
+    that is trained here reads it. Only the first of equal pairs counts.
     """
     seen: dict[tuple[str, str], None] = {}
     counts = dict.fromkeys(REASONS, 0)

@@ -158,8 +158,8 @@ def test_two_models_with_other_vocabularies_share_words() -> None:
 
 
 def test_pairs_of_a_file() -> None:
-    text = b"I ate an apple. ||| \xe6\x88\x91\xe5\x90\x83\xe4\xba\x86\n\nRun!\nHi\tHallo\n"
-    expected = (("I ate an apple.", "我吃了"), ("Run!", ""), ("Hi", "Hallo"))
+    text = b"I ate  an apple. ||| \xe6\x88\x91\xe5\x90\x83\xe4\xba\x86\n\nRun!\nHi\tHallo\n"
+    expected = (("I ate  an apple.", "我吃了"), ("Run!", ""), ("Hi", "Hallo"))
     assert pairs_in("a.txt", text) == expected
     swapped = b"target ||| source\nHallo\tHi\n"
     assert pairs_in("a.txt", swapped) == (("Hi", "Hallo"),)

@@ -232,7 +232,7 @@ def test_any_file_is_sentences_or_a_problem(suffix, data):
     except InputProblem:
         return
     assert sentences
-    assert all(sentence == sentence.strip() != "" for sentence in sentences)
+    assert all(clean_text(sentence, len(sentence)) for sentence in sentences)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"])
@@ -264,6 +264,12 @@ def test_tables():
     assert sentences_from_file("a.csv", semicolons) == ("Ja, gut", "Nein")
     bare_quotes = b'"Hi," he said.\tx\n"quoted ""so"""\ty\n'
     assert sentences_from_file("a.tsv", bare_quotes) == ('"Hi," he said.', 'quoted "so"')
+    assert sentences_from_file("a.txt", b"def f(x):\n    if x:  \n \n") == (
+        "def f(x):",
+        "    if x:  ",
+    )
+    assert sentences_from_file("a.csv", b'1, Hello,"two\n  lines"\n') == (" Hello",)
+    assert pairs_in("a.csv", b' Hello,"two\n  lines"\n') == ((" Hello", "two\n  lines"),)
     header_only_in_first_row = b"Hello\ntext\n"
     assert sentences_from_file("a.csv", header_only_in_first_row) == ("Hello", "text")
 
@@ -272,6 +278,7 @@ def test_tables():
     ("name", "table", "sentences", "pair"),
     [
         ("a.csv", "label,review\n1,A fine film.\n0,Too long.\n", ("A fine film.", "Too long."), ""),
+        ("a.csv", 'text,review\nA fine film.,good,"a third, unnamed"\n', ("A fine film.",), ""),
         ("a.csv", "User,Comment Text\nann,Well said.\n", ("Well said.",), ""),
         ("a.tsv", "en\tzh\nWe left.\t我们走了。\n", ("We left.",), "我们走了。"),
         ("a.csv", "English,Chinese\nWe left.,我们走了。\n", ("We left.",), "我们走了。"),
