@@ -175,13 +175,15 @@ class Tokenizer:
         return [text]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids; special tokens are skipped."""
+        """The text of ids, without the blank before its first word; special tokens are skipped."""
+        return self._decoded(ids).strip()
+
+    def _decoded(self, ids: Sequence[int]) -> str:
         with suppress(Refusal), refusing("text_fails"):
-            text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
-            return text.strip()
+            return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
         # If the decoder fails, join the texts of the single tokens.
         written = (self.bytes_of(each) for each in ids if not self.is_special(each))
-        return b"".join(written).decode("utf-8", "replace").strip()
+        return b"".join(written).decode("utf-8", "replace")
 
     def piece(self, token: int) -> str:
         """The tokenizer's string for a token."""

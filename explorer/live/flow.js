@@ -158,5 +158,5 @@ function filled(tokenizer, given, steps, mask) {
     if (token === mask && !by.has(at)) parts.push([]);
     else parts.at(-1).push(by.get(at) ?? token);
   });
-  return parts.map((part) => tokenizer.decode(part)).join(" ___ ").trim();
+  return parts.map((part) => tokenizer.decode(part).trim()).join(" ___ ").trim();
 }

@@ -244,7 +244,10 @@ export function tokenizerOf({ normalizer, pre_tokenizer, decoder, pieces, merges
     decode(tokens) {
       const shown = tokens.filter((id) => !isSpecial.has(id));
       const text = decoded(decoder, shown.map((id) => pieces[id])).join("");
-      return (foreign && text.includes("\ufffd") ? numbered(Uint8Array.from(shown.flatMap((id) => Array.from(bytesOf(id))))) : text).trim();
+      if (!foreign) return text.trim();
+      if (!text.includes("\ufffd")) return text;
+      const joined = numbered(Uint8Array.from(shown.flatMap((id) => Array.from(bytesOf(id)))));
+      return text.startsWith(" ") ? joined : joined.replace(/^ +/, "");
     },
     bytesOf,
   };

@@ -245,12 +245,14 @@ class ForeignTokenizer(Tokenizer):
         return tokenizer
 
     def decode(self, ids: Sequence[int]) -> str:
-        """As `Tokenizer.decode`; bytes that are not valid UTF-8 are written as <E4>."""
-        text = super().decode(ids)
+        """As the library, blanks and line ends included; bytes that are not valid UTF-8 are written
+        as <E4>."""
+        text = self._decoded(ids)
         if "\ufffd" not in text and not any(map(self._is_misread, ids)):
             return text
         written = (self.bytes_of(each) for each in ids if not self.is_special(each))
-        return b"".join(written).decode(errors=NUMBERED).strip()
+        joined = b"".join(written).decode(errors=NUMBERED)
+        return joined if text.startswith(" ") else joined.lstrip(" ")
 
     def _is_misread(self, token: int) -> bool:
         """Whether the library wrongly decodes an added token's letters as bytes, e.g. "đem"."""

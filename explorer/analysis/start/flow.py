@@ -255,7 +255,7 @@ def text_after(loaded: LoadedModel, made: Generation, step: int) -> str:
             parts.append([])
         else:
             parts[-1].append(filled.get(place, token))
-    return f" {GAP} ".join(loaded.tokenizer.decode(part) for part in parts).strip()
+    return f" {GAP} ".join(loaded.tokenizer.decode(part).strip() for part in parts).strip()
 
 
 def _written(loaded: LoadedModel, made: Generation, starts: Sequence[int]) -> tuple[FlowStep, ...]:

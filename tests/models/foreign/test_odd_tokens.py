@@ -54,6 +54,7 @@ def test_a_text_is_read_as_given_with_its_line_ends_and_indentation(tmp_path):
     read = trace(tmp_path / "gpt2", text)
     assert list(read.tgt_tokens) == raw.encode(text, add_special_tokens=False).ids
     assert read.text == text
+    assert open_model(tmp_path / "gpt2").tokenizer.decode(read.tgt_tokens) == text
     folded = trace(tmp_path / "gpt2", " ".join(text.split()))
     assert len(folded.tgt_tokens) < len(read.tgt_tokens)
 
