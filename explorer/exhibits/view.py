@@ -89,8 +89,8 @@ class View:
     @property
     def others(self) -> tuple[str, ...]:
         """The further sentences, at most `MOST_OTHERS`."""
-        lines = (line.strip() for line in self.state.beside.splitlines())
-        return tuple(line for line in lines if line)[:MOST_OTHERS]
+        lines = self.state.beside.splitlines()
+        return tuple(line for line in lines if line.strip())[:MOST_OTHERS]
 
     @property
     def kind(self) -> Role:

@@ -161,14 +161,13 @@ def parse(offset: int, line: str, reverse: bool = False) -> Line | None:
         source, target = target, source
     try:
         source = source if source.isprintable() and source else clean_text(source, MOST_BYTES)
-        if target and not target.isprintable():
-            target = clean_text(target, MOST_BYTES)
+        if not target.isprintable() or not target.strip():
+            target = clean_text(target, MOST_BYTES) if target.strip() else ""
     except InputProblem:  # no visible characters
         return None
-    source = " ".join(source.split())
-    if not source or source == END_OF_TEXT:
+    if not source.strip() or source == END_OF_TEXT:
         return None
-    return Line(offset, source, " ".join(target.split()), credit.strip())
+    return Line(offset, source, target, credit.strip())
 
 
 def _raw_lines(file: IO[bytes], end: int | None = None) -> Iterator[tuple[int, Iterator[bytes]]]:
