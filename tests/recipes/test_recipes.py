@@ -100,6 +100,9 @@ def test_rows_are_counted_from_one(option, capsys):
         ("foo", "'foo' is no change of a recipe"),
         ("", "'' is no change of a recipe"),
         ("garden.size=1", "unknown tables"),
+        ("objectives.likelihood=3", r"en-zh\.toml: "),
+        ("data.joined='x'", r"en-zh\.toml: "),
+        ("objectives=3", "'objectives=3' is no change of a recipe"),
     ],
 )
 def test_a_change_that_makes_no_sense_is_refused(change, message):
