@@ -1,8 +1,8 @@
 """Head ablation: the change of the written tokens' log-probability with each head off.
 
-One row of a batch is the whole sentence with one head ablated. All heads of a layer share a pass,
-which starts at their own block, and two passes run in parallel. Michel et al. 2019, "Are Sixteen
-Heads Really Better than One?", §3.2.
+Each copy of a batch has another head ablated. The heads of a block share a pass, which starts at
+their own block, and two passes run in parallel. Michel et al. 2019, "Are Sixteen Heads Really
+Better than One?", §3.2.
 """
 
 import os
@@ -21,8 +21,8 @@ from explorer.library import LoadedModel
 from explorer.runs import rerun
 from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
-from models.foreign.placing import inside
-from models.hooks import ROLES, AttentionSite, Edits, Role, StackSite, visiting
+from models.hooks import NO_EDITS, ROLES, AttentionSite, Edits, Role, visiting
+from models.rows import Rows, Stream
 from models.transformer import Stack
 
 MAX_ROWS = 24  # heads per pass: few enough that progress is seen
@@ -101,22 +101,18 @@ def ablating(
     deltas = {site.name: np.zeros((site.n_heads, len(wanted))) for site in traced.sites}
     total = sum(site.n_heads for site in traced.sites)
     size = max(1, min(MAX_ROWS, MAX_LOGITS // traced.logits.size))
-    readings: list[_StackReading] = []
-    for stack in loaded.model.stacks():
-        memory = readings[-1].output if readings else None
-        readings.append(_StackReading(loaded, traced, stack, memory))
+    reading = Rereading(loaded, rerun.rows_of(traced), rerun.edits_of(traced))
     passes = [
-        (reading, some)
-        for reading in readings
-        for off in reading.layers()
-        for some in (off[start : start + size] for start in range(0, len(off), size))
+        off[start : start + size]
+        for off in _by_block(traced.sites)
+        for start in range(0, len(off), size)
     ]
     done = 0
     for start in range(0, len(passes), AT_ONCE):
         step = passes[start : start + AT_ONCE]
-        rows = pool().map(lambda some: some[0].without(some[1], wanted), step)
-        for (_, off), ablated in zip(step, rows, strict=True):
-            for (site, head), row in zip(off, ablated, strict=True):
+        ablated = pool().map(lambda off: _logprobs(reading, off, wanted), step)
+        for off, rows in zip(step, ablated, strict=True):
+            for (site, head), row in zip(off, rows, strict=True):
                 deltas[site.name][head] = row - logprobs
             done += len(off)
         yield done, total
@@ -124,7 +120,16 @@ def ablating(
 
 
 Off = Sequence[tuple[AttentionSite, int]]
-"""Heads of one layer, each ablated in a row of its own."""
+"""Heads of one block, each ablated in a copy of the batch."""
+
+
+def _by_block(sites: Sequence[AttentionSite]) -> list[Off]:
+    """Every head of each block."""
+    blocks: dict[tuple[Stream, int], list[tuple[AttentionSite, int]]] = {}
+    for site in sites:
+        heads = [(site, head) for head in range(site.n_heads)]
+        blocks.setdefault((site.query_stream, site.layer), []).extend(heads)
+    return [*blocks.values()]
 
 
 @cache
@@ -133,69 +138,68 @@ def pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(AT_ONCE, "ablation")
 
 
-class _StackReading:
-    """A Trace's input in one stack, under the Trace's edits: the input and output of each block, so
-    that ablating a head only recomputes from its own block on."""
-
-    def __init__(
-        self, loaded: LoadedModel, traced: Trace, site: StackSite, memory: Tensor | None
-    ) -> None:
-        self.model, self.memory, self.edits = loaded.model, memory, rerun.edits_of(traced)
-        self.sites = [each for each in traced.sites if each.query_stream == site.stream]
-        self.stack = cast(Stack, loaded.model.get_submodule(site.name))
-        self.rows = rerun.rows_of(traced).to(next(loaded.model.parameters()).device)
-        seen = (
-            *(site.block_hook(layer, "resid_pre") for layer in range(site.n_layers)),
-            site.hook("resid_final"),
-        )
-        kept = [torch.tensor(traced.activations[name])[None] for name in seen]
-        *self.before, last = (inside(loaded.model, each) for each in kept)  # each [1, pos, d_model]
-        with torch.inference_mode():
-            self.output = self.stack.final_norm(last)
-
-    def layers(self) -> list[Off]:
-        """Every head of each layer."""
-        return [
-            [
-                (site, head)
-                for site in self.sites
-                if site.layer == layer
-                for head in range(site.n_heads)
-            ]
-            for layer in range(len(self.stack.blocks))
-        ]
-
-    def without(self, off: Off, tokens: Sequence[int]) -> Float[np.ndarray, "row written"]:
-        """The tokens' log-probabilities; each row ablates another of these heads."""
-        layer = off[0][0].layer
-        silence = {}
-        for site in dict.fromkeys(site for site, _ in off):
-            rows = [row for row, (of_row, _) in enumerate(off) if of_row == site]
-            heads = [off[row][1] for row in rows]
-            silence[site.hook("z")] = partial(_silenced, rows=rows, heads=heads)
-        batch = self.rows.select([0] * len(off))
-        memory = None if self.memory is None else self.memory.expand(len(off), -1, -1)
-        with torch.inference_mode(), visiting(self.edits.then(Edits(silence))):
-            _, inputs = self.stack.enter(batch, memory)
-            x = self.before[layer].expand(len(off), -1, -1)
-            for after in range(layer, len(self.stack.blocks)):
-                x = self.stack.blocks[after](x, *inputs(after))
-            x = self.stack.final_norm(self.stack.hook_resid_final(x))
-            if self.stack is not self.model.last_stack:
-                x = self.model.last_stack.run(batch, x)
-            return _logprobs(self.model.logits_of(x[:, : len(tokens)]), tokens)
-
-
 def _logprobs(
-    logits: Float[Tensor, "row written vocab"], tokens: Sequence[int]
+    reading: "Rereading", off: Off, tokens: Sequence[int]
 ) -> Float[np.ndarray, "row written"]:
-    """ln p of each token at its position; float32 rounds it by about 1e-7 of its size."""
-    wide = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-    return wide[:, torch.arange(len(tokens)), list(tokens)].double().cpu().numpy()
+    """ln p of each token at its position, without each of these heads; float32 rounds it by about
+    1e-7 of its size."""
+    with torch.inference_mode():
+        logits = reading.model.logits_of(reading.without(off)[:, : len(tokens)])
+        wide = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+        return wide[:, torch.arange(len(tokens)), list(tokens)].double().cpu().numpy()
 
 
-def _silenced(z: Tensor, rows: list[int], heads: list[int]) -> Tensor:
-    """z [batch, head, query, d_head] with one head set to zero in each of these rows."""
+class Rereading:
+    """A batch read once under `edits`; then again with heads ablated, from their own block on.
+
+    `output` is what the LM head reads, [batch, pos, d_model].
+    """
+
+    def __init__(self, loaded: LoadedModel, rows: Rows, edits: Edits = NO_EDITS) -> None:
+        self.model, self.edits = loaded.model, edits
+        self.rows = rows.to(next(self.model.parameters()).device)
+        self._stacks = {
+            site.stream: cast(Stack, self.model.get_submodule(site.name))
+            for site in self.model.stacks()
+        }
+        self._before: dict[Stream, list[Tensor]] = {}  # the input of each block
+        with torch.inference_mode(), visiting(edits):
+            self.memory = self._first("src", None) if "src" in self._stacks else None
+            self.output = self._first("tgt", self.memory)
+
+    def _first(self, stream: Stream, memory: Tensor | None) -> Tensor:
+        """The output of a stack; its block inputs are kept."""
+        stack = self._stacks[stream]
+        x, inputs = stack.enter(self.rows, memory)
+        kept = self._before[stream] = [x]
+        for layer, block in enumerate(stack.blocks):
+            kept.append(block(kept[-1], *inputs(layer)))
+        return stack.final_norm(stack.hook_resid_final(kept[-1]))
+
+    def without(self, off: Off) -> Float[Tensor, "row pos d_model"]:
+        """`output` of one copy of the batch after the other, each without one of these heads."""
+        n_rows, ((stream, layer),) = len(self.rows), {(s.query_stream, s.layer) for s, _ in off}
+        ablated: dict[str, list[tuple[int, int]]] = {}
+        for copy, (site, head) in enumerate(off):
+            ablated.setdefault(site.hook("z"), []).append((copy, head))
+        silence = {
+            hook: partial(_silenced, heads=heads, n_rows=n_rows) for hook, heads in ablated.items()
+        }
+        copies = torch.arange(n_rows).repeat(len(off))
+        rows, stack = self.rows.select(copies), self._stacks[stream]
+        memory = None if stream == "src" or self.memory is None else self.memory[copies]
+        with torch.inference_mode(), visiting(self.edits.then(Edits(silence))):
+            _, inputs = stack.enter(rows, memory)
+            x = self._before[stream][layer][copies]
+            for after in range(layer, len(stack.blocks)):
+                x = stack.blocks[after](x, *inputs(after))
+            x = stack.final_norm(stack.hook_resid_final(x))
+            return x if stream == "tgt" else self._stacks["tgt"].run(rows, x)
+
+
+def _silenced(z: Tensor, heads: Sequence[tuple[int, int]], n_rows: int) -> Tensor:
+    """z [batch, head, query, d_head] with one head set to zero in each (copy, head)."""
     z = z.clone()
-    z[rows, heads] = 0.0
+    for copy, head in heads:
+        z[copy * n_rows : (copy + 1) * n_rows, head] = 0.0
     return z
