@@ -15,7 +15,7 @@ from explorer.exhibits.alignment.choices import ROWS
 from explorer.exhibits.alignment.opened import AlignmentView
 from explorer.exhibits.needs import TRANSLATES
 from explorer.exhibits.saying import in_a_row
-from explorer.figures.alignment import scores
+from explorer.figures.head_map import head_map
 from explorer.numbers import fixed
 from explorer.text import model_name
 
@@ -102,11 +102,12 @@ def _map(choice: AlignmentView) -> b.Chart:
     shift, head = choice.place
     score = view.t(f"alignment.score_{found.basis}")
     draw = partial(
-        scores,
+        head_map,
         [each.reshape(len(layers), -1) for each in found.scores],
         [view.t(f"alignment.rows.{row}") for row in ROWS],
         selected=(shift, *found.heads[head]),
-        words={**view.words("figures.alignment"), "score": score},
+        top=1.0,
+        words={**view.words("figures.head_map"), "value": score},
     )
     clicks = [
         opened.open_head(found, head, word_row=row, part="words")

@@ -14,10 +14,10 @@ from explorer.exhibits.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsCh
 from explorer.exhibits.circuits.measured import place, scope, tokens_heatmap
 from explorer.exhibits.picking import pick_one, titled
 from explorer.exhibits.saying import in_a_row
-from explorer.figures.alignment import scores
 from explorer.figures.circuits import ringed
 from explorer.figures.curves import lines
 from explorer.figures.frame import Figure
+from explorer.figures.head_map import head_map
 from explorer.numbers import percent
 from explorer.runs.passes import Steps
 
@@ -207,13 +207,13 @@ def _alone(view: View, found: Circuit) -> b.Blocks:
     lost = np.nan_to_num(np.maximum(found.intact - found.alone[:layers], 0))
 
     def draw(dark: bool) -> Figure:
-        figure = scores(
+        figure = head_map(
             [lost],
             [view.t("circuits.alone_name", second=place(view, found.second))],
             top=max(0.01, round(found.intact, 2)),
             selected=(0, *found.order[0]),
             dark=dark,
-            words=view.words("figures.alignment") | {"score": view.t("circuits.lost")},
+            words={**view.words("figures.head_map"), "value": view.t("circuits.lost")},
         )
         figure["layout"]["clickmode"] = "none"
         return figure

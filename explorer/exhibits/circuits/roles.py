@@ -23,9 +23,9 @@ from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.circuits.measured import chosen_head, place, scope, tokens_heatmap
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import in_a_row
-from explorer.figures.alignment import scores
 from explorer.figures.circuits import ringed
 from explorer.figures.frame import Figure
+from explorer.figures.head_map import head_map
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent
 from explorer.runs.passes import Steps
@@ -149,12 +149,12 @@ def _map(view: View, roles: Roles) -> list[b.Block]:
     values = found.scores[name]
     baseline = "guessing" if name == "successor" else "even"
     draw = partial(
-        scores,
+        head_map,
         [values],
         [view.t(f"circuits.{baseline}", even=percent(found.even[name]))],
         top=round(max(float(values.max()), found.even[name], 0.05), 2),
         selected=(0, *roles.at),
-        words=view.words("figures.alignment") | {"score": view.t("circuits.score")},
+        words={**view.words("figures.head_map"), "value": view.t("circuits.score")},
     )
     clicks = [
         b.choose(elsewhere=True, site=view.own_role, layer=layer, head=head)

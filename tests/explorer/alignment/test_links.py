@@ -24,7 +24,7 @@ from explorer.analysis.alignment.links import (
     symmetrised,
 )
 from explorer.analysis.alignment.words import WordRow, shares, token_spans, words_in
-from explorer.figures.alignment import lines, matrix, present, scores
+from explorer.figures.alignment import lines, matrix, present
 from explorer.figures.circuits import composed, ringed
 from explorer.figures.heatmap import attention
 from explorer.problems import InputProblem
@@ -245,20 +245,6 @@ def test_each_link_has_a_sign_in_the_matrix() -> None:
         ([heatmap["x"][2]], [heatmap["y"][1]]),
     ]
     assert present(np.zeros_like(LINKS), BY) == []
-
-
-def test_heads_stand_in_the_order_of_their_points() -> None:
-    maps = [np.array([[0.1, 0.2, 0.3]]), np.array([[0.4, 0.5, 0.6]])]
-    figure = scores(maps, ["one", "two"], selected=(1, 0, 2), words={**PICTURE, "score": "x"})
-    points = figure["data"][-1]
-    assert [text.rpartition(" ")[2] for text in points["customdata"]] == [
-        *("0.10", "0.20", "0.30", "0.40", "0.50", "0.60")
-    ]
-    (outline,) = figure["layout"]["shapes"]
-    assert (outline["x0"] + outline["x1"]) / 2 == 2
-    assert (outline["y0"] + outline["y1"]) / 2 == pytest.approx(points["y"][-1])
-    with pytest.raises(ValueError, match="2 maps, but 1 names"):
-        scores(maps, ["one"], words={**PICTURE, "score": "x"})
 
 
 def test_composition_names_the_first_head_of_each_layer() -> None:

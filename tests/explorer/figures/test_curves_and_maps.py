@@ -197,6 +197,8 @@ def test_kinds_stand_below_each_other_on_one_scale_around_zero() -> None:
     one, other, points = draw()["data"]
     np.testing.assert_array_equal(one["z"], ONE.astype(np.float32))
     assert (one["zmin"], one["zmax"], other["zmax"]) == (-2, 2, 2)
+    from_zero = draw(top=0.5)["data"][0]
+    assert (from_zero["zmin"], from_zero["zmax"]) == (0, 0.5)
     assert (one["y0"], other["y0"]) == (0, 2 + GAP)
     assert one["showscale"] != other["showscale"]
     np.testing.assert_allclose(points["y"], [0, 0, 1, 1, 2 + GAP, 2 + GAP])
@@ -205,9 +207,10 @@ def test_kinds_stand_below_each_other_on_one_scale_around_zero() -> None:
 
 def test_a_point_says_its_head_and_its_number_and_names_cannot_speak_html() -> None:
     said = draw(off=[(1, 0, 0)])["data"][-1]["customdata"]
-    assert said[0] == "<b>Encoder</b>, layer 1, head 1<br>−2.00"
-    assert said[3] == "<b>Encoder</b>, layer 2, head 2<br>+0.10"
-    assert said[4] == "<b>&lt;b&gt;Cross&lt;/b&gt;</b>, layer 1, head 1<br>ablated"
+    assert said[0] == "<b>Encoder</b><br>layer 1, head 1: −2.00"
+    assert said[3] == "<b>Encoder</b><br>layer 2, head 2: +0.10"
+    assert said[4] == "<b>&lt;b&gt;Cross&lt;/b&gt;</b><br>layer 1, head 1: ablated"
+    assert draw(top=0.5)["data"][-1]["customdata"][3].endswith("head 2: 0.10")
 
 
 def test_a_head_that_is_off_is_crossed_out_and_the_selected_one_outlined() -> None:
@@ -219,9 +222,14 @@ def test_a_head_that_is_off_is_crossed_out_and_the_selected_one_outlined() -> No
     assert "shapes" not in draw()["layout"]
 
 
-def test_layers_are_counted_within_their_kind() -> None:
-    axis = draw()["layout"]["yaxis"]
-    assert axis["ticktext"] == ["Encoder · 1", "2", "&lt;b&gt;Cross&lt;/b&gt; · 1"]
+def test_layers_are_counted_within_their_kind_below_its_name() -> None:
+    layout = draw()["layout"]
+    assert layout["yaxis"]["ticktext"] == ["1", "2", "1"]
+    names = [(note["text"], note["y"]) for note in layout["annotations"]]
+    assert names == [
+        ("Encoder", pytest.approx(-0.5 - GAP / 2)),
+        ("&lt;b&gt;Cross&lt;/b&gt;", pytest.approx(1.5 + GAP / 2)),
+    ]
 
 
 def test_what_does_not_fit_is_refused() -> None:
