@@ -17,12 +17,11 @@ from jaxtyping import Float
 from explorer.analysis.alignment.words import WordRow, shares, token_spans, words_in
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
-from explorer.runs.inputs import given_tokens, limit, room_for_output, target_row, target_tokens
+from explorer.runs.generation import translate_all
+from explorer.runs.inputs import given_tokens, limit, target_row, target_tokens
 from explorer.runs.run import run
-from models.decoding import best, decode
 from models.hooks import AttentionSite
 from models.rows import Rows
-from models.strategies import Greedy
 
 ABOUT_TO_WRITE, HAS_READ = SHIFTS = (0, 1)
 AT_ONCE = 8
@@ -159,16 +158,8 @@ def translated(loaded: LoadedModel, sentences: Sequence[str]) -> Iterator[Pair]:
     sentences = [sentence for sentence in sentences if readable(loaded, (sentence, ""))]
     for start in range(0, len(sentences), AT_ONCE):
         batch = sentences[start : start + AT_ONCE]
-        given = [given_tokens(loaded, sentence) for sentence in batch]
-        rows = Rows.of([[0]] * len(given), given, loaded.marks)
-        assert rows.src is not None
-        room = room_for_output(loaded)
-        most = min(room, 2 * rows.src.shape[1] + 20)
-        for text, one in zip(
-            batch,
-            best(decode(loaded.model, rows.src, Greedy(), most, src_valid=rows.src_valid)),
-            strict=True,
-        ):
-            written = loaded.tokenizer.decode(one.tokens)
-            if written.strip() and readable(loaded, (text, written)):
-                yield text, written
+        outputs = translate_all(loaded, [given_tokens(loaded, sentence) for sentence in batch])
+        for sentence, (tokens, _) in zip(batch, outputs, strict=True):
+            written = loaded.tokenizer.decode(tokens)
+            if written.strip() and readable(loaded, (sentence, written)):
+                yield sentence, written

@@ -27,7 +27,7 @@ from explorer.library import LoadedModel, split_step
 from explorer.once import once
 from explorer.problems import InputProblem
 
-VERSION = 1
+VERSION = 2
 """Format version of a shard: raise it when the same corpus would give other sums."""
 PART = ".part"
 

@@ -15,13 +15,11 @@ from torch import Tensor
 from explorer.analysis.atlas.corpus import Line
 from explorer.analysis.roles import Measure, SequenceKeys
 from explorer.library import LoadedModel
-from explorer.runs.inputs import limit, room_for_output
-from models.decoding import best, decode
+from explorer.runs.generation import translate_all
+from explorer.runs.inputs import limit
 from models.pictures.patches import as_tokens
-from models.rows import Rows, Stream, padded
-from models.strategies import Greedy
+from models.rows import Rows, Stream
 from models.tokenizer import Tokenizer
-from models.training.evaluate import output_limit
 
 COMMON = 0.95
 """A token is rare unless it is among the most common ones that cover this share of running text."""
@@ -101,26 +99,15 @@ def encode(loaded: LoadedModel, lines: Sequence[Line]) -> tuple[list[Encoded], i
 def _written(
     loaded: LoadedModel, sources: Sequence[tuple[int, tuple[int, ...]]]
 ) -> dict[int, tuple[int, ...]]:
-    """The greedy translation of each (offset, source): {offset: tokens}.
-
-    For a decoder without an LM head, the source's own tokens, or none of another vocabulary.
-    """
-    model = loaded.model
-    if not model.config.lm_head and loaded.config.src_vocab_size:
-        return {at: () for at, _ in sources}
-    if not model.config.lm_head:
-        return {at: tuple(t for t in read if t not in model.marks) for at, read in sources}
-    device = next(model.parameters()).device
+    """The greedy translation of each (offset, source): {offset: tokens}."""
     written: dict[int, tuple[int, ...]] = {}
     order = sorted(sources, key=lambda each: (len(each[1]), each[0]))
     while order:
         width = len(order[-1][1])
         some = [order.pop() for _ in range(min(len(order), max(1, TOKENS // width)))]
-        src, valid = padded([read for _, read in some], model.marks.of("src").pad)
-        most = min(output_limit(width), room_for_output(loaded))
-        steps = decode(model, src.to(device), Greedy(), most, src_valid=valid.to(device))
-        for (offset, _), hypothesis in zip(some, best(steps), strict=True):
-            written[offset] = tuple(t for t in hypothesis.tokens if t not in model.marks)
+        translations = translate_all(loaded, [read for _, read in some])
+        for (offset, _), (tokens, _) in zip(some, translations, strict=True):
+            written[offset] = tuple(tokens)
     return written
 
 

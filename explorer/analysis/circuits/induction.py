@@ -18,16 +18,17 @@ from typing import Literal
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from explorer.analysis.circuits import behaviour
 from explorer.analysis.circuits.chance import Chance, by_chance
 from explorer.analysis.circuits.rows import Twice, own_sites, random_twice
 from explorer.analysis.circuits.weights import head_weights, unembedding
 from explorer.library import LoadedModel
+from explorer.runs.edits import HeadOff
+from explorer.runs.interventions import edit_functions
 from explorer.runs.passes import Steps
 from explorer.runs.run import run
-from models.hooks import NO_EDITS, Edits
+from models.hooks import Edits
 
 Place = tuple[int, int]
 COUNTS, DRAWS = (1, 2, 3, 4, 6), 3
@@ -209,17 +210,9 @@ def _rivals(order: Sequence[Place], count: int) -> tuple[tuple[Place, ...], ...]
 
 def silenced(loaded: LoadedModel, heads: Sequence[Place]) -> Edits:
     """An edit that ablates these self-attention heads."""
-    sites, edits = own_sites(loaded), NO_EDITS
-    for layer in sorted({layer for layer, _ in heads}):
-        own = [head for at, head in heads if at == layer]
-
-        def change(z: Tensor, own: list[int] = own) -> Tensor:
-            z = z.clone()
-            z[:, own] = 0.0
-            return z
-
-        edits = edits.then(Edits({sites[layer].hook("z"): change}))
-    return edits
+    sites = own_sites(loaded)
+    off = [HeadOff(sites[layer].name, head) for layer, head in heads]
+    return edit_functions(loaded.sites, off)
 
 
 def _to_try(order: Sequence[Place]) -> list[Place]:

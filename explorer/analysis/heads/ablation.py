@@ -59,14 +59,15 @@ class Ablation:
             if (of_role := [site for site in self.sites if site.role == role])
         }
 
-    def most_needed(self) -> tuple[str, int]:
-        """Site name and head whose ablation costs the most; the first of equal ones."""
-        worst = min(
-            (float(deltas[head].sum()), order, head)
-            for order, deltas in enumerate(self.token_deltas[site.name] for site in self.sites)
-            for head in range(len(deltas))
-        )
-        return self.sites[worst[1]].name, worst[2]
+    @property
+    def totals(self) -> Float[np.ndarray, " head"]:
+        """The change for all tokens together, head by head in the order of the sites."""
+        return np.concatenate([self.token_deltas[site.name].sum(1) for site in self.sites])
+
+    def most_needed(self) -> tuple[AttentionSite, int]:
+        """The site and head whose ablation costs the most; the first of equal ones."""
+        heads = [(site, head) for site in self.sites for head in range(site.n_heads)]
+        return heads[int(self.totals.argmin())]
 
 
 def ablate(loaded: LoadedModel, traced: Trace, tokens: Sequence[int] | None = None) -> Ablation:

@@ -4,14 +4,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
-from explorer.analysis.heads.ablation import Ablation
 from explorer.analysis.heads.attribution import MEASURES, Attribution, Measure
-from models.hooks import Role
-
-LITTLE = 0.1
-"""Nats: a smaller change of the whole text's log-probability counts as negligible."""
 
 
 @dataclass(frozen=True)
@@ -59,35 +53,3 @@ def likely(count: int) -> float:
     """The rank correlation that 5 % of random orders of so many heads exceed, by its normal
     approximation: the standard deviation of Spearman's rho is 1/sqrt(n - 1)."""
     return min(1.0, 1.645 / math.sqrt(max(1, count - 1)))
-
-
-@dataclass(frozen=True)
-class AblationSummary:
-    """Summary of an ablation: the most needed head, and the number of negligible heads.
-
-    `loss` is in nats, above 0 if the text becomes less probable without the head.
-    """
-
-    site: str
-    head: int
-    loss: float
-    little: int
-    n_heads: int
-
-
-def need(ablation: Ablation) -> AblationSummary:
-    """The most needed head, and the number of heads that change the text by less than `LITTLE`."""
-    site, head = ablation.most_needed()
-    sums = np.concatenate([deltas.sum(1) for deltas in ablation.token_deltas.values()])
-    return AblationSummary(
-        site=site,
-        head=head,
-        loss=-float(ablation.token_deltas[site][head].sum()),
-        little=int((np.abs(sums) < LITTLE).sum()),
-        n_heads=len(sums),
-    )
-
-
-def need_map(ablation: Ablation, kind: Role) -> Float[np.ndarray, "layer head"]:
-    """The loss of the whole text without each head of a kind, in nats. Raises KeyError."""
-    return -ablation.delta_logprob[kind] + 0.0  # no -0.0

@@ -3,8 +3,9 @@
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from explorer.analysis.heads.ablation import Ablation, ablating
-from explorer.analysis.heads.ranks import LITTLE, need
 from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.heads.choices import HeadsChoices
@@ -16,6 +17,8 @@ from explorer.runs.passes import Steps
 from explorer.runs.rerun import written_tokens
 from models.hooks import ROLES
 
+LITTLE = 0.1
+"""Nats: a smaller change of the whole text's log-probability counts as negligible."""
 AT_ONCE = 45e9
 """Most heads x tokens (source and target) x parameters that run without a click: 80 tokens of a
 translator with 72 heads and 7.6 million parameters."""
@@ -66,19 +69,19 @@ def show(found: Ablation | None, view: View) -> b.Blocks:
             yield from _request(view)
         return
     yield b.Title(view.t("matter.title"), large=True)
-    most = need(found)
-    site = view.trace.site(most.site)
+    (site, head), totals = found.most_needed(), found.totals
+    loss = -float(totals.min())
     reading = view.t(
-        "matter.reading" if most.loss >= 0.005 else "matter.reading_none",
+        "matter.reading" if loss >= 0.005 else "matter.reading_none",
         kind=view.t(f"kinds.{site.role}"),
         layer=site.layer + 1,
-        head=most.head + 1,
-        loss=f"{most.loss:.2f}",
-        little=most.little,
-        count=most.n_heads,
+        head=head + 1,
+        loss=f"{loss:.2f}",
+        little=int((np.abs(totals) < LITTLE).sum()),
+        count=len(totals),
         limit=LITTLE,
     )
-    opens = b.choose(elsewhere=True, site=site.role, layer=site.layer, head=most.head)
+    opens = b.choose(elsewhere=True, site=site.role, layer=site.layer, head=head)
     words = (
         b.Prose(view.t("matter.lead")),
         b.Sentence("matter", reading),

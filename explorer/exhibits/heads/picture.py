@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.analysis.heads.measures import HeadMeasure
-from explorer.analysis.heads.ranks import need_map
 from explorer.components import HeadGrid, HeadsSelection, Measure
 from explorer.components.mount import Index
 from explorer.engine import cache
@@ -38,8 +37,9 @@ def values_of(run: Run, kind: Role, name: str) -> Steps[Values]:
     """A measure of the heads of a run; None for "", or if it cannot be computed for one run. Raises
     InputProblem."""
     if name == "needed":
-        written = written_tokens(cache.trace(run))
-        return need_map((yield from ablation.steps(run)), kind) if written else None
+        if not written_tokens(cache.trace(run)):
+            return None
+        return -(yield from ablation.steps(run)).delta_logprob[kind] + 0.0  # no -0.0
     measures = (yield from cache.measures.steps(run, kind)) if name else {}
     return measures.get(cast(HeadMeasure, name))
 

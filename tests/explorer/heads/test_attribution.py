@@ -13,7 +13,7 @@ from torch import Tensor
 
 from explorer.analysis.heads.ablation import Ablation, ablate
 from explorer.analysis.heads.attribution import MEASURES, Attribution, attribute, rank_agreement
-from explorer.analysis.heads.ranks import head_ranks, likely, need, need_map
+from explorer.analysis.heads.ranks import head_ranks, likely
 from explorer.exhibits.heads import measured
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, HeadOff, MaskSwitch
@@ -316,19 +316,3 @@ def test_a_site_or_head_that_is_not_there_is_refused(ablated) -> None:
         head_ranks(found, "nowhere", 0)
     with pytest.raises(IndexError):
         head_ranks(found, CROSS, 9)
-
-
-def test_need_names_the_costliest_head_and_counts_those_that_hardly_count(ablated) -> None:
-    _, ablation = ablated
-    deltas = {name: np.zeros_like(each) for name, each in ablation.token_deltas.items()}
-    deltas[CROSS][3] = [-1.0, -2.0, 0.5, -0.5][: deltas[CROSS].shape[1]]
-    deltas[CROSS][1, 0] = 4.0
-    deltas["encoder.blocks.0.attn"][0, 0] = 0.05
-    made = replace(ablation, token_deltas=deltas)
-    said = need(made)
-    assert (said.site, said.head) == (CROSS, 3)
-    assert said.loss == pytest.approx(-deltas[CROSS][3].sum())
-    assert said.n_heads == sum(len(each) for each in deltas.values())
-    assert said.little == said.n_heads - 2
-    np.testing.assert_allclose(need_map(made, "cross")[1], -deltas[CROSS].sum(1))
-    assert not np.signbit(need_map(made, "decoder")).any()

@@ -372,9 +372,12 @@ def test_progress_and_nothing_in_force_between_steps(
 
 def test_the_head_that_is_needed_most(translator) -> None:
     found = ablate(translator, trace(translator, TEXT, TARGET))
-    name, head = found.most_needed()
+    site, head = found.most_needed()
     lowest = min(deltas.sum(1).min() for deltas in found.token_deltas.values())
-    assert found.token_deltas[name][head].sum() == lowest
+    assert found.token_deltas[site.name][head].sum() == lowest == found.totals.min()
+    assert (
+        found.totals[12:16].tolist() == found.token_deltas["decoder.blocks.0.attn"].sum(1).tolist()
+    )
 
 
 def test_the_trace_of_another_model_is_refused(tiny, translator) -> None:
