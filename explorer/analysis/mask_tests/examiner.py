@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from explorer.analysis.mask_tests.placing import placed
-from explorer.analysis.mask_tests.probe import Probe, stacked
+from explorer.analysis.mask_tests.probe import LOW, Probe, stacked
 from models.hooks import AttentionSite
 from models.masks import window_mask
 from models.rows import Rows, Stream
@@ -70,8 +70,7 @@ class Examiner:
         self.sentence = (src, tgt)
         self.masks: dict[str, np.ndarray] = {}
         self.reach: dict[str, np.ndarray] = {}
-        self._weights: dict[str, Tensor] = {}
-        self._visible: dict[str, Tensor] = {}
+        self._weights: dict[float | None, dict[str, Tensor]] = {}
         self._plain: dict[str, Tensor] | None = None
         # One row padded on the right, one on the left, with equal width. Never a batch of one, nor
         # only its first row: some bugs leave batch item 0 intact.
@@ -245,21 +244,24 @@ class Examiner:
 
     # Recovered weights.
 
-    def weights(self, site: str) -> Tensor:
-        """The weights [layout, head, query, key] of a site; layouts: PADs right, PADs left."""
-        if not self._weights:
-            self._weights = {s.name: self.probe.weights(s, self.padded) for s in self.probe.sites}
-        return self._weights[site]
+    def weights(self, site: str, level: float | None = None) -> Tensor:
+        """The weights [layout, head, query, key] of a site; layouts: PADs right, PADs left.
+
+        With a `level`, they are those of equal scores, as in `Probe.weights`.
+        """
+        if level not in self._weights:
+            self._weights[level] = {
+                each.name: self.probe.weights(each, self.padded, level) for each in self.probe.sites
+            }
+        return self._weights[level][site]
 
     def visible(self, site: str) -> Tensor:
-        """The weights [layout, head, query, key] with all-zero queries: 0 only where masked."""
-        if not self._visible:
-            self._visible = {
-                s.name: self.probe.weights(s, self.padded, zero_queries=True)
-                for s in self.probe.sites
-            }
-            self.masks = {name: (found[0] != 0).numpy() for name, found in self._visible.items()}
-        return self._visible[site]
+        """The weights of a site if q·k is 0 everywhere: 0 only where masked."""
+        weights = self.weights(site, 0.0)
+        self.masks = {
+            name: (of_site[0] != 0).numpy() for name, of_site in self._weights[0.0].items()
+        }
+        return weights
 
     def future_mass(self) -> Worst:
         """No weight above the diagonal of decoder self-attention, in any row."""
@@ -281,14 +283,14 @@ class Examiner:
     ) -> Worst:
         """The largest weight that a row of these sites puts on keys that should be hidden.
 
-        Tested with the model's own queries and with all-zero queries: scores can be so low that a
-        missing mask does not show, or that a mask with a finite fill value fails.
+        Tested with the model's own scores and with equal low ones: own scores can be so low that a
+        missing mask does not show, or so high that a finite fill value does not.
         """
         worst = Worst()
         for site in self.probe.sites:
             if site.kind != kind or stack not in ("", site.stack):
                 continue
-            for weights in (self.weights(site.name), self.visible(site.name)):
+            for weights in (self.weights(site.name), self.weights(site.name, LOW)):
                 hidden = weights.abs() * blocked_keys(site)  # [layout, head, query, key]
                 worst.see(
                     hidden.sum(-1),

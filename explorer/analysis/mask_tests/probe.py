@@ -23,6 +23,8 @@ from models.hooks import LOGITS, NO_EDITS, AttentionSite, Change, Edits, Record,
 from models.marks import Marks
 from models.rows import Rows, Stream
 
+LOW = -1e30
+"""A score far below every fill value in use, except the lowest number of a dtype."""
 Interference = Callable[["Rows"], Edits]
 """The edits to apply at a model's hook points in a run over these rows."""
 
@@ -130,22 +132,23 @@ class Probe:
         return self.record(rows, seen.__contains__)
 
     def weights(
-        self, site: AttentionSite, rows: Rows, zero_queries: bool = False
+        self, site: AttentionSite, rows: Rows, level: float | None = None
     ) -> Float[Tensor, "batch head query key"]:
         """How much of each key's value reaches each query of a site: its weights, seen from
         outside.
 
         Value vectors are replaced by one-hot vectors; z then contains the weights themselves. No
         difference is taken, so a weight of 1e-300 differs from 0. A weight of 0 still does not
-        prove a mask: a score 750 below the largest of its row underflows in the softmax. With
-        `zero_queries`, q·k is 0 for every key, and only masked keys have a weight of 0.
+        prove a mask: a score 750 below the largest of its row underflows in the softmax. With a
+        `level`, q·k is that number for every key: at 0, only masked keys have a weight of 0; at
+        `LOW`, keys masked with a finite number have weight.
         """
         n_key, d_head = rows.valid(site.key_stream).shape[1], self.config.d_head
         hook, parts = site.hook("z"), []
         for first in range(0, n_key, d_head):
             marks: dict[str, Change] = {site.hook("v"): marked(first)}
-            if zero_queries:
-                marks[site.hook("q")] = torch.zeros_like
+            if level is not None:
+                marks |= levelled(site, level)
             parts.append(self.record(rows, lambda name: name == hook, marks)[hook])
         return torch.cat(parts, dim=-1)[..., :n_key]
 
@@ -182,6 +185,19 @@ class Probe:
     ) -> Record:
         edits = self.interference(rows) if self.interference else NO_EDITS
         return FastRecord(wants, edits.then(Edits(marks or {})))
+
+
+def levelled(site: AttentionSite, level: float) -> dict[str, Change]:
+    """Changes that give q·k the same value at every cell of a site."""
+    changed = {site.hook("q"): level, site.hook("k"): 1.0}
+    return {hook: partial(_along_first, size=size) for hook, size in changed.items()}
+
+
+def _along_first(x: Tensor, size: float) -> Tensor:
+    """Vectors [..., d_head] of one direction and this size, limited by what the dtype can hold."""
+    changed, most = torch.zeros_like(x), torch.finfo(x.dtype).max / 8
+    changed[..., 0] = min(max(size, -most), most)
+    return changed
 
 
 def marked(first: int) -> Change:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from explorer.analysis.mask_tests.certify import Examination
-from explorer.analysis.mask_tests.probe import Interference, Probe, Subject, marked
+from explorer.analysis.mask_tests.probe import Interference, Probe, Subject, levelled, marked
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.interventions import edit_functions
@@ -52,15 +52,15 @@ class QuickProbe(Probe):
         super().__init__(model, config, interference, exact=False)
         if isinstance(model, nn.Module):
             self.precision = next(model.parameters()).dtype
-        self._of_all: dict[bool, dict[str, Tensor]] = {}
+        self._of_all: dict[float | None, dict[str, Tensor]] = {}
 
-    def weights(self, site: AttentionSite, rows: Rows, zero_queries: bool = False) -> Tensor:
-        if zero_queries not in self._of_all:
-            self._of_all[zero_queries] = self._weights(rows, zero_queries)
+    def weights(self, site: AttentionSite, rows: Rows, level: float | None = None) -> Tensor:
+        if level not in self._of_all:
+            self._of_all[level] = self._weights(rows, level)
         n_key = rows.valid(site.key_stream).shape[1]
-        return self._of_all[zero_queries][site.name][..., :n_key]
+        return self._of_all[level][site.name][..., :n_key]
 
-    def _weights(self, rows: Rows, zero_queries: bool) -> dict[str, Tensor]:
+    def _weights(self, rows: Rows, level: float | None) -> dict[str, Tensor]:
         longest = max(rows.valid(site.key_stream).shape[1] for site in self.sites)
         hooks = {site.hook("z"): site.name for site in self.sites}
         parts: dict[str, list[Tensor]] = {name: [] for name in hooks.values()}
@@ -72,8 +72,8 @@ class QuickProbe(Probe):
                 # runs, a later site must have the same weights in each.
                 out = "attn_out" if site.kind == "self" else "cross_attn_out"
                 changes[site.block_hook(out)] = torch.zeros_like
-                if zero_queries:
-                    changes[site.hook("q")] = torch.zeros_like
+                if level is not None:
+                    changes |= levelled(site, level)
             for hook, z in self.record(rows, hooks.__contains__, changes).items():
                 parts[hooks[hook]].append(z)
         return {name: torch.cat(found, dim=-1) for name, found in parts.items()}

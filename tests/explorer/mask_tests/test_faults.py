@@ -13,7 +13,10 @@ from torch import Tensor, nn
 
 import models.transformer
 from explorer.analysis.cases import BY_ID, Case
+from explorer.analysis.cases.planting import plant_pattern
+from explorer.analysis.mask_tests.quick import self_check
 from explorer.exports.report import report_lines
+from explorer.library import LoadedModel
 from models.fast import speed_up
 from models.hooks import Edits
 from models.masks import causal_mask
@@ -64,6 +67,22 @@ def test_a_fault_breaks_the_promises_that_it_should(
     fault: str, expected: set[str], tiny_model: Callable[..., Any]
 ) -> None:
     assert expected <= broken(planted(tiny_model(n_ctx=40), BY_ID[fault]))
+
+
+@pytest.mark.parametrize("is_added", [False, True])
+@pytest.mark.parametrize("fill", [-19.0, -100.0, -700.0, -1e4, -1e9])
+def test_a_finite_fill_is_seen_whatever_the_scores(
+    fill: float, is_added: bool, tiny: Callable[..., LoadedModel]
+) -> None:
+    def filled(scores: Tensor, keep: Tensor) -> Tensor:
+        kept = scores if is_added else torch.zeros_like(scores)
+        return torch.where(keep, scores, kept + fill).softmax(-1)
+
+    loaded, plant = tiny(), plant_pattern(filled)
+    model = loaded.model
+    found = certify(model, model.config, SRC, TGT, lambda rows: plant(model, rows))
+    quick = self_check(loaded, lambda rows: plant(model, rows))
+    assert {"future_mass", "pad_mass", "cross_mask"} <= broken(found) & set(quick.broken)
 
 
 def test_faults_of_one_kind_break_nothing_else(tiny_model: Callable[..., Any]) -> None:
