@@ -122,11 +122,14 @@ class Softmax:
 @dataclass(frozen=True, eq=False)
 class Weights:
     """Weights about to be multiplied by values: `pattern` is their tensor before dropout, `scores`
-    the input of the softmax (None without one), `letters` the axes of an einsum's result."""
+    the input of the softmax (None without one), `letters` the axes of an einsum's result, `factors`
+    the queries and keys, [..., pos, d_head] with the leading axes of the pattern, if they are kept.
+    """
 
     pattern: Tensor
     scores: Tensor | None = None
     letters: tuple[str, str, str] | None = None
+    factors: tuple[Tensor, Tensor] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,13 +150,15 @@ class _Score:
     letters: tuple[str, str, str] | None
     is_bent: bool = False
     before: Tensor | None = None
+    factors: tuple[Tensor, Tensor] | None = None
 
 
 class ByHand:
     """Follows the weights of one thread. Scores are referenced weakly, so that following them does
-    not extend their lifetime."""
+    not extend their lifetime; with `keeps_factors`, queries and keys are kept until the end."""
 
     def __init__(self) -> None:
+        self.keeps_factors = False
         self._constants: dict[int, weakref.ref[Tensor]] = {}
         self._scores: dict[int, _Score] = {}
         self._softmaxes: list[Softmax] = []
@@ -247,7 +252,9 @@ class ByHand:
             if result.shape[-1] > 1:  # one number per position may be a score
                 self._linear[id(result)] = weakref.ref(result), True
         elif not self._is_constant(product.left) and _over_features(product):
-            self._scores[id(result)] = _Score(weakref.ref(result), product.letters)
+            factors = _queries_and_keys(product, result) if self.keeps_factors else None
+            ref = weakref.ref(result)
+            self._scores[id(result)] = _Score(ref, product.letters, factors=factors)
 
     def _reshaped(
         self, func: Callable[..., Any], held: _Held, source: Tensor, result: Tensor
@@ -284,14 +291,17 @@ class ByHand:
                 before = source
             elif func not in DROPOUT:
                 before = None
-            letters = score.letters
+            letters, order = score.letters, _order(source, result)
+            alike = result.shape == source.shape and order is None
             if letters is not None:
-                order = _order(source, result)
-                alike = result.shape == source.shape and order is None
                 named = letters[2] if alike else "".join(letters[2][at] for at in order or ())
                 letters = (*letters[:2], named) if named else None
             self._scores[id(result)] = _Score(
-                weakref.ref(result), letters, score.is_bent or bent, before
+                weakref.ref(result),
+                letters,
+                score.is_bent or bent,
+                before,
+                score.factors if alike or order == tuple(range(source.ndim)) else None,
             )
             return
 
@@ -322,7 +332,39 @@ class ByHand:
 def _weights(pattern: Tensor, scores: Tensor | None, score: _Score | None) -> Weights:
     letters = None if score is None else score.letters
     fits = letters is not None and len(letters[2]) == pattern.ndim
-    return Weights(pattern, scores, letters if fits else None)
+    factors = None if score is None else score.factors
+    if factors is not None and factors[0].shape[:-2] != _leading(pattern, letters):
+        factors = None
+    return Weights(pattern, scores, letters if fits else None, factors)
+
+
+def _leading(pattern: Tensor, letters: tuple[str, str, str] | None) -> torch.Size:
+    """The axes of a pattern before queries and keys, in the order of `axes_of`."""
+    order = None if letters is None else axes_of(letters)
+    return (pattern if order is None else pattern.permute(order)).shape[:-2]
+
+
+def _queries_and_keys(product: Factors, result: Tensor) -> tuple[Tensor, Tensor] | None:
+    """The factors of scores, [..., pos, d_head] with the leading axes of the scores in the order
+    of `axes_of`; None if these axes are not in both."""
+    queries, keys = product.left.detach(), product.right.detach()
+    leading = result.shape[:-2]
+    if product.letters is None:
+        keys = keys if product.right_axis == -1 else keys.mT
+    else:
+        left, right, output = product.letters
+        order, feature = axes_of(product.letters), left[product.left_axis]
+        if order is None:
+            return None
+        *names, query, key = (output[at] for at in order)
+        if not set(names) <= set(left) & set(right):
+            return None
+        if query in right:
+            left, right, queries, keys = right, left, keys, queries
+        leading = result.permute(order).shape[:-2]
+        queries = torch.einsum(f"{left}->{''.join(names)}{query}{feature}", queries)
+        keys = torch.einsum(f"{right}->{''.join(names)}{key}{feature}", keys)
+    return queries.expand(*leading, -1, -1), keys.expand(*leading, -1, -1)
 
 
 def axes_of(letters: tuple[str, str, str]) -> tuple[int, ...] | None:

@@ -57,6 +57,9 @@ class capture:  # noqa: N801 (used as a function: `with capture() as seen`)
     `show(seen, heads=…)` divides an axis that may hold heads, sequences or both.
     """
 
+    keeps_scores = False
+    """Whether to record masked scores, and queries and keys of plain code too, for `certify`."""
+
     def __init__(self, batch_first: bool | None = None, sequences: int | None = None) -> None:
         self._batch_first, self._sequences = batch_first, sequences
 
@@ -68,6 +71,7 @@ class capture:  # noqa: N801 (used as a function: `with capture() as seen`)
             watch.start()
         watch.listeners.append(self._seen)
         watch.evidence.batch_first, watch.evidence.sequences = self._batch_first, self._sequences
+        watch.by_hand.keeps_factors = watch.keeps_scores = self.keeps_scores
         return self._seen
 
     def __exit__(self, *error: object) -> None:
@@ -137,7 +141,7 @@ class _Watch(TorchFunctionMode):
         self._n_seen = 0
         self._thread = threading.get_ident()
         self._running: list[Running] = []
-        self._by_hand, self.evidence = ByHand(), AxisEvidence()
+        self.by_hand, self.evidence, self.keeps_scores = ByHand(), AxisEvidence(), False
         self._may_compile = _COMPILER in sys.modules
 
     def start(self) -> None:
@@ -156,12 +160,12 @@ class _Watch(TorchFunctionMode):
         self._end()
 
     def _end(self) -> None:
-        self._by_hand.end()
+        self.by_hand.end()
         self.evidence.end()
 
     def name_unused(self) -> None:
         """Name the softmaxes whose use was not understood."""
-        for softmax in self._by_hand.unused():
+        for softmax in self.by_hand.unused():
             self._name_softmax(softmax)
 
     def name_compiled(self) -> None:
@@ -199,7 +203,7 @@ class _Watch(TorchFunctionMode):
             self._running[-1].has_parts = True
         else:
             names = {id(part): path for path, part in module.named_modules()}
-            self._by_hand.begin(module)
+            self.by_hand.begin(module)
             with torch._C.DisableTorchFunction():
                 self.evidence.begin(args)
         name = names.get(id(module)) or type(module).__name__
@@ -235,7 +239,7 @@ class _Watch(TorchFunctionMode):
             self._layer(call, args, kwargs, output)
         if self._n_seen == call.first:
             for pattern in _returned(output):
-                self._by_hand.returned(pattern)
+                self.by_hand.returned(pattern)
                 self._record(Attention(call.name, pattern))
                 returned = True
         if self._n_seen == call.first and _looks_like_attention(module):
@@ -290,23 +294,21 @@ class _Watch(TorchFunctionMode):
         axes = self.evidence.read(tuple(leading), n_query, n_key)
         if len(leading) == 2:  # [batch, head] by definition; a batch of windows is not the input's
             return replace(found, axes="kernel" if axes.why == "batch" else "order")
-        pattern, mask, query, key, underflow = (
-            None if tensor is None else axes.lay(tensor)
-            for tensor in (found.pattern, found.mask, found.query, found.key, found.underflow)
-        )
-        assert pattern is not None
-        return Attention(found.name, pattern, mask, query, key, found.fill, axes.why, underflow)
+        return found.laid(axes)
 
     def _record(self, found: Attention) -> None:
         if kernels.opaque(found.pattern):
             self._miss(found.name or "outside a module")
             return
-        mask, query, key = (
+        mask, query, key, scores = (
             None if tensor is None else tensor.detach().clone()
-            for tensor in (found.mask, found.query, found.key)
+            for tensor in (
+                *(found.mask, found.query, found.key),
+                found.scores if self.keeps_scores else None,
+            )
         )
         pattern = found.pattern.detach().float().clone()
-        found = replace(found, pattern=pattern, mask=mask, query=query, key=key)
+        found = replace(found, pattern=pattern, mask=mask, query=query, key=key, scores=scores)
         self._n_seen += 1
         for seen in self.listeners:
             seen.calls.append(found)
@@ -351,7 +353,7 @@ class _Watch(TorchFunctionMode):
         product = product_of(func, args, kwargs)
         if product is None:
             return
-        for weights in self._by_hand.weights(product):
+        for weights in self.by_hand.weights(product):
             with kernels.aside():
                 if isinstance(weights, Softmax):
                     self._name_softmax(weights)
@@ -370,39 +372,28 @@ class _Watch(TorchFunctionMode):
             self._miss("outside a module")
 
     def _plain(self, weights: Weights) -> None:
-        pattern, mask, underflow, fill = weights.pattern, None, None, None
+        pattern, mask, scores, fill = weights.pattern, None, None, None
         if kernels.opaque(pattern):
             self._miss(self._name or "outside a module")
             return
         if weights.scores is not None:
-            keep = kernels.allowed(weights.scores)[..., : pattern.shape[-1]]
-            fits = keep.ndim == 3 or keep.shape == pattern.shape
-            fits = fits and keep.numel() == pattern.numel()
-            if fits:
-                underflow = kernels.underflow_of(weights.scores)[..., : pattern.shape[-1]]
-                underflow = underflow.reshape(pattern.shape)
-            if fits and not bool(keep.all()):
-                mask = keep.reshape(pattern.shape)
-                fill = kernels.fill_of(weights.scores[..., : pattern.shape[-1]], keep)
+            cut = weights.scores[..., : pattern.shape[-1]]
+            if cut.numel() == pattern.numel() and (cut.ndim == 3 or cut.shape == pattern.shape):
+                keep = kernels.allowed(weights.scores)[..., : pattern.shape[-1]]
+                scores = cut.reshape(pattern.shape)
+                if not bool(keep.all()):
+                    mask, fill = keep.reshape(pattern.shape), kernels.fill_of(cut, keep)
         order = None if weights.letters is None else axes_of(weights.letters)
         if order is not None:
-            pattern = pattern.permute(order)
-            mask = None if mask is None else mask.permute(order)
-            underflow = None if underflow is None else underflow.permute(order)
+            pattern, mask, scores = (
+                None if each is None else each.permute(order) for each in (pattern, mask, scores)
+            )
         *leading, n_query, n_key = pattern.shape
         why: Why = "order" if order is None else "equation"
         axes = self.evidence.read(tuple(leading), n_query, n_key, why)
-        mask, underflow = (None if each is None else axes.lay(each) for each in (mask, underflow))
-        self._record(
-            Attention(
-                self._name,
-                axes.lay(pattern),
-                mask,
-                fill=fill,
-                axes=axes.why,
-                underflow=underflow,
-            )
-        )
+        query, key = weights.factors or (None, None)
+        call = Attention(self._name, pattern, mask, query, key, fill, scores=scores)
+        self._record(call.laid(axes))
 
     @_unheard
     def _follow(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
@@ -411,7 +402,7 @@ class _Watch(TorchFunctionMode):
             self._miss(f"{self._name or 'outside a module'} ({name})")
         if isinstance(result, Tensor) and result.is_floating_point() and not result.is_nested:
             self.evidence.follow(func, args, result)
-            self._by_hand.follow(func, args, kwargs, result, self._name)
+            self.by_hand.follow(func, args, kwargs, result, self._name)
 
 
 def _in_backward() -> bool:

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -26,14 +26,15 @@ class Attention:
     """One attention call.
 
     `name` is the path of the calling module (its class name for the outermost one). `pattern` is
-    float32 [batch, head, query, key], before dropout. `mask` is Bool and broadcastable to it,
-    True = may attend; None if no mask was applied. In plain code the mask is inferred from scores
-    of -5,000 or less before the softmax. `fill` is the largest number that masks a score (set in
-    the scores or added to them); None if there is none. `underflow` is Bool of the pattern's shape:
-    the softmax gave a weight of 0 although the score is finite; None if the scores are unknown.
-    `query` and `key` are [batch, head, pos, d_head]; None for plain code. All tensors are detached
-    and on the module's device. `axes` says why batch and head are read as they are; if it is
-    "doubtful", the first axis may hold heads, sequences or both, and `with_heads` divides it.
+    float32 [batch, head, query, key], before dropout. `mask` is Bool and broadcastable to it, True
+    = may attend; None if no mask was applied. In plain code the mask is inferred from scores of
+    -inf before the softmax, or of -5,000 or less that lie apart from the others. `fill` is the
+    largest number that masks a score (set in the scores or added to them); None if there is none.
+    `scores`, of the pattern's shape, are masked; `certify` alone records them. `query` and `key`
+    are [batch, head, pos, d_head], for plain code as it multiplies them, and also recorded by
+    `certify` alone. All tensors are detached and on the module's device. `axes` says why batch and
+    head are read as they are; if it is "doubtful", the first axis may hold heads, sequences or
+    both, and `with_heads` divides it.
     """
 
     name: str
@@ -43,7 +44,7 @@ class Attention:
     key: Tensor | None = field(default=None, repr=False)
     fill: float | None = field(default=None, repr=False)
     axes: Why = "kernel"
-    underflow: Tensor | None = field(default=None, repr=False)
+    scores: Tensor | None = field(default=None, repr=False)
 
     def with_heads(self, heads: int) -> "Attention":
         """The call with its first axis divided into sequences of `heads` heads each.
@@ -55,13 +56,17 @@ class Attention:
         size = len(self.pattern)
         if heads < 1 or size % heads:
             raise ValueError(f"heads={heads}: the first axis of {self.name} has {size} entries")
-        axes = AxisReading(size // heads, heads, "order")
-        pattern, mask, query, key, underflow = (
-            None if tensor is None else axes.lay(tensor.expand(size, *tensor.shape[1:]))
-            for tensor in (self.pattern, self.mask, self.query, self.key, self.underflow)
-        )
-        assert pattern is not None
-        return Attention(self.name, pattern, mask, query, key, self.fill, axes.why, underflow)
+        return self.laid(AxisReading(size // heads, heads, "order"))
+
+    def laid(self, axes: AxisReading) -> "Attention":
+        """The call with [batch, head] as the leading axes of all its tensors."""
+        leading = self.pattern.shape[:-2]
+        tensors: dict[str, Any] = {
+            name: axes.lay(tensor.expand(*leading, *tensor.shape[-2:]))
+            for name, tensor in vars(self).items()
+            if isinstance(tensor, Tensor)
+        }
+        return replace(self, axes=axes.why, **tensors)
 
 
 def _each(name: str) -> property:

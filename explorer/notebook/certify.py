@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,10 +26,10 @@ from explorer.notebook.behaviour import (
     UntestableError,
     own_step,
 )
-from explorer.notebook.capture import capture
 from explorer.notebook.captured import Captured
 from explorer.notebook.diagnosis import Cause, bug_of, diagnose
-from explorer.notebook.evidence import SHARE, Site, cache_fault, facts
+from explorer.notebook.evidence import SHARE, Fill, Recording, Site, cache_fault, facts
+from explorer.numbers import minus, number
 from explorer.text import t
 
 if TYPE_CHECKING:
@@ -69,8 +69,9 @@ class Certified(Verdict):
     `findings` are in order; each has `name`, `passed`, `deviation`, `tolerance`, `where` and
     `error`. `left_out` maps each untested property to the reason. `masks` holds the masks
     recovered by capture, by module path, Bool [head, query, key] for the sentence padded on the
-    right. `causes` are the likely causes of these findings, `notes` further facts. Printing it
-    shows the report; `report("zh")` is the Chinese one.
+    right. `causes` are the likely causes of these findings, `notes` further facts, `fill` the mask
+    of a finite number that leaks most. Printing it shows the report; `report("zh")` is the Chinese
+    one.
     """
 
     findings: tuple[Finding, ...]
@@ -78,6 +79,7 @@ class Certified(Verdict):
     masks: dict[str, np.ndarray] = field(repr=False)
     notes: tuple[Note, ...] = ()
     causes: tuple[Cause, ...] = ()
+    fill: Fill | None = None
 
     def record(self) -> dict[str, Any]:
         """The result as plain strings, numbers and lists; a `deviation` of None is infinite."""
@@ -86,6 +88,7 @@ class Certified(Verdict):
             "left_out": self.left_out,
             "causes": list(self.causes),
             "notes": list(self.notes),
+            "fill": None if self.fill is None else asdict(self.fill),
         }
         return {"passed": self.passed, "findings": findings, **facts}
 
@@ -106,8 +109,22 @@ class Certified(Verdict):
         for name, why in self.left_out.items():
             yield untested_line(name, f"notebook.untested.{why}", lang)
         for note in self.notes:
-            yield t(f"notebook.notes.{note}", lang=lang)
+            yield t(f"notebook.notes.{note}", lang=lang, **self._filled(lang))
         yield verdict_line(self, lang)
+
+    def _filled(self, lang: str) -> dict[str, str]:
+        """Where a finite number masks, which one, and what leaks."""
+        if self.fill is None:
+            return {}
+        score, weight = self.fill.score, number(self.fill.weight)
+        shown = (
+            t("notebook.fill.unknown", lang=lang)
+            if score is None
+            else minus(f"{score:,.4g}" if abs(score) > 1e6 else f"{score:,.0f}")
+        )
+        how = "leaks" if self.fill.weight else "rounds"
+        leak = t(f"notebook.fill.{how}", lang=lang, weight=weight)
+        return {"name": self.fill.name, "fill": shown, "leak": leak}
 
     def numpy(self) -> dict[str, np.ndarray]:
         """The recovered masks by module path, Bool [head, query, key]."""
@@ -238,7 +255,8 @@ def certify(
     left = next((finding for finding in findings if finding.name == "padding_left"), None)
     fused = left is not None and not left.error and behaviour.fused_path_is_nan()
     notes: list[Note] = ["fused_nan"] if fused else []
-    notes += ["finite_fill"] if seen.has_finite_fill else []
+    fill = seen.fill
+    notes += ["finite_fill"] if fill is not None else []
     notes += ["unread"] if capture and seen.has_unread else []
     notes += ["own_input"] if causal and behaviour.predicts_its_input() else []
     causes: tuple[Cause, ...] = ()
@@ -247,7 +265,7 @@ def certify(
         fault = cache_fault(behaviour, step) if stepped and step is not None else ""
         rows = behaviour.rows_see_each_other()
         causes = diagnose(findings, facts(seen.sites, fault, rows, seen.has_unseen))
-    return Certified(tuple(findings), ordered, seen.masks, tuple(notes), causes)
+    return Certified(tuple(findings), ordered, seen.masks, tuple(notes), causes, fill)
 
 
 class _Seen:
@@ -263,10 +281,10 @@ class _Seen:
         self._n_unread = 0
 
     @property
-    def has_finite_fill(self) -> bool:
-        """Whether any mask uses a finite number instead of minus infinity."""
-        fills = [call.fill for seen in self._runs for call in seen if call.fill is not None]
-        return any(map(math.isfinite, fills)) or any(site.shows_through for site in self.sites)
+    def fill(self) -> Fill | None:
+        """The finite number that masks a score and leaks most; None if there is none."""
+        fills = [fill for fill in (site.fill for site in self.sites) if fill is not None]
+        return max(fills, key=lambda fill: (fill.weight, fill.score or 0.0), default=None)
 
     @property
     def has_unread(self) -> bool:
@@ -306,7 +324,7 @@ class _Seen:
             : 3 if is_padded else 1
         ]:
             rows = behaviour.batch(sentences, left, 2 * is_padded)
-            with capture(sequences=len(rows.tgt)) as seen:
+            with Recording(sequences=len(rows.tgt)) as seen:
                 behaviour.run(rows)
             for site in self._sites(rows, seen):
                 self.sites.append(site)

@@ -86,15 +86,36 @@ class Site:
         return self.cells & ~self.later if self.causal else self.cells
 
     @property
-    def shows_through(self) -> bool:
-        """Whether hidden keys have a weight that passes, or one that only underflow makes 0."""
+    def fill(self) -> "Fill | None":
+        """The finite number that hides keys although their weights pass; None if there is none."""
         hidden = ~self.key_real[:, None, None].expand(self.call.pattern.shape)
         hidden = hidden | self.later if self.causal else hidden
+        hidden = hidden if self.call.mask is None else hidden | ~self.visible
         hidden = hidden & self.query_real[:, None, :, None]
-        underflow = self.call.underflow
-        if underflow is not None and bool((underflow & hidden).any()):
-            return True
-        return 0 < float((self.call.pattern.abs() * hidden).max()) <= SHARE
+        weights, scores = self.call.pattern.abs() * hidden, self.call.scores
+        leaks = (weights > 0) & bool(weights.max() <= SHARE)
+        if scores is None:
+            return Fill(self.call.name, None, float(weights.max())) if bool(leaks.any()) else None
+        through = hidden & scores.isfinite() & (leaks | (scores.softmax(-1) == 0))
+        if not bool(through.any()):
+            return None
+        return Fill(self.call.name, float(scores[through].max()), float(weights[through].max()))
+
+
+@dataclass(frozen=True)
+class Fill:
+    """A mask of a finite number: its attention, the largest masked score (None if not recorded),
+    and the largest weight of a hidden key, which is 0 if the softmax underflows."""
+
+    name: str
+    score: float | None
+    weight: float
+
+
+class Recording(capture):
+    """A capture that also records scores, and the queries and keys of plain code."""
+
+    keeps_scores = True
 
 
 def facts(sites: Sequence[Site], cache: CacheFault, rows: bool, unseen: bool) -> Evidence:
@@ -197,13 +218,13 @@ def cache_fault(behaviour: Behaviour, step: Step) -> CacheFault:
     """
     rows = behaviour.cached_rows()
     n = rows.tgt.shape[1]
-    with capture(sequences=len(rows.tgt)) as whole:
+    with Recording(sequences=len(rows.tgt)) as whole:
         behaviour.run(rows)
     for plan in ([1] * n, [n // 2, n - n // 2]):
         sizes = [size for size in plan if size]
         steps, end = behaviour.cached_steps(step, rows, sizes), 0
         for size in sizes:
-            with capture(sequences=len(rows.tgt)) as seen:
+            with Recording(sequences=len(rows.tgt)) as seen:
                 next(steps)
             end += size
             if len(seen) != len(whole):

@@ -24,7 +24,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from explorer.notebook.captured import Attention
 
 BLOCKING = -5e3
-"""Numbers up to this, added to a score, count as a mask: -1e4, -inf, the lowest float."""
+"""Numbers up to this, added to a score, may be a mask: -1e4, -inf, the lowest float."""
 
 _LIMITS = {torch.float64: 1e-6, torch.float32: 1e-3}
 """Tolerance for results, relative to the largest number; 4e-2 in half precision."""
@@ -70,19 +70,27 @@ def opaque(*values: Any) -> bool:
 
 
 def allowed(mask: Tensor) -> Tensor:
-    """A torch mask as Bool, True = may attend; an additive mask allows values above `BLOCKING`."""
-    return mask.detach() if mask.dtype == torch.bool else mask.detach() > BLOCKING
+    """A mask, or masked scores, as Bool, True = may attend.
+
+    Minus infinity blocks. So do finite numbers up to `BLOCKING` that lie apart: further below the
+    others than those spread, and not much more spread themselves. Sharp scores are no mask.
+    """
+    mask = mask.detach()
+    if mask.dtype == torch.bool:
+        return mask
+    low = ~(mask > BLOCKING)
+    blocked, rest = mask[low & mask.isfinite()].double(), mask[~low & mask.isfinite()].double()
+    if blocked.numel() and rest.numel():
+        gap = rest.min() - blocked.max()
+        if bool(gap <= rest.max() - rest.min()) or bool(gap * 2 < blocked.max() - blocked.min()):
+            low = low & ~mask.isfinite()
+    return ~low
 
 
 def fill_of(scores: Tensor, keep: Tensor) -> float | None:
     """The largest score among the hidden cells; None if there are none."""
     hidden = scores.expand(keep.shape)[~keep]
     return float(hidden.max()) if hidden.numel() else None
-
-
-def underflow_of(scores: Tensor) -> Tensor:
-    """Bool: cells whose score is finite, but so low that softmax gives exactly 0."""
-    return scores.isfinite() & (scores.detach().softmax(-1) == 0)
 
 
 def same(found: Tensor, result: Tensor, scale: float) -> bool:
@@ -120,15 +128,15 @@ def dot_product(func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -
         return None
     value, is_plain = _shared(given, "value"), type(given.get("attn_mask")) in (Tensor, type(None))
     for way in (_by_formula, _with_markers) if is_plain else (_with_markers,):
-        for pattern, keep, fill, underflow in way(func, given):
+        for pattern, keep, fill, scores in way(func, given):
             z = (pattern.to(value.dtype) @ value).to(result.dtype)
             if given.get("dropout_p") or same(z, result, largest(value)):
-                return _attention(given, pattern, keep, fill, underflow)
+                return _attention(given, pattern, keep, fill, scores)
     return None
 
 
 Reading = tuple[Tensor, Tensor | None, float | None, Tensor | None]
-"""A pattern, its mask, the fill value of the mask, and `Attention.underflow`."""
+"""A pattern, its mask, the fill value of the mask, and the masked scores."""
 
 
 def _wide(tensor: Tensor) -> Tensor:
@@ -162,7 +170,7 @@ def _by_formula(func: Any, given: Mapping[str, Any]) -> Iterator[Reading]:
         scores = scores.masked_fill(~causal, -math.inf)
         keep = causal.expand(scores.shape) if keep is None else keep & causal
     for pattern in softmax_of(scores):
-        yield pattern, keep, fill, underflow_of(scores)
+        yield pattern, keep, fill, scores
 
 
 def _with_markers(func: Any, given: Mapping[str, Any]) -> Iterator[Reading]:
@@ -194,7 +202,7 @@ def _attention(
     pattern: Tensor,
     keep: Tensor | None,
     fill: float | None,
-    underflow: Tensor | None,
+    scores: Tensor | None,
 ) -> Attention:
     keep = None if keep is None else keep.expand(pattern.shape)
     key = given["key"].detach()
@@ -204,7 +212,7 @@ def _attention(
         each.detach().expand(*pattern.shape[:-2], *each.shape[-2:])
         for each in (given["query"], key)
     )
-    return Attention("", pattern, keep, query, key, fill, underflow=underflow)
+    return Attention("", pattern, keep, query, key, fill, scores=scores)
 
 
 def flex(func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Attention | None:

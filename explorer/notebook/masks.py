@@ -10,8 +10,8 @@ import torch
 from explorer.components.mask_matrix import MAX_RULES, pack_mask_matrix
 from explorer.components.standalone import Block, Component, Paragraph
 from explorer.exhibits.reasons import RULES, rule_numbers
+from explorer.notebook import kernels
 from explorer.notebook.given import Patterns, as_array, tokens_for
-from explorer.notebook.kernels import BLOCKING
 from explorer.notebook.opening import traced_of, worded
 from explorer.notebook.picture import Picture, Table, axis_titles, cells_table, parts_svg
 from explorer.numbers import minus
@@ -29,9 +29,9 @@ def read_mask(given: Any, lang: str) -> tuple[np.ndarray, list[str]]:
     """A mask as Bool, True = may attend, in its own shape, and notes on how it was interpreted.
 
     Only the values decide: Bool; 0 and 1 of any dtype; anything else is an additive mask (also a
-    float mask of zeros), where values of -5,000 or less block. torch's mask classes `CausalBias`
-    and `BlockMask` are evaluated. Raises ValueError for an empty mask, for values that block
-    nothing (weights, for example) and for NaN.
+    float mask of zeros), where values of -5,000 or less block if they lie apart from the others.
+    torch's mask classes `CausalBias` and `BlockMask` are evaluated. Raises ValueError for an empty
+    mask, for values that block nothing (weights, for example) and for NaN.
     """
     given = _materialised(given)
     array = as_array(given)
@@ -57,7 +57,7 @@ def _read_numbers(array: np.ndarray, is_float: bool, lang: str) -> tuple[np.ndar
         return array != 0, notes
     if np.isnan(array).any():
         raise ValueError(f"the mask contains NaN; {EXPECTED}")
-    allowed = array > BLOCKING
+    allowed = kernels.allowed(torch.from_numpy(array)).numpy()
     if is_float and found == {0.0}:
         return allowed, [t("notebook.convention.zeros", lang=lang)]
     if allowed.all():
@@ -171,10 +171,10 @@ def mask(
     its `layer` and `head`, with `pads` padding tokens appended.
 
     Your own mask may be Bool (True = may attend), 0 and 1 of any dtype (1 = may attend), or numbers
-    added to the scores (0 = may attend, -inf or another number of -5,000 or less = blocked). The
-    picture notes how numbers were interpreted, and if the mask looks inverted. A padding mask [key]
-    or [1, 1, 1, key] is broadcast to the number of `tokens`. `why` [query, key] may give a reason
-    as text for each blocked cell, at most six different ones.
+    added to the scores (0 = may attend, -inf or a number of -5,000 or less that lies apart from the
+    others = blocked). The picture notes how numbers were interpreted, and if the mask looks
+    inverted. A padding mask [key] or [1, 1, 1, key] is broadcast to the number of `tokens`. `why`
+    [query, key] may give a reason as text for each blocked cell, at most six different ones.
     Raises ValueError for numbers that block nothing, and if shapes and token lists do not match.
     """
     what = traced_of(what, "mask", tokens, target, pads)

@@ -18,7 +18,6 @@ from explorer.notebook.kernels import (
     opaque,
     same,
     softmax_of,
-    underflow_of,
 )
 
 
@@ -42,7 +41,7 @@ def multi_head(func: Any, args: Any, kwargs: Any, result: Any) -> Attention | No
         for pattern in softmax_of(scores):
             made = _joined(pattern @ v, given).reshape(out.shape)
             if random or same(made.to(out.dtype), out, max(largest(made), largest(out))):
-                return Attention("", pattern, keep, q, k, underflow=underflow_of(scores))
+                return Attention("", pattern, keep, q, k, scores=scores)
     return None
 
 

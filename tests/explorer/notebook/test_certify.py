@@ -80,11 +80,14 @@ def test_no_false_alarm_on_a_plain_model_or_without_padding() -> None:
     assert result.findings[0].tolerance == 1e-8
 
 
-def test_scores_so_far_apart_that_weights_round_to_zero_are_no_closed_cells() -> None:
-    model = PlainTranslator(lambda s, keep: masked_softmax(s * 1e3, keep)).eval()
-    result = hl.certify(model, SRC, TGT)
+@pytest.mark.parametrize("scale", [1e3, 1e5, 1e7])  # open scores below those of usual fills
+@pytest.mark.parametrize("where", ["own", "across", "reading"])
+def test_sharp_scores_are_neither_closed_cells_nor_a_fill(scale: float, where: str) -> None:
+    sharp = {where: lambda scores, keep: masked_softmax(scores * scale, keep)}
+    result = hl.certify(PlainTranslator(**sharp).eval(), SRC, TGT)
     assert "open_cells" in {finding.name for finding in result.findings}
     assert result.passed, result.report()
+    assert not result.notes
 
 
 FAULTS = {
@@ -138,7 +141,9 @@ def test_a_fill_is_found_where_it_shows_and_named_where_it_does_not(fault: str) 
         return
     assert result.passed, result.report()
     assert result.notes == ("finite_fill",)
-    assert "−10,000" in result.report()
+    assert result.fill is not None
+    assert result.fill.score == pytest.approx(-1e9 if fault == "empty_row_uniform" else -1e4, 1e-3)
+    assert ("(−10,000)" in result.report()) is (fault == "small_fill")
     if fault != "empty_row_uniform":
         low = PlainTranslator(own=lambda scores, keep: wrong(scores * 1e6, keep)).eval()
         assert {"future_leak", "padding_right"} & names(hl.certify(low, SRC, TGT))
@@ -153,12 +158,10 @@ def test_a_fill_that_leaks_less_than_the_tolerance_is_named(fill: float, where: 
     result = hl.certify(PlainTranslator(**{where: attend}).eval(), SRC, TGT)
     assert result.passed, result.report()
     assert result.notes == ("finite_fill",)
-
-
-def test_sharp_scores_under_a_mask_of_infinity_are_no_finite_fill() -> None:
-    """Open cells underflow; the hidden ones have no finite score."""
-    sharp = PlainTranslator(own=lambda scores, keep: masked_softmax(scores * 1e3, keep)).eval()
-    assert not hl.certify(sharp, SRC, TGT).notes
+    assert result.fill is not None
+    assert (result.fill.name.split(".")[0], result.fill.score) == (where, fill)
+    assert (result.fill.weight > 0) is (fill > -100)
+    assert "rounds to 0" in result.report() if fill < -100 else "receives up to" in result.report()
 
 
 def test_a_fill_that_half_precision_cannot_hold_is_an_error() -> None:

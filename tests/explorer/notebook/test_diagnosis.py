@@ -199,6 +199,26 @@ def test_the_cause_of_a_fault_in_a_model_of_one_text(build, options, causes) -> 
     assert result.causes == causes, result.report()
 
 
+PRODUCTS: dict[str, Callable[..., Tensor]] = {
+    "matmul": lambda q, k: q @ k.transpose(-2, -1),
+    "einsum": lambda q, k: torch.einsum("bqhd,bkhd->bhqk", q.transpose(1, 2), k.transpose(1, 2)),
+}
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+@pytest.mark.parametrize("attend", list(CACHED)[2:])  # the others call torch's function
+def test_the_cause_of_a_fault_in_cached_steps_written_by_hand(
+    attend: Causal, product: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril(k.shape[2] - q.shape[2])
+        return masked_softmax(PRODUCTS[product](q, k) / 2, keep) @ v
+
+    monkeypatch.setitem(globals(), "causal_with_offset", by_hand)
+    result = hl.certify(CachedText(attend).eval(), None, TGT, None)
+    assert result.causes == (CACHED[attend],), result.report()
+
+
 OF_MASKS: dict[tuple[str, str], tuple[Cause, ...]] = {
     ("own", "inverted_causal"): ("inverted_causal",),
     ("own", "after_softmax"): ("after_softmax",),
