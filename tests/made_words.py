@@ -193,7 +193,7 @@ MADE = {
     "score.init_notes": set(INITS),
     "score.parts": set(PARTS),
     "notebook.causes": set(get_args(DiagnosedCause)),
-    "notebook.fill": {"leaks", "rounds"},
+    "notebook.fill": {"leaks", "rounds", "unknown"},
     "notebook.notes": set(get_args(Note)),
     "notebook.untested": set(get_args(UntestedWhy)),
     "menu": {group.name for group in MENU},

@@ -102,6 +102,13 @@ def masked(arguments: str, rule: str) -> str:
     return lines(f"may_attend({arguments})", f"return {rule}")
 
 
+def checked(condition: str) -> str:
+    """A check of `f` by one condition; a program that raises an error does not pass it."""
+    return lines(
+        "check(f)", "try:", f"    return {condition}", "except Exception:", "    return False"
+    )
+
+
 def softmax_from(shift: str) -> str:
     exponentials = f"e = [math.exp(s - {shift}) for s in scores]"
     return lines("softmax(scores)", exponentials, "return [x / sum(e) for x in e]")
@@ -155,6 +162,11 @@ WRONG: dict[str, tuple[str, ...]] = {
         masked("q, k, width, n_sink", "k <= q and (q - k < min(width, 3) or k < n_sink)"),
     ),
     "prefix": (masked("q, k, n_prefix", "k <= q or k < min(n_prefix, 4)"),),
+    "packed": (
+        masked("q, k, doc", "k <= q and doc[q] == doc[k] and q - k < 20"),
+        masked("q, k, doc", "k <= q and sum(doc[k : q + 1]) == doc[q] * (q - k + 1)"),
+        masked("q, k, doc", "k <= q and all(d == doc[q] for d in doc[k:q])"),
+    ),
     "blocks": (masked("q, k, doc", "doc[q] == doc[k] != 0 and abs(q - k) < 3"),),
     "cross": (
         masked("q, k, src_valid, tgt_valid", "src_valid[k] and any(tgt_valid)"),
@@ -168,6 +180,26 @@ WRONG: dict[str, tuple[str, ...]] = {
     "past_window": (
         masked("q, k, past, width", "0 <= q + past - k < min(width, 4)"),
         masked("q, k, past, width", "0 <= q + past - k < (width if past or width < 3 else 99)"),
+    ),
+    "check_causal": (
+        checked("all(f(q, k) == (k <= q) for q in range(8) for k in range(8))"),
+        checked("all(f(q, q) and f(q, 0) and not f(q, q + 1) and not f(q, 12) for q in range(12))"),
+    ),
+    "check_padding": (
+        checked(
+            "all(f(q, k, v) == v[k] for v in ([0 > 1, 1 > 0, 1 > 0], [1 > 0, 1 > 0, 0 > 1])"
+            " for q in range(3) for k in range(3))"
+        ),
+    ),
+    "check_cache": tuple(
+        checked(f"all(f(q, k, p) == (k <= q + p) for p in {past} for q in {new} for k in range(9))")
+        for past, new in (("(4,)", "range(4)"), ("range(1, 6)", "range(4)"), ("range(6)", "(0,)"))
+    ),
+    "check_softmax": (
+        checked(
+            "abs(f([0.0, 1.0, 0.0])[0] - 0.2119416) < 1e-5 and abs(sum(f([999.0, 0.0])) - 1) < 1e-9"
+        ),
+        checked("abs(f([3.0, 2.0, 0.0])[1] - 0.2594965) < 1e-5 and f([999.0, 0.0])[1] == 0.0"),
     ),
     "alibi": (lines("bias(q, k, slope)", "return -slope * min(abs(q - k), 8)"),),
     "softmax": tuple(
