@@ -18,6 +18,7 @@ from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.card import KINDS as MODEL_KINDS
 from explorer.analysis.cases import BUGS, CLAIMS, GROUPS, VERDICTS
 from explorer.analysis.cases.case import Needs
+from explorer.analysis.cases.design import every_option
 from explorer.analysis.circuits.behaviour import BEHAVIOURS
 from explorer.analysis.circuits.composition import WAYS as READS
 from explorer.analysis.circuits.vocabulary import MAPS
@@ -34,10 +35,8 @@ from explorer.exhibits.circuits.choices import MADE_OF
 from explorer.exhibits.heads.choices import MEASURES
 from explorer.exhibits.model.boxes import What
 from explorer.exhibits.model.choices import ASIDES as MACHINE_ASIDES
-from explorer.exhibits.model.differences import FIELDS
 from explorer.exhibits.model.reach import KINDS as NETS
 from explorer.exhibits.model.sizes import OWN, PRESETS
-from explorer.exhibits.model.swaps import every_option
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.score.choices import ASIDES, STAGES
@@ -175,9 +174,9 @@ MADE = {
     "reach.nets": set(NETS),
     "swaps.choices": {option.choice for option in every_option()},
     "swaps.options": {
-        f"{each.choice}_{each.name}"
-        for each in every_option()
-        if each.name not in CONFIG_CHOICES.get(FIELDS.get(each.choice, ""), ())
+        name
+        for option in every_option()
+        if (name := option.key.removeprefix("swaps.options.")) != option.key
     },
     "model.presets": {OWN, *PRESETS},
     "tour.groups": set(CHAPTERS),

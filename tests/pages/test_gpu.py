@@ -3,17 +3,18 @@
 import re
 from contextlib import nullcontext
 
+import numpy as np
 import pytest
 import torch
 from pretended import gpu
 from shown import WHOLE, everything
 from torch.nn import functional as F
 
+from explorer.analysis.cases import design
 from explorer.analysis.heads import ablation
 from explorer.engine import caching
 from explorer.engine.caching import Store, budget
 from explorer.engine.jobs import walked
-from explorer.exhibits.model import swaps
 from explorer.library import open_model
 from explorer.pages import PAGES
 from explorer.runs.trace import trace
@@ -55,17 +56,19 @@ def test_exchanged_parts_are_made_where_the_model_computes(monkeypatch, shelf):
     """Options of the page Model that make parts, as on the CPU; an added norm among them."""
     folder, found = shelf / "en-zh", []
     made = {"final", "norm", "positions", "tying"}
-    some = tuple(option for option in swaps.every_option() if option.choice in made)
-    monkeypatch.setattr(swaps, "every_option", lambda: some)
+    some = tuple(option for option in design.every_option() if option.choice in made)
+    monkeypatch.setattr(design, "every_option", lambda: some)
     for device in ("cpu", "cuda"):
         monkeypatch.setenv(DEVICE_VARIABLE, device)
         with gpu() if device == "cuda" else nullcontext():
             loaded = open_model(folder)
-            found.append(walked(swaps.swapped(loaded, trace(loaded, "I love you."))))
-    assert {each.option for each in found[0] if each.choice == "final"} == {"with", "without"}
+            found.append(walked(design.design(loaded, trace(loaded, "I love you."))).rows)
+    assert {f"swaps.options.final_{name}" for name in ("with", "without")} < {
+        e.of for e in found[0]
+    }
     for here, there in zip(*found, strict=True):
-        assert (here.choice, here.option, here.own) == (there.choice, there.option, there.own)
-        assert there.change == pytest.approx(here.change, abs=1e-4)
+        assert (here.name, here.of, here.outcomes) == (there.name, there.of, there.outcomes)
+        np.testing.assert_allclose(there.values[0], here.values[0], atol=1e-4)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU here")

@@ -123,9 +123,8 @@ def test_the_curves_say_where_attention_overtakes(open_page):
 @pytest.mark.parametrize("model", ["en-zh", "reader"])
 def test_where_implementations_differ(open_page, model):
     at = open_page("model", model=model, text="I like you.", further="differences")
-    tables = [words_of(each) for each in at.markdown if words_of(each).startswith("| Choice")]
-    (rows,) = tables
-    assert "| Scale of the scores | **divided by √d_head** | this model |" in rows
+    rows = reading(at, "Scale of the scores")
+    assert "| Scale of the scores · divided by √d_head | this model | – |" in rows
     said = next(words_of(each) for each in at.markdown if "nothing beyond rounding" in each.value)
     count, *kinds = (int(each) for each in re.findall(r"\b\d+\b", said.split("best tokens.")[0]))
     assert count == sum(kinds) > 15

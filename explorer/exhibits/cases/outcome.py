@@ -30,7 +30,7 @@ from explorer.runs.trace import Trace
 from explorer.text import has
 
 LEVELS: dict[str, Level] = {
-    **dict.fromkeys(("right", "blocks", "zero"), "good"),
+    **dict.fromkeys(("right", "blocks", "zero", "own", "same", "moved"), "good"),
     **dict.fromkeys(("nan", "refused"), "loud"),
 }
 """Of an outcome; all others are wrong without any error."""
@@ -112,10 +112,17 @@ def _measured_on(view: View, result: Result) -> b.Note:
 
 
 def table_of(view: View, result: Result) -> Iterator[b.Table | b.Note]:
-    """All numbers of a case."""
+    """All numbers of a case; the outcomes of the ways to make a choice come first."""
     head = [view.t("cases.row"), *(view.t(f"cases.columns.{name}") for name in result.columns)]
     number = as_text if result.ways[1].numbers else tabled
-    yield b.Table(head, [[_label(view, row), *map(number, row.values)] for row in result.rows])
+    rows = [[_label(view, row), *map(number, row.values)] for row in result.rows]
+    if result.rows[0].outcomes:
+        head.insert(1, view.t("cases.columns.outcome"))
+        for cells, row in zip(rows, result.rows, strict=True):
+            bold = level_of(row.outcomes[0]) != "good"
+            word = spelt(view, row.outcomes[0])
+            cells.insert(1, f":orange[**{word}**]" if bold else word)
+    yield b.Table(head, rows)
     values = [value for row in result.rows for value in row.values]
     if result.verdict and any(map(math.isnan, values)):
         yield b.Note(view.t("cases.dash"))

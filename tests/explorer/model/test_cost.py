@@ -1,5 +1,6 @@
 """What a model costs: operations as torch counts them, bytes as a cache holds them, and time."""
 
+import copy
 import itertools
 import math
 from dataclasses import replace
@@ -10,6 +11,8 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from explorer.analysis.cases import ResultRow
+from explorer.analysis.cases.design import SAME, design, every_option, options
 from explorer.analysis.model.cost import best_time, cost, measure_passes, ways
 from explorer.engine.jobs import walked
 from explorer.exhibits.decoding.caching import held_bytes
@@ -23,7 +26,6 @@ from explorer.exhibits.model.reach import (
     read_vectors,
     recurrent,
 )
-from explorer.exhibits.model.swaps import SAME, Swapped, every_option, options, swapped
 from explorer.exhibits.model.tying import nearest, tying
 from explorer.library import LoadedModel, open_model
 from explorer.numerics import cosines
@@ -297,27 +299,33 @@ def test_a_model_without_an_output_matrix_is_refused(tiny) -> None:
 # Choices exchanged in a model: each against torch, the formula, or a model built that way.
 
 
+def swapped(loaded: LoadedModel, traced: Trace) -> dict[tuple[str, str], ResultRow]:
+    """The row of each option that applies, by choice and name."""
+    rows, tried = walked(design(loaded, traced)).rows, options(loaded.config)
+    return {(each.choice, each.name): row for each, row in zip(tried, rows, strict=True)}
+
+
+def kinds(found: dict[tuple[str, str], ResultRow]) -> dict[tuple[str, str], str]:
+    return {option: row.outcomes[0][0] for option, row in found.items()}
+
+
 @pytest.fixture(scope="module")
 def before(translator: LoadedModel) -> Trace:
     return trace(translator, TEXT)
 
 
 @pytest.fixture(scope="module")
-def found(translator: LoadedModel, before: Trace) -> dict[tuple[str, str], Swapped]:
-    return {(each.choice, each.option): each for each in walked(swapped(translator, before))}
+def found(translator: LoadedModel, before: Trace) -> dict[tuple[str, str], ResultRow]:
+    return swapped(translator, before)
 
 
-def test_every_choice_names_what_the_model_has(found) -> None:
-    choices = {choice for choice, _ in found}
-    own = [choice for (choice, _), each in found.items() if each.own]
-    assert sorted(own) == sorted(choices - {"tying"})  # this one is not tied
-    assert all(each.change == 0 for each in found.values() if each.own)
-
-
-def test_what_is_only_written_otherwise_changes_nothing(found) -> None:
-    for harmless in (("fill", "e9"), ("fill", "e4")):
-        assert 0 <= found[harmless].change < SAME, harmless
-        assert found[harmless].harmless
+def test_of_each_choice_the_model_has_one_option_and_the_others_do_what_they_say(
+    translator, before, found
+) -> None:
+    kind = kinds(found)
+    own = [choice for (choice, _), each in kind.items() if each == "own"]
+    assert sorted(own) == sorted({choice for choice, _ in kind} - {"tying"})  # not tied here
+    assert kind["fill", "e9"] == kind["fill", "e4"] == "same"  # only written otherwise
     for harmful in (
         ("scale", "d_model"), ("scale", "none"), ("fill", "after"), ("sense", "blocked"),
         ("placement", "pre"), ("norm", "unbiased"), ("activation", "gelu"), ("positions", "none"),
@@ -325,9 +333,15 @@ def test_what_is_only_written_otherwise_changes_nothing(found) -> None:
         ("dropout", "weights"),
         ("dropout", "inner"), ("dropout", "outer"), ("dropout", "embedding"),
     ):  # fmt: skip
-        assert found[harmful].change > SAME, harmful
-        assert not found[harmful].harmless
-    assert found["sense", "blocked"].loss > 0 or found["sense", "blocked"].kept < 1
+        assert found[harmful].values[0] > SAME, harmful
+        assert kind[harmful] == ("changed" if found[harmful].values[2] < 1 else "moved"), harmful
+    numbers = walked(design(translator, before)).numbers
+    counts = {name: [*kind.values()].count(name) for name in ("same", "moved", "changed")}
+    assert {name: numbers[name] for name in counts} == counts
+    assert numbers["count"] == sum(counts.values())
+    costs = {option: row.values[1] for option, row in found.items() if kind[option] in counts}
+    worst = max(costs, key=costs.__getitem__)
+    assert (numbers["option"], numbers["loss"]) == (found[worst].of, costs[worst])
 
 
 @pytest.mark.parametrize(
@@ -345,31 +359,29 @@ def test_what_is_only_written_otherwise_changes_nothing(found) -> None:
     ],
 )
 def test_a_swap_is_the_model_that_is_built_so_with_the_same_weights(
-    translator, found, option, changes
+    translator, before, found, option, changes
 ) -> None:
     built = build_model(replace(translator.config, **changes)).eval()
     names = built.state_dict().keys()
     built.load_state_dict({k: v for k, v in translator.model.state_dict().items() if k in names})
-    traced = trace(translator, TEXT)
-    logits = run(built, rows_of(traced), {LOGITS})[LOGITS][0].numpy()
-    n = len(written_tokens(traced))
-    change = float(np.abs(logits - traced.logits)[:n].max())
-    assert found[option].change == pytest.approx(change, abs=2e-5)
+    logits = run(built, rows_of(before), {LOGITS})[LOGITS][0].numpy()
+    n = len(written_tokens(before))
+    change = float(np.abs(logits - before.logits)[:n].max())
+    assert found[option].values[0] == pytest.approx(change, abs=2e-5)
     more = sum(p.numel() for p in built.parameters())
     more -= sum(p.numel() for p in translator.model.parameters())
-    assert found[option].parameters == more
+    assert found[option].values[3] == more
 
 
-def test_the_norms_written_by_hand(translator) -> None:
+def test_the_norms_written_by_hand(translator, before) -> None:
     x = torch.randn(3, 5, 24, generator=torch.Generator().manual_seed(1))
     norm = translator.model.get_submodule("encoder.blocks.0.attn_norm")
     made = {}
     for each in every_option():
         if each.choice == "norm":
-            holder = nn.Module()
-            holder.norm = norm
-            each.swap(holder)  # type: ignore[arg-type]
-            made[each.name] = holder.norm(x)
+            other = copy.deepcopy(translator.model)
+            each.swap(other, rows_of(before))
+            made[each.name] = other.get_submodule("encoder.blocks.0.attn_norm")(x)
     centred, scale = x - x.mean(-1, keepdim=True), (norm.weight, norm.bias)
     std, biased = x.std(-1, keepdim=True), x.std(-1, correction=0, keepdim=True)
     torch.testing.assert_close(made["tiny"], nn.functional.layer_norm(x, (24,), *scale, eps=1e-12))
@@ -388,46 +400,40 @@ def test_the_loaded_model_is_left_as_it_was(translator, before, found) -> None:
 
 def test_untying_adds_a_table_and_changes_nothing(tiny) -> None:
     tied = tiny("tied", tie_embeddings=True)
-    found = {(e.choice, e.option): e for e in walked(swapped(tied, trace(tied, TEXT)))}
-    assert found["tying", "tied"].own
-    assert found["tying", "apart"].harmless
-    assert found["tying", "apart"].parameters == tied.config.vocab_size * tied.config.d_model
+    found = swapped(tied, trace(tied, TEXT))
+    assert kinds(found)["tying", "tied"] == "own"
+    assert kinds(found)["tying", "apart"] == "same"
+    assert found["tying", "apart"].values[3] == tied.config.vocab_size * tied.config.d_model
 
 
 def test_other_families(tiny, writer) -> None:
-    chosen = walked(swapped(writer, trace(writer, TEXT)))
-    assert {(e.choice, e.option) for e in chosen if e.own} >= {
-        ("placement", "pre"),
-        ("final", "with"),
-    }
+    kind = kinds(swapped(writer, trace(writer, TEXT)))
+    assert kind["placement", "pre"] == kind["final", "with"] == "own"
     modern = tiny("modern", family="decoder-only", norm="rmsnorm", ffn="swiglu", positions="rotary",
                   bias=False)  # fmt: skip
-    names = {option.choice for option in options(modern.config)}
-    assert not names & {"norm", "activation", "bias"}
+    assert not {option.choice for option in options(modern.config)} & {"norm", "activation", "bias"}
     silent = tiny("silent", family="encoder-only", lm_head=False)
-    assert walked(swapped(silent, trace(silent, TEXT))) == ()
+    assert walked(design(silent, trace(silent, TEXT))).rows == []
     with pytest.raises(ValueError, match="the trace was made by"):
-        walked(swapped(writer, trace(modern, TEXT)))
+        walked(design(writer, trace(modern, TEXT)))
 
 
 @pytest.mark.parametrize(
-    ("changes", "choice", "name"),
+    ("changes", "choice", "names"),
     [
-        ({"score_divisor": 1.0}, "scale", "none"),
-        ({"score_divisor": 1.7}, "scale", "own"),
-        ({}, "scale", "d_head"),
-        ({"positions": "t5"}, "positions", "t5"),
-        ({"positions": "learned"}, "positions", "learned"),
-        ({"ffn": "silu"}, "activation", "silu"),
+        ({"score_divisor": 1.0}, "scale", ["none"]),
+        ({"score_divisor": 1.7}, "scale", ["own"]),
+        ({}, "scale", ["d_head"]),
+        ({"positions": "t5"}, "positions", ["t5"]),
+        ({"positions": "learned"}, "positions", ["learned"]),
+        ({"ffn": "silu"}, "activation", ["silu"]),
+        # Blocks without one place of the norm are not asked for it.
+        ({"norm_placement": "pre", "parallel": True}, "placement", []),
+        ({"norm_placement": "pre", "out_norms": True}, "placement", []),
     ],
 )
-def test_what_the_model_has_is_one_of_the_options(tiny, changes, choice, name) -> None:
+def test_what_the_model_has_is_one_of_the_options(tiny, changes, choice, names) -> None:
     config = tiny("own", **changes).config
-    own = [each.name for each in options(config) if each.choice == choice and each.own(config)]
-    assert own == [name]
-
-
-@pytest.mark.parametrize("changes", [{"parallel": True}, {"out_norms": True}])
-def test_a_block_without_one_place_of_the_norm_is_not_asked_for_it(tiny, changes) -> None:
-    config = tiny("elsewhere", norm_placement="pre", **changes).config
-    assert "placement" not in {each.choice for each in options(config)}
+    asked = [each for each in options(config) if each.choice == choice]
+    assert [each.name for each in asked if each.own(config)] == names
+    assert bool(asked) == bool(names)
