@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from foreign import Golden, zipped
 
+from explorer.labels import str_tokens
 from explorer.library import LoadedModel, open_model
 from explorer.problems import InputProblem
 from explorer.sandbox import tokenizing
@@ -189,6 +190,8 @@ def test_it_cuts_and_writes_as_the_library_does_here(tmp_path, kind):
         assert apart.encode(text) == ids
         assert apart.decode(ids) == here.decode(ids)
         assert apart.unknown(text) == here.unknown(text)
+        assert str_tokens(apart, ids) == str_tokens(here, ids)
+    assert apart.around() == here.around()
     for token in range(here.vocab_size):
         assert apart.piece(token) == here.piece(token)
         assert apart.bytes_of(token) == here.bytes_of(token)

@@ -56,8 +56,10 @@ def test_what_cannot_be_opened_is_refused_by_name(shelf):
         open_model("broken", shelf)
     assert problem.value.key == "broken_model"
     assert str(problem.value.values["reason"]) == "broken: model.safetensors is missing"
-    with pytest.raises(InputProblem, match="unknown_model"):
-        open_model("mine", shelf)
+    for name in ("mine", "../own/mine@3", "", str(shelf.parent / "own" / "mine@3")):
+        with pytest.raises(InputProblem, match="unknown_model") as problem:
+            open_model(name, shelf)
+        assert problem.value.values["available"] == "broken, mine@3"
 
 
 def test_a_name_longer_than_a_path_may_be_is_an_unknown_model(shelf, capsys):

@@ -20,7 +20,6 @@ from explorer.runs.edits import (
 )
 from explorer.runs.masks import block_mask, prefix_mask
 from explorer.runs.sentences import (
-    FILE_TYPES,
     MAX_CHARS,
     MAX_FILE_BYTES,
     MAX_SENTENCES,
@@ -51,16 +50,6 @@ def test_edits_come_back_from_a_link(these):
     written = format_edits(these)
     assert parse_edits(written) == these
     assert all(char.isascii() and (char.isalnum() or char in "-._~") for char in written)
-
-
-@given(st.text(max_size=40))
-def test_any_text_is_edits_or_a_problem(text):
-    problem = None
-    try:
-        parsed = parse_edits(text)
-    except InputProblem as caught:
-        problem = caught.key
-    assert problem == "bad_edit" or parse_edits(format_edits(parsed)) == parsed
 
 
 @pytest.mark.parametrize(
@@ -220,19 +209,6 @@ def test_the_limit_of_characters_is_exact():
     with pytest.raises(InputProblem) as caught:
         clean_text("a" * (MAX_CHARS + 1))
     assert caught.value.values == {"limit": MAX_CHARS, "length": MAX_CHARS + 1}
-
-
-@given(
-    st.sampled_from([*FILE_TYPES, ".pdf", ""]),
-    st.binary(max_size=80) | anything.map(lambda text: text.encode("utf-8", "surrogatepass")),
-)
-def test_any_file_is_sentences_or_a_problem(suffix, data):
-    try:
-        sentences = sentences_from_file(f"file{suffix}", data)
-    except InputProblem:
-        return
-    assert sentences
-    assert all(clean_text(sentence, len(sentence)) for sentence in sentences)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"])

@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -84,13 +83,6 @@ def test_the_rows_of_the_steps_are_those_of_one_teacher_forced_pass(translator, 
             np.testing.assert_allclose(row, again.rows[site], atol=1e-5)
 
 
-def test_greedy_writes_what_the_trace_has(translator):
-    for edits in (*EDITS, (MaskSwitch("causal", False),)):
-        traced = trace(translator, TEXT, edits=edits)
-        made = generate(translator, TEXT, Greedy(), len(traced.tgt_tokens) - 1, edits)
-        assert made.tokens == traced.tgt_tokens[1:]
-
-
 def test_what_sampling_cuts_has_probability_0(translator):
     made = generate(translator, TEXT, Sample(temperature=1.5, top_k=3, seed=1), 4)
     for step in made.steps:
@@ -152,21 +144,12 @@ def test_limits(translator, writer):
         "limit": 2,
         "length": 3,
     }
+    lacking = refused("unknown_forced", translator, TEXT, Greedy(), 8, forced="鸭☃")
+    assert lacking.values == {"characters": "鸭 ☃"}
     most = limit(writer)
     full = "，" * (most - 1)
     assert refused("too_many_tokens", writer, full, Greedy()).values["limit"] == most - 1
     assert len(generate(writer, full[:-2], Greedy(), 9).tokens) == 2
-
-
-def test_threads_generate_side_by_side(translator):
-    jobs = [(strategy, edits) for strategy in STRATEGIES for edits in EDITS]
-    alone = [generate(translator, TEXT, s, 5, e) for s, e in jobs]
-    with ThreadPoolExecutor(3) as pool:
-        together = list(pool.map(lambda job: generate(translator, TEXT, job[0], 5, job[1]), jobs))
-    for one, other in zip(alone, together, strict=True):
-        assert (one.tokens, one.logprob) == (other.tokens, other.logprob)
-        for a, b in zip(one.steps, other.steps, strict=True):
-            assert all((a.rows[site] == b.rows[site]).all() for site in a.rows)
 
 
 def test_progress_is_told_and_may_stop_a_decoding(loaded):
@@ -180,13 +163,6 @@ def test_progress_is_told_and_may_stop_a_decoding(loaded):
     assert not whole.stopped
     assert len(made.tokens) == 3
     assert made.text == loaded.tokenizer.decode(made.tokens)
-
-
-def test_a_forced_text_that_the_vocabulary_lacks_is_refused(loaded):
-    with pytest.raises(InputProblem) as caught:
-        generate(loaded, TEXT, Greedy(), 8, forced="鸭☃")
-    assert caught.value.key == "unknown_forced"
-    assert caught.value.values == {"characters": "鸭 ☃"}
 
 
 @pytest.mark.parametrize("most", [2, 4])

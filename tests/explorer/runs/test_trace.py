@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.library import LoadedModel, at_step, list_models, open_model, snapshots
+from explorer.library import LoadedModel, at_step, open_model, snapshots
 from explorer.problems import InputProblem
 from explorer.runs import inputs
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
@@ -185,15 +185,6 @@ def test_a_later_switch_wins(translator):
     )
 
 
-def test_a_silenced_head_adds_nothing(translator):
-    usual = trace(translator, TEXT, TARGET)
-    silent = trace(translator, TEXT, TARGET, (HeadOff(CROSS, 2),))
-    z = silent.activations[f"{CROSS}.hook_z"]
-    assert not z[2].any()
-    assert z[[0, 1, 3]].all()
-    assert np.abs(silent.logits - usual.logits).max() > 1e-3
-
-
 def test_cells_open_and_close(translator):
     edits = (CellEdit(SELF, 1, 0, 2, True), CellEdit(CROSS, None, 1, 0, False))
     usual, edited = trace(translator, TEXT, TARGET), trace(translator, TEXT, TARGET, edits)
@@ -300,29 +291,6 @@ def test_unknown_characters_are_read_and_reported(translator):
     traced = trace(translator, "I love 鸭 😀 鸭.", TARGET)
     assert traced.unknown == ("鸭", "😀")
     assert translator.tokenizer.marks.unknown in traced.src_tokens
-
-
-def test_the_library(translator, tmp_path):
-    shelf = tmp_path / "shelf"
-    assert list_models(shelf) == ()
-    save_checkpoint(shelf / "b", translator.model, translator.tokenizer, "about b")
-    save_checkpoint(shelf / "a", translator.model, translator.tokenizer)
-    assert list_models(shelf) == ("a", "b")
-    opened = open_model("b", shelf)
-    assert (opened.name, opened.folder) == ("b", shelf / "b")
-    assert opened.sites == translator.sites
-    np.testing.assert_array_equal(trace(opened, TEXT).logits, trace(translator, TEXT).logits)
-    assert open_model(shelf / "b").name == "b"
-    for name in ("c", "../shelf/a", "", str(shelf / "a")):
-        with pytest.raises(InputProblem) as caught:
-            open_model(name, shelf)
-        assert caught.value.key == "unknown_model"
-        assert caught.value.values["available"] == "a, b"
-    (shelf / "a" / "model.safetensors").write_bytes(b"not a tensor")
-    with pytest.raises(InputProblem, match="broken_model"):
-        open_model("a", shelf)
-    with pytest.raises(KeyError):
-        opened.site("nowhere")
 
 
 def test_a_snapshot_of_the_training_opens_by_its_step(translator, tiny, tmp_path):

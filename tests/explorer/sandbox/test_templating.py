@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 import tokenizers
-from foreign import TOKENIZERS, Golden, metaspace, unigram
+from foreign import Golden, metaspace, unigram
 from tokenizers import models, normalizers, pre_tokenizers
 
-from explorer.labels import str_tokens
 from explorer.library import open_model
 from explorer.problems import InputProblem
 from explorer.sandbox.templating import rendered
@@ -16,7 +15,6 @@ from explorer.sandbox.tokenizing import read_apart
 from explorer.uploads import in_template
 from models.foreign.tokens import ForeignTokenizer
 from models.marks import library_of
-from models.refusals import Refusal
 
 ALTERNATE = """{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}
 {{ raise_exception('Conversation roles must alternate') }}{% endif %}"""
@@ -114,22 +112,6 @@ def test_a_template_that_fails_or_takes_too_much_is_refused_in_words(tmp_path, s
 # A stranger's tokenizer, asked in a process of its own, says what the library's own would say.
 
 
-TEXT = "We went to the park yesterday, 我 ① too."
-
-
-@pytest.mark.parametrize("kind", ["byte_level", "metaspace", "word_pieces", "unigram"])
-def test_every_answer_is_the_same(tmp_path, kind):
-    path = tmp_path / "tokenizer.json"
-    TOKENIZERS[kind]().save(str(path))
-    here, apart = ForeignTokenizer(TOKENIZERS[kind]()), ForeignTokenizer(read_apart(path))
-    assert apart.marks == here.marks
-    assert apart.around() == here.around()
-    assert apart.encode(TEXT) == here.encode(TEXT)
-    assert apart.decode(here.encode(TEXT)) == here.decode(here.encode(TEXT))
-    assert apart.unknown(TEXT) == here.unknown(TEXT)
-    assert str_tokens(apart, here.encode(TEXT)) == str_tokens(here, here.encode(TEXT))
-
-
 @pytest.mark.parametrize("text", ["We</s>went to the park", "</s>", "a<unk> b <pad", "(</s>)"])
 def test_a_special_token_that_is_typed_is_text_for_a_unigram_model(tmp_path, text):
     """Here and there, with the characters that the text has."""
@@ -142,15 +124,6 @@ def test_a_special_token_that_is_typed_is_text_for_a_unigram_model(tmp_path, tex
         ids = tokenizer.encode(text)
         assert not any(map(tokenizer.is_special, ids)), ids
         assert "".join(map(tokenizer.piece, ids)) == "▁" + text.replace(" ", "▁")
-
-
-def test_what_the_library_raises_there_is_a_refusal_here(tmp_path):
-    raw = tokenizers.Tokenizer(models.Unigram([("a", -1.0), ("b", -1.0)], unk_id=None))
-    raw.save(str(tmp_path / "tokenizer.json"))
-    tokenizer = ForeignTokenizer(read_apart(tmp_path / "tokenizer.json"))
-    with pytest.raises(Refusal, match=r"no token for these characters.*: é"):
-        tokenizer.encode("abé")
-    assert tokenizer.encode("ab") == [0, 1], "the process goes on"
 
 
 def test_dropped_letters_are_named_there_too(tmp_path):
