@@ -329,3 +329,14 @@ Picture = Chart | Heatmaps | Canvas | AllHeads
 Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table | Metrics | ProgressBar | Document
 Block = Words | Picture | Small | Group | Control | SentenceLine | Changes | Link | Export | Live
 Blocks = Iterator[Block]
+
+
+def inside(blocks: Iterable[Block]) -> Blocks:
+    """All blocks, including those inside groups."""
+    for block in blocks:
+        yield block
+        if isinstance(block, Columns):
+            for column in block.columns:
+                yield from inside(column)
+        elif isinstance(block, Row | Pane | Fold | Hero):
+            yield from inside(block.blocks)

@@ -158,7 +158,7 @@ def _picture_first(sheet: Sheet, name: str, blocks: Iterable[b.Block]) -> b.Bloc
             sheet.has_picture = True
             yield block
             continue
-        sheet.has_picture = any(isinstance(each, b.Picture) for each in _inside([block]))
+        sheet.has_picture = any(isinstance(each, b.Picture) for each in b.inside([block]))
         first = sheet.has_picture or isinstance(block, b.Sentence | b.Title)
         yield b.Hero((block,)) if first else block
 
@@ -183,7 +183,7 @@ def _exports(sheet: Sheet) -> None:
     """The downloads: the page, a report, and every picture that has a static form."""
     view, page = sheet.view, sheet.page
     title, file = share.page_title(view, page), sheet.file
-    every = [*_inside(sheet.drawn)]
+    every = [*b.inside(sheet.drawn)]
     sentences = any(isinstance(each, b.Sentence) for each in every)
     words = (each for each in every if _is_reading(each)) if sentences else ()
     said = [plain(each.words) for each in words]
@@ -191,7 +191,7 @@ def _exports(sheet: Sheet) -> None:
         tables = (each for each in every if isinstance(each, b.Table))
         said = [plain(": ".join(row)) for each in tables for row in each.rows]
     share.kept(view, page, said, lambda: html.page(title, sheet.drawn, view, file))
-    if any(isinstance(each, b.Picture) for each in _inside(sheet.drawn)):
+    if any(isinstance(each, b.Picture) for each in b.inside(sheet.drawn)):
         st.caption(view.t("take.png"))
     st.caption(view.t("take.report"))
     share.download(
@@ -207,7 +207,7 @@ def _exports(sheet: Sheet) -> None:
         if isinstance(each, b.Link) and each.key:
             st.caption(each.words)
             share.show_link(session.links().change(view.state, **each.choices), each.key)
-    stills = (each for each in _inside(sheet.drawn) if isinstance(each, b.Columns) and each.still)
+    stills = (each for each in b.inside(sheet.drawn) if isinstance(each, b.Columns) and each.still)
     for each in every:
         if isinstance(each, b.Download) and each.export:
             save(sheet, each)
@@ -223,14 +223,3 @@ def _exports(sheet: Sheet) -> None:
 
 def _is_reading(block: b.Block) -> TypeGuard[b.Sentence | b.Title]:
     return isinstance(block, b.Sentence) or (isinstance(block, b.Title) and block.large)
-
-
-def _inside(blocks: Iterable[b.Block]) -> b.Blocks:
-    """All blocks, including those inside groups."""
-    for block in blocks:
-        yield block
-        if isinstance(block, b.Columns):
-            for column in block.columns:
-                yield from _inside(column)
-        elif isinstance(block, b.Row | b.Pane | b.Fold | b.Hero):
-            yield from _inside(block.blocks)

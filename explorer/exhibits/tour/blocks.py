@@ -17,7 +17,6 @@ from explorer.exhibits.tour.posed import Posed, Words
 from explorer.exhibits.tour.rows import MissingError, require
 from explorer.figures.blocks import WiringNumbers, by_block, by_token, wiring
 from explorer.figures.curves import lines
-from explorer.figures.order import moved
 from explorer.figures.positions.sums import strips
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, share
@@ -89,16 +88,12 @@ def company(loaded: LoadedModel, trace: Trace) -> Posed:
     tokens, shares = answer.batch.tokens[0][:n], answer.shares[:, :n]
     *_, second, first = np.sort(shares.mean(1))
     require(first > 0.01 > second, "flat")
-    most, names = (
-        NORMS[int(shares.mean(1).argmax())],
-        [word(f"designs.norm.{norm}") for norm in NORMS],
-    )
-    more = {"y_title": word("blocks.moved"), "x_title": SENTENCE, "stream": stream}
-    right, key, data = word(f"designs.norm.{most}"), "blocks.who_moves", (tokens, shares, names)
+    most = NORMS[int(shares.mean(1).argmax())]
+    right, names = word(f"designs.norm.{most}"), [word(f"designs.norm.{norm}") for norm in NORMS]
     words = {"others": len(answer.batch.x) - 1, "norm": right, "moved": share(float(first))}
     before = later(pictures.strip, "company.strip", stream, tokens)
-    after = later(pictures.chart, "company", key, moved, *data, **more)
-    place, kinds = {"part": "norms", "norm": most}, (most, *NORMS)
+    place, kinds = {"part": "norms", "norm": most, "beside": ""}, (most, *NORMS)
+    after = later(pictures.exhibited, "company", "blocks.norms", "blocks.moved", **place)
     return Posed([right, *names], words, [before], [after], place=place, names=kinds)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +76,14 @@ def sees(loaded: LoadedModel, trace: Trace) -> Posed:
     options = [str(count) for count in (seen, query, n, n - query, 1)]
     words = {"place": query + 1, "all": n, "seen": seen, "later": n - seen}
     before = later(pictures.strip, "sees.strip", "tgt", at=query)
-    return Posed(options, words, [before], [later(pictures.mask, row, "sees", (query, query))], row)
+    after = _matrix("sees", row, mask_cell=(site.role, query, query))
+    return Posed(options, words, [before], [after], row)
+
+
+def _matrix(step: str, row: QueryRow, **place: Any) -> Later[b.Block]:
+    """The mask of a head."""
+    picture = "masks.matrices", f"masks.matrix.{row.site.role}"
+    return later(pictures.exhibited, step, *picture, **row.place, **place)
 
 
 def blocked(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -86,8 +94,9 @@ def blocked(loaded: LoadedModel, trace: Trace) -> Posed:
     counts = (right, visible, n * n // 2, n * n - n, n * (n - 1) // 2 + n - 1)
     words = {"all": n, "cells": n * n, "blocked": right, "open": visible}
     before = later(pictures.strip, "blocked.strip", "tgt")
-    after = later(pictures.mask, row, "blocked")
-    return Posed([str(option) for option in counts], words, [before], [after], row)
+    return Posed(
+        [str(option) for option in counts], words, [before], [_matrix("blocked", row)], row
+    )
 
 
 def _near(
@@ -171,9 +180,8 @@ def padding(loaded: LoadedModel, trace: Trace) -> Posed:
     options = [str(option) for option in (visible, *wrong)]
     words = {"count": n, "pads": PADS, "whole": whole, "cells": whole * whole, "open": visible}
     before = later(pictures.strip, "padding.strip", site.query_stream, tokens)
-    after = later(pictures.mask, row, "padding", trace=padded)
-    told = "told_causal" if causal else "told"
-    return Posed(options, words, [before], [after], row, {"pads": PADS}, told)
+    told, place = "told_causal" if causal else "told", {"pads": PADS}
+    return Posed(options, words, [before], [_matrix("padding", row, **place)], row, place, told)
 
 
 Filled = dict[tuple[str, str], ResultRow]

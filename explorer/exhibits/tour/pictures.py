@@ -1,25 +1,28 @@
 """Pictures of the steps: blocks of other pages with the data of a step."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.components.token_strip import pack_token_strip
 from explorer.exhibits import View, block as b
+from explorer.exhibits.exhibit import choices_of, exhibit_of
 from explorer.exhibits.heads import picture
 from explorer.exhibits.heads.opened import Opened, ablation, grid_of
-from explorer.exhibits.reasons import RULES, blocked_by, rule_numbers
+from explorer.exhibits.links import Links
+from explorer.exhibits.reasons import blocked_by
 from explorer.exhibits.saying import axis_title, blocker_words, site_axes, site_titles
+from explorer.exhibits.shared import PartChoices
 from explorer.exhibits.tour.rows import QueryRow, tokens_of
+from explorer.exhibits.view import build
 from explorer.figures.bars import row as bars
 from explorer.figures.heatmap import attention
 from explorer.figures.measured import measured
 from explorer.figures.paired import paired
 from explorer.figures.scores import scores
-from explorer.runs.trace import Trace
 from models.rows import Stream
 
 
@@ -138,23 +141,14 @@ def strip(
     return b.Canvas(f"tour.{name}", "token_strip", lambda file: pack())
 
 
-def mask(
-    view: View,
-    row: QueryRow,
-    name: str,
-    selected: tuple[int, int] | None = None,
-    trace: Trace | None = None,
-) -> b.Canvas:
-    """The mask of the head, by default in the view's run, with the blocking rule of each cell."""
-    site, trace = row.site, trace or view.trace
-    pack = partial(
-        pack_mask_matrix,
-        trace.mask(site.name)[row.head],
-        rule_numbers(trace, site.name)[row.head],
-        title=view.t("masks.matrix", kind=view.t(f"kinds.{site.role}"), layer=site.layer + 1),
-        rules=[view.t(f"blockers.{rule}") for rule in RULES],
-        selected=selected,
-        words=view.words("components.mask_matrix"),
-        **site_axes(view, site, trace),
-    )
-    return b.Canvas(f"tour.{name}", "mask_matrix", lambda file: pack(file=file))
+def exhibited(view: View, step: str, address: str, block: str, **place: Any) -> b.Block:
+    """A picture of an exhibit with these choices, and without what clicks in it do."""
+    own = choices_of(address.partition(".")[0])
+    state = Links(PartChoices, own).change(replace(view.state, owned=()), **place)
+    there, exhibit = build(state, view.dark), exhibit_of(address)
+    blocks = b.inside(exhibit.show(exhibit.answer(there), there))
+    picture = next(each for each in blocks if getattr(each, "name", "") == block)
+    if isinstance(picture, b.Canvas):
+        return replace(picture, name=f"tour.{step}.{block}", on={})
+    assert isinstance(picture, b.Chart)
+    return replace(picture, name=f"tour.{step}.{block}", clicks=())

@@ -150,7 +150,7 @@ def asked(view: View, step: Step, posed: Posed | Missing) -> PosedStep | Missing
         query = quoted_at(view, view.trace.query_tokens(site.name), row.query)
         where = {"kind": view.t(f"kinds.{site.role}"), "layer": site.layer + 1}
         values = {**where, "head": row.head + 1, "query": query, **values}
-        place = {"site": site.role, "layer": site.layer, "head": row.head, "row": row.query} | place
+        place = row.place | place
 
     def picture(answered: bool) -> list[b.Block]:
         return [draw(view) for draw in (posed.after if answered else posed.before)]

@@ -1,6 +1,5 @@
 """Chapter 3 of the guided tour: positions."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,6 @@ from explorer.exhibits.tour import pictures
 from explorer.exhibits.tour.later import Later, later, word
 from explorer.exhibits.tour.posed import Posed, Words
 from explorer.exhibits.tour.rows import MissingError, QueryRow, best_row, require, tokens_of, varied
-from explorer.figures import order
 from explorer.figures.positions import encoding
 from explorer.figures.positions.turning import arrows
 from explorer.library import LoadedModel
@@ -40,17 +38,13 @@ def _shuffled(
     return answer[0], {str(moved.setting): moved for moved in answer[1]}
 
 
-def _distances(
-    name: str, tokens: Sequence[str], stream: Stream, settings: Sequence[Moved]
-) -> list[Later[b.Block]]:
-    """The shuffled tokens, without and with the change of each vector in each setting."""
-    distances = np.stack([moved.distances[-1] for moved in settings])
-    data = tokens, distances, [word(f"positions.{moved.setting}") for moved in settings]
-    key, axes = "positions.moved", ("positions.shuffled", "positions.moved")
-    return [
-        later(pictures.strip, f"{name}.strip", stream, tokens),
-        later(pictures.chart, name, key, order.moved, *data, axes=axes, stream=stream),
-    ]
+def _exhibited(
+    step: str, part: str, *blocks: str, **place: Any
+) -> tuple[list[Later[b.Block]], dict[str, Any]]:
+    """Pictures of a part of Positions at a place, and the place."""
+    place |= {"part": part}
+    named = [(f"positions.{part}", f"positions.{block}") for block in blocks]
+    return [later(pictures.exhibited, step, *each, **place) for each in named], place
 
 
 def bag(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -62,8 +56,7 @@ def bag(loaded: LoadedModel, trace: Trace) -> Posed:
     as_is = [settings["as_is"].mean] if "as_is" in settings else []
     options = [share(option) for option in (barest.mean, *as_is, 1 / len(tokens), 0.5, 1.0)]
     masked = word("tour.and_mask") if barest.setting == "unmasked" else ""
-    drawn = _distances("bag", tokens, stream, list(settings.values()))
-    place = {"part": "order", "stream": stream, "shuffle": 1}
+    drawn, place = _exhibited("bag", "order", "strip", "moved", stream=stream, shuffle=1)
     words = {"masked": masked, "moved": options[0]}
     return Posed(options, words, drawn[:1], drawn, place=place)
 
@@ -77,19 +70,9 @@ def leak(loaded: LoadedModel, trace: Trace) -> Posed:
     first = shuffled_order(loaded, *tokens_of(trace, "tgt"), "tgt", 1)[0]
     require(first == 0 and still[0] and still.sum() == 1 and n >= 4, "short")
     options = [later(quoted_at, tokens, at) for at in (0, n - 1, 1, n // 2, 2)]
-    drawn = _distances("leak", tokens, "tgt", [settings["without"]])
+    drawn, place = _exhibited("leak", "order", "strip", "moved", stream="tgt", shuffle=1)
     words = {"first": options[0], "mean": share(float(distances[1:].mean()))}
-    place = {"part": "order", "stream": "tgt", "shuffle": 1}
     return Posed(options, words, drawn[:1], drawn, place=place)
-
-
-def _chart(name: str, key: str, figure: Callable[..., b.Figure], *data: Any) -> Later[b.Block]:
-    return later(pictures.chart, name, key, figure, *data, words="figures.positions")
-
-
-def _table(name: str, values: np.ndarray) -> list[Later[b.Block]]:
-    """The table of positions as a heatmap."""
-    return [_chart(f"{name}.table", "positions.table", encoding.table, values)]
 
 
 def length(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -105,11 +88,13 @@ def length(loaded: LoadedModel, trace: Trace) -> Posed:
     options = [fixed(option, 1) for option in (right, width**0.5, width / 2, 1.0)]
     words: Words = {"place": place, "width": width, "pairs": width // 2, "length": options[0]}
     words |= {"token": later(quoted_at, tokens, place), "word": fixed(own, 1)}
-    names = word("positions.size_word"), word("positions.size_position")
+    names, key = (word("positions.size_word"), word("positions.size_position")), "positions.table"
+    shown = encoding.table, encoded
+    before = later(pictures.chart, "length.table", key, *shown, words="figures.positions")
     data = tokens, norms, names, word("positions.size"), stream
     after = later(pictures.two_bars, "length", *data)
     where = {"part": "sum", "place": place}
-    return Posed(options, words, _table("length", encoded), [after], place=where)
+    return Posed(options, words, [before], [after], place=where)
 
 
 def waves(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -120,14 +105,14 @@ def waves(loaded: LoadedModel, trace: Trace) -> Posed:
     lengths = wavelengths(width, base)
     dim = int(np.abs(lengths - varied(trace, 14, 30)).argmin()) // 2 * 2
     require(dim > 0, "odd")
-    wave, shortest, values = float(lengths[dim]), 2 * np.pi, table(LENGTH, width, base)
+    wave, shortest = float(lengths[dim]), 2 * np.pi
     others = (shortest, shortest * (dim // 2 + 1), wave / 2, 2 * wave)
     options = [fixed(option, 1) for option in (wave, *others)]
     words: Words = {"dim": dim, "width": width, "base": f"{base:,.0f}", "wavelength": options[0]}
     words |= {"times": fixed(wave / shortest, 2)}
-    after = _chart("waves", "positions.waves", encoding.waves, values, [0, dim])
-    place = {"part": "table", "width": width, "dims": (0, dim)}
-    return Posed(options, words, _table("waves", values), [after], place=place)
+    shown = {"base": int(base), "width": width, "length": LENGTH, "dims": (0, dim)}
+    (before, after), place = _exhibited("waves", "table", "table", "waves", **shown)
+    return Posed(options, words, [before], [after], place=place)
 
 
 def distance(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -149,10 +134,10 @@ def distance(loaded: LoadedModel, trace: Trace) -> Posed:
     options = [name(pair) for pair in pairs]
     words: Words = {"pair": name((first, last)), "same": options[0], "apart": apart}
     words |= {"dot": fixed(float(dot), 2), "again": fixed(float(dots[same]), 2)}
-    before = _table("distance", encoded)
-    after = _chart("distance", "positions.gram", encoding.gram, dots)
-    where, ids = {"part": "table", "width": width}, [str(pair) for pair in pairs]
-    return Posed(options, words, before, [after], place=where, names=ids)
+    (before, after), place = _exhibited(
+        "distance", "table", "table", "gram", width=width, length=LENGTH
+    )
+    return Posed(options, words, [before], [after], place=place, names=list(map(str, pairs)))
 
 
 def rotary(loaded: LoadedModel, trace: Trace) -> Posed:

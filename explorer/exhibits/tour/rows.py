@@ -41,6 +41,12 @@ class QueryRow:
     allowed: Bool[np.ndarray, " key"] = field(repr=False)
 
     @property
+    def place(self) -> dict[str, Any]:
+        """The choices that select this row."""
+        site = self.site
+        return {"site": site.role, "layer": site.layer, "head": self.head, "row": self.query}
+
+    @property
     def descending(self) -> list[int]:
         """The keys in descending order of weight."""
         return [int(key) for key in np.argsort(-self.weights, kind="stable")]
