@@ -3,10 +3,10 @@
 In a link it is written as the settings that differ from the defaults, `n_heads-2~norm-rmsnorm`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, Literal, get_args, no_type_check
+from typing import Annotated, Any, Literal, get_args, get_origin, no_type_check
 
 from explorer.analysis.score.initial import INITS, Init
 from explorer.problems import InputProblem
@@ -42,37 +42,6 @@ LONGEST = {"sentences": 48, "own": 64}
 N_CTX = 32
 """`n_ctx` of models for the toy tasks: longer than their training sequences."""
 
-OPTIONS: Mapping[str, Collection[Any]] = {
-    "task": TASKS,
-    "norm_placement": CHOICES["norm_placement"],
-    "norm": CHOICES["norm"],
-    "positions": CHOICES["positions"],
-    "ffn": CHOICES["ffn"],
-    "scores": get_args(Scores),
-    "vocabularies": get_args(Vocabularies),
-    "init": INITS,
-    "optimizer": get_args(Optimizer),
-    "schedule": get_args(Schedule),
-    "fault": ("", *FAULTS),
-}
-RANGES: Mapping[str, tuple[float, float]] = {
-    "n_layers": (1, 6),
-    "n_heads": (1, 16),
-    "n_kv_heads": (0, 16),
-    "d_model": (8, 128),
-    "d_ff": (8, 512),
-    "steps": (10, 3000),
-    "batch": (64, 2048),
-    "warmup": (1, 1000),
-    "seed": (1, 999),
-    "rate": (1e-5, 0.3),
-    "dropout": (0.0, 0.5),
-    "smoothing": (0.0, 0.5),
-    "weight_decay": (0.0, 1.0),
-    "clip": (0.01, 1000.0),
-    "from_step": (0, 3000),
-}
-"""The minimum and maximum of each number."""
 ARCHITECTURE = (
     *(
         "n_layers",
@@ -100,43 +69,44 @@ class Setup:
 
     `batch` is in tokens of the longer stream, padding included. `n_kv_heads` 0: as many as heads.
     `scores` is the divisor of q . k: sqrt(d_head), nothing, or d_head. `fault` is planted from
-    `from_step` on. `text` are the user's own pairs, as pasted; links never contain them.
+    `from_step` on. `text` are the user's own pairs, as pasted; links never contain them. A number
+    is annotated with its minimum and maximum, other settings with their options.
     """
 
-    task: Task = "reverse"
-    n_layers: int = 2
-    d_model: int = 64
-    n_heads: int = 4
-    n_kv_heads: int = 0
-    d_ff: int = 128
-    norm_placement: str = "pre"
-    norm: str = "layernorm"
-    positions: str = "sinusoidal"
-    ffn: str = "relu"
-    scores: Scores = "sqrt"
-    init: Init = "ours"
-    dropout: float = 0.0
+    task: Annotated[Task, TASKS] = "reverse"
+    n_layers: Annotated[int, (1, 6)] = 2
+    d_model: Annotated[int, (8, 128)] = 64
+    n_heads: Annotated[int, (1, 16)] = 4
+    n_kv_heads: Annotated[int, (0, 16)] = 0
+    d_ff: Annotated[int, (8, 512)] = 128
+    norm_placement: Annotated[str, CHOICES["norm_placement"]] = "pre"
+    norm: Annotated[str, CHOICES["norm"]] = "layernorm"
+    positions: Annotated[str, CHOICES["positions"]] = "sinusoidal"
+    ffn: Annotated[str, CHOICES["ffn"]] = "relu"
+    scores: Annotated[Scores, get_args(Scores)] = "sqrt"
+    init: Annotated[Init, INITS] = "ours"
+    dropout: Annotated[float, (0.0, 0.5)] = 0.0
     bias: bool = True
     qk_norm: bool = False
     parallel: bool = False
     out_norms: bool = False
     embed_norm: bool = False
-    vocabularies: Vocabularies = "shared"
+    vocabularies: Annotated[Vocabularies, get_args(Vocabularies)] = "shared"
     tie_embeddings: bool = True
     scale_embeddings: bool = True
     unembed_bias: bool = False
-    steps: int = 400
-    batch: int = 512
-    rate: float = 3e-3
-    warmup: int = 50
-    schedule: Schedule = "cosine"
-    optimizer: Optimizer = "adamw"
-    smoothing: float = 0.0
-    weight_decay: float = 0.0
-    clip: float = 1.0
-    seed: int = 1
-    fault: str = ""
-    from_step: int = 0
+    steps: Annotated[int, (10, 3000)] = 400
+    batch: Annotated[int, (64, 2048)] = 512
+    rate: Annotated[float, (1e-5, 0.3)] = 3e-3
+    warmup: Annotated[int, (1, 1000)] = 50
+    schedule: Annotated[Schedule, get_args(Schedule)] = "cosine"
+    optimizer: Annotated[Optimizer, get_args(Optimizer)] = "adamw"
+    smoothing: Annotated[float, (0.0, 0.5)] = 0.0
+    weight_decay: Annotated[float, (0.0, 1.0)] = 0.0
+    clip: Annotated[float, (0.01, 1000.0)] = 1.0
+    seed: Annotated[int, (1, 999)] = 1
+    fault: Annotated[str, ("", *FAULTS)] = ""
+    from_step: Annotated[int, (0, 3000)] = 0
     text: str = ""
 
     def __post_init__(self) -> None:
@@ -204,6 +174,20 @@ class Setup:
     def as_json(self) -> dict[str, Any]:
         """All fields, for the process that trains it."""
         return asdict(self)
+
+
+_ANNOTATED = {
+    name: (hint.__origin__, *hint.__metadata__)
+    for name, hint in Setup.__annotations__.items()
+    if get_origin(hint) is Annotated
+}
+RANGES: dict[str, tuple[float, float]] = {
+    name: ends for name, (kind, ends) in _ANNOTATED.items() if kind in (int, float)
+}
+"""The minimum and maximum of each number."""
+OPTIONS: dict[str, Collection[Any]] = {
+    name: options for name, (_, options) in _ANNOTATED.items() if name not in RANGES
+}
 
 
 def check(setup: Setup, vocab_size: int, src_vocab_size: int | None = None) -> int:

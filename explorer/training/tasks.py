@@ -3,20 +3,17 @@
 Many own pairs are read by a bounded process, which runs this module.
 """
 
-import base64
 import csv
 import json
 import os
 import random
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from itertools import accumulate, chain
 from typing import Any
 
-import numpy as np
 import tokenizers
 from cachetools import LRUCache, cached
 
@@ -131,22 +128,8 @@ def _outcome_apart(
 
 def packed(examples: TaskExamples) -> dict[str, Any]:
     """The examples of own pairs as JSON."""
-    source = examples.tokenizer.source
-    return {
-        "tokenizer": examples.tokenizer.to_json(),
-        "source": source and source.to_json(),
-        **{name: getattr(examples, name) for name in ("rows", "held_out", "by_heart", "too_long")},
-        **{name: _numbers(getattr(examples, name)) for name in ("examples", "valid")},
-    }
-
-
-def _numbers(examples: Sequence[Example]) -> dict[str, Any]:
-    sides = [side for example in examples for side in example]
-    tokens = np.fromiter(chain.from_iterable(sides), "<u2")
-    return {
-        "sizes": [len(side) for side in sides],
-        "tokens": base64.b64encode(tokens.tobytes()).decode("ascii"),
-    }
+    tokenizer, source = examples.tokenizer.to_json(), examples.tokenizer.source
+    return vars(examples) | {"tokenizer": tokenizer, "source": source and source.to_json()}
 
 
 def unpacked(answer: dict[str, Any]) -> TaskExamples:
@@ -156,24 +139,13 @@ def unpacked(answer: dict[str, Any]) -> TaskExamples:
         return Tokenizer(tokenizers.Tokenizer.from_str(content))
 
     tokenizer = read(answer["tokenizer"])
-    if answer["source"] is not None:
-        tokenizer.reading(read(answer["source"]))
-    return TaskExamples(
-        tokenizer,
-        tuple(map(tuple, answer["rows"])),
-        tuple(map(tuple, answer["held_out"])),
-        _examples(answer["examples"]),
-        _examples(answer["valid"]),
-        by_heart=answer["by_heart"],
-        too_long=answer["too_long"],
-    )
-
-
-def _examples(numbers: dict[str, Any]) -> tuple[Example, ...]:
-    tokens = np.frombuffer(base64.b64decode(numbers["tokens"]), "<u2").tolist()
-    ends = list(accumulate(numbers["sizes"]))
-    sides = [tuple(tokens[end - n : end]) for end, n in zip(ends, numbers["sizes"], strict=True)]
-    return tuple(map(Example, sides[::2], sides[1::2]))
+    if source := answer.pop("source"):
+        tokenizer.reading(read(source))
+    for name in ("rows", "held_out"):
+        answer[name] = tuple(map(tuple, answer[name]))
+    for name in ("examples", "valid", "longer"):
+        answer[name] = tuple(Example(tuple(src), tuple(tgt)) for src, tgt in answer[name])
+    return TaskExamples(**answer | {"tokenizer": tokenizer})
 
 
 def _corpus(task: Task, text: str, vocabularies: Vocabularies) -> TaskExamples:

@@ -5,7 +5,7 @@ entry raises ValueError with the file, the task and the entry.
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -77,7 +77,7 @@ class Task:
     formula: str
     starter: str
     reference: str
-    hints: Mapping[str, tuple[str, str, str]]
+    hints: Mapping[str, Sequence[str]]
     solution: Mapping[str, str]
     cases: tuple[TaskCase, ...]
     wanted: tuple[Any, ...]
@@ -138,34 +138,19 @@ def read(path: Path, kind: Kind) -> Iterator[Task]:
 
 
 def _task(table: dict[str, Any], kind: Kind) -> Task:
-    words = {lang: table.pop(lang) for lang in LANGUAGES}
-    hints = {lang: tuple(words[lang]["hints"]) for lang in LANGUAGES}
-    if any(len(each) != 3 for each in hints.values()):
-        raise ValueError("each language needs three hints")
+    words = {lang: {"note": "", **table.pop(lang)} for lang in LANGUAGES}
+    named = ("name", "text", "hints", "solution", "note")
+    table |= {name: {lang: words[lang][name] for lang in LANGUAGES} for name in named}
+    table |= {name: table[name].strip("\n") for name in ("starter", "reference")}
     cases = (table.pop("shown", None), *table.pop("hidden", ()))
-    planted = table.pop("planted", "")
-    if planted not in get_args(Sites):
-        raise ValueError(f"planted is {planted!r}, and may be one of {get_args(Sites)}")
-    task = Task(
-        id=table.pop("id"),
-        kind=kind,
-        function=table.pop("function"),
-        name={lang: words[lang]["name"] for lang in LANGUAGES},
-        text={lang: words[lang]["text"] for lang in LANGUAGES},
-        formula=table.pop("formula"),
-        starter=table.pop("starter").strip("\n"),
-        reference=table.pop("reference").strip("\n"),
-        hints=hints,
-        solution={lang: words[lang]["solution"] for lang in LANGUAGES},
-        cases=tuple(_case(case) for case in cases if case is not None),
-        wanted=tuple(table.pop("wanted", ())),
-        suspects=tuple(_suspect(each) for each in table.pop("suspects")),
-        note={lang: words[lang].get("note", "") for lang in LANGUAGES},
-        planted=planted,
-        bug=table.pop("bug", ""),
-    )
-    if table:
-        raise ValueError(f"unknown: {', '.join(table)}")
+    table["cases"] = tuple(_case(case) for case in cases if case is not None)
+    table["suspects"] = tuple(_suspect(each) for each in table["suspects"])
+    table["wanted"] = tuple(table.get("wanted", ()))
+    task = Task(kind=kind, **table)
+    if any(len(each) != 3 for each in task.hints.values()):
+        raise ValueError("each language needs three hints")
+    if task.planted not in get_args(Sites):
+        raise ValueError(f"planted is {task.planted!r}, and may be one of {get_args(Sites)}")
     if not task.is_check and (not task.cases or not task.wanted):
         raise ValueError("needs shown and wanted")
     if f"def {task.function}(" not in task.reference:

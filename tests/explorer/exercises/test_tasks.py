@@ -108,8 +108,8 @@ def test_a_teachers_table_is_a_task(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('id = "mine"\n', 'id = "mine"\nlevel = 3\n', r"masks\.toml, task mine: unknown: level"),
-        ('formula = "x"\n', "", r"task mine: is missing: formula"),
+        ('id = "mine"\n', 'id = "mine"\nlevel = 3\n', r"masks\.toml, task mine: .* 'level'"),
+        ('formula = "x"\n', "", r"task mine: .* missing .* 'formula'"),
         ('"a", "b", "c"', '"a"', r"task mine: each language needs three hints"),
         ("queries = 1, ", "", r"task mine: a case has queries and keys, or neither"),
         ("queries = 1", "queries = 9999", r"at most 64 queries and keys"),
