@@ -4,16 +4,13 @@ import os
 import shutil
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from explorer.analysis.atlas.ablation import GROUP, cost_sums
-from explorer.analysis.atlas.corpus import scan
-from explorer.analysis.atlas.make import Making
-from explorer.analysis.atlas.names import Kind, Name, alike_by_chance, name_of
+from explorer.analysis.atlas.names import SOMETIMES, Kind, Name, alike_by_chance, name_of
 from explorer.analysis.atlas.reading import batch_of, encode
 from explorer.analysis.atlas.store import NORMAL, Text
 from explorer.analysis.circuits.chance import copy_of, shuffle
@@ -23,7 +20,7 @@ from explorer.exhibits.atlas import measured as finding
 from explorer.exhibits.atlas.measured import lines_of_texts, measured, one_by_one
 from explorer.exhibits.atlas.moments import appears, grown
 from explorer.exhibits.atlas.searched import in_sentence, painted_features, search, texts_to_search
-from explorer.library import LoadedModel, open_model
+from explorer.library import open_model
 from explorer.numerics import student
 from explorer.problems import InputProblem
 from explorer.runs.rerun import rows_of
@@ -37,23 +34,10 @@ TEXTS = (
 )
 
 
-@pytest.fixture
-def model(writer: LoadedModel, tmp_path: Path) -> LoadedModel:
-    folder = tmp_path / "writer"
-    folder.mkdir()
-    (folder / "model.safetensors").write_bytes(b"weights")
-    return replace(writer, folder=folder)
-
-
-def test_an_atlas_of_sentences_at_hand_is_that_of_a_file_of_them(model, tmp_path) -> None:
+def test_an_atlas_of_sentences_at_hand_is_that_of_a_file_of_them(model, made, tmp_path) -> None:
     path = tmp_path / "texts.tsv"
     path.write_text("\n".join(f"{t.source}\t{t.target}" for t in TEXTS), encoding="utf-8")
-    making = Making(model, scan(path), tmp_path / "out", ablate=3)
-    making.begin()
-    for unit in making.units:
-        making.write(unit)
-    making.finish()
-    stored = finding.read_atlas(making.file)
+    stored = finding.read_atlas(made(model, path, tmp_path / "out", ablate=3).file)
     told: list[tuple[int, int]] = []
     here = walked(measured(model, TEXTS), lambda *step: told.append(step))
     np.testing.assert_allclose(here.share, stored.share, atol=1e-3)
@@ -113,16 +97,12 @@ def test_a_model_that_reads_none_of_the_sentences_says_so(writer) -> None:
 
 
 def test_an_atlas_lies_beside_the_model_or_where_the_environment_says(
-    model, tmp_path, monkeypatch
+    model, made, tmp_path, monkeypatch
 ) -> None:
     path = tmp_path / "texts.txt"
     path.write_text("The cat sat.\nI love you.\n", encoding="utf-8")
     assert finding.find_atlas(model).atlas is None
-    making = Making(model, scan(path), finding.home_of(model), ablate=0)
-    making.begin()
-    for unit in making.units:
-        making.write(unit)
-    making.finish()
+    making = made(model, path, finding.home_of(model), ablate=0)
     found = finding.find_atlas(model)
     assert found.atlas is not None
     assert found.path == making.file
@@ -146,14 +126,10 @@ def test_models_that_are_files_of_one_folder_have_an_atlas_each(model, tmp_path)
     assert next(finding.places(snapshot)) == model.folder / "atlas" / "atlas@200.json"
 
 
-def test_an_atlas_of_other_weights_or_a_broken_one_is_not_shown(model, tmp_path) -> None:
+def test_an_atlas_of_other_weights_or_a_broken_one_is_not_shown(model, made, tmp_path) -> None:
     path = tmp_path / "texts.txt"
     path.write_text("The cat sat.\n", encoding="utf-8")
-    making = Making(model, scan(path), finding.home_of(model), ablate=0)
-    making.begin()
-    for unit in making.units:
-        making.write(unit)
-    making.finish()
+    making = made(model, path, finding.home_of(model), ablate=0)
     (model.folder / "model.safetensors").write_bytes(b"trained further")
     found = finding.find_atlas(model)
     assert (found.atlas, found.stale, found.path) == (None, True, making.file)
@@ -213,47 +189,46 @@ def test_what_grew_is_followed_and_never_being_spread_out() -> None:
     assert grown(strengths) == "same"
 
 
-def named(role: Role, rows: dict[str, int] | None = None, **shares: float) -> Name:
-    """The name of a head with these shares, 0 elsewhere; every measure in 1,000 rows."""
+NAMES: list[tuple[Role, dict[str, float], Name]] = [
+    *(
+        ("encoder", {kind: 0.5}, Name(kind, kind, 0.5))
+        for kind in ("previous", "same", "next", "first", "last", "spread")
+    ),
+    ("encoder", {"next": 0.4999}, Name("mixed", "next", 0.4999)),
+    ("decoder", {"previous": 0.93, "first": 0.6}, Name("previous", "previous", 0.93)),
+    ("decoder", {"previous": 0.6, "first": 0.93}, Name("first", "first", 0.93)),
+    # Alignment needs less, and only cross-attention has it.
+    ("cross", {"alignment": 0.4, "first": 0.3}, Name("alignment", "alignment", 0.4)),
+    ("cross", {"alignment": 0.399, "first": 0.3}, Name("mixed", "first", 0.3)),
+    ("cross", {"previous": 0.9, "first": 0.1}, Name("mixed", "first", 0.1)),
+    ("decoder", {"alignment": 0.9}, Name("mixed", "previous", 0.0)),
+    # What only some rows have names a head if nothing else does.
+    *(
+        ("decoder", {kind: 0.9, **more}, Name(name or kind, name or kind, share))
+        for kind in SOMETIMES
+        for more, name, share in (({}, None, 0.9), ({"previous": 0.5}, "previous", 0.5))
+    ),
+]
+
+
+@pytest.mark.parametrize(("role", "shares", "expected"), NAMES)
+def test_half_of_the_rows_make_a_name_and_the_largest_share_wins(role, shares, expected) -> None:
     share = np.array([shares.get(name, 0.0) for name in MEASURES])
-    count = np.array([(rows or {}).get(name, 1000) for name in MEASURES])
-    return name_of(role, share, count, np.full(len(MEASURES), 0.2))
+    rows, chance = np.full(len(MEASURES), 1000), np.full(len(MEASURES), 0.2)
+    assert name_of(role, share, rows, chance) == expected
 
 
-@pytest.mark.parametrize("kind", ["previous", "same", "next", "first", "last", "spread"])
-def test_half_of_the_rows_make_a_name(kind) -> None:
-    assert named("encoder", **{kind: 0.5}).kind == kind
-    assert named("encoder", **{kind: 0.4999}) == Name("mixed", kind, 0.4999)
-
-
-def test_of_two_the_larger_share_names() -> None:
-    assert named("decoder", previous=0.93, first=0.6) == Name("previous", "previous", 0.93)
-    assert named("decoder", previous=0.6, first=0.93).kind == "first"
-
-
-def test_alignment_needs_less_and_only_cross_attention_has_it() -> None:
-    assert named("cross", alignment=0.4, first=0.3).kind == "alignment"
-    assert named("cross", alignment=0.399, first=0.3) == Name("mixed", "first", 0.3)
-    assert named("decoder", alignment=0.9).kind == "mixed"
-    assert named("cross", previous=0.9, first=0.1) == Name("mixed", "first", 0.1)
-
-
-@pytest.mark.parametrize("kind", ["induction", "repeat", "punctuation", "rare"])
-def test_what_only_some_rows_have_names_where_nothing_else_does(kind) -> None:
-    assert named("decoder", **{kind: 0.9}).kind == kind
-    assert named("decoder", previous=0.5, **{kind: 0.9}).kind == "previous"
-    assert named("decoder", {kind: 50}, **{kind: 0.9}).kind == kind
-    assert named("decoder", {kind: 49}, **{kind: 0.9}).kind == "mixed"
-
-
-def test_where_most_words_are_rare_looking_at_one_is_no_trait() -> None:
-    chance = np.zeros(len(MEASURES))
-    share, rows = chance.copy(), np.full(len(MEASURES), 1000)
-    share[MEASURES.index("rare")] = 0.6
-    chance[MEASURES.index("rare")] = 0.6 / 1.5
-    assert name_of("encoder", share, rows, chance).kind == "rare"
-    chance[MEASURES.index("rare")] = 0.61 / 1.5
-    assert name_of("encoder", share, rows, chance).kind == "mixed"
+@pytest.mark.parametrize("kind", SOMETIMES)
+def test_what_some_rows_have_needs_fifty_of_them_and_more_than_chance(kind) -> None:
+    """Where most words are rare, attending to one is no trait."""
+    share = np.array([0.9 * (name == kind) for name in MEASURES])
+    for rows, chance, name in (
+        (50, 0.6, kind),
+        (49, 0.6, "mixed"),
+        (50, 0.601, "mixed"),
+    ):
+        numbers = np.full(len(MEASURES), rows), np.full(len(MEASURES), chance)
+        assert name_of("decoder", share, *numbers).kind == name
 
 
 def test_names_in_common_by_chance() -> None:

@@ -5,7 +5,6 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from explorer.analysis.atlas.make import Making
 from explorer.analysis.atlas.reading import batch_of, encode
 from explorer.analysis.atlas.store import Atlas, read_atlas, to_json
 from explorer.analysis.heads.ablation import ablate
-from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.trace import trace
 from models.training.home import asset
@@ -26,32 +24,12 @@ from models.training.home import asset
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture
-def model(writer: LoadedModel, tmp_path: Path) -> LoadedModel:
-    """A model whose folder holds something to hash."""
-    folder = tmp_path / "writer"
-    folder.mkdir()
-    (folder / "model.safetensors").write_bytes(b"weights")
-    return replace(writer, folder=folder)
-
-
 @pytest.fixture(autouse=True)
 def _two_lines_a_shard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "LINES", 2)
 
 
-def made(model: LoadedModel, path: Path, out: Path, world: int = 1) -> Making:
-    """An atlas whose units `world` processes share, the last one first."""
-    making = Making(model, scan(path), out, ablate=4)
-    making.begin()
-    for rank in reversed(range(world)):
-        for unit in making.units[rank::world]:
-            making.write(unit)
-    making.finish()
-    return making
-
-
-def test_any_number_of_processes_gives_the_same_bits(model, pairs, tmp_path) -> None:
+def test_any_number_of_processes_gives_the_same_bits(model, made, pairs, tmp_path) -> None:
     files = [made(model, pairs, tmp_path / f"of{n}", n).file.read_bytes() for n in (1, 2, 3)]
     assert files[0] == files[1] == files[2]
     atlas = read_atlas(tmp_path / "of1" / "atlas.json")
@@ -62,7 +40,7 @@ def test_any_number_of_processes_gives_the_same_bits(model, pairs, tmp_path) -> 
 
 
 def test_a_run_that_was_killed_computes_only_what_is_missing(
-    model, pairs, tmp_path, monkeypatch
+    model, made, pairs, tmp_path, monkeypatch
 ) -> None:
     whole = made(model, pairs, tmp_path / "whole").file.read_bytes()
     making = Making(model, scan(pairs), tmp_path / "killed", ablate=4)
@@ -85,7 +63,7 @@ def test_a_run_that_was_killed_computes_only_what_is_missing(
     assert again.finish().read_bytes() == whole
 
 
-def test_a_shard_that_cannot_be_read_is_made_again(model, pairs, tmp_path) -> None:
+def test_a_shard_that_cannot_be_read_is_made_again(model, made, pairs, tmp_path) -> None:
     making = made(model, pairs, tmp_path / "out")
     before = making.file.read_bytes()
     making.path(making.units[1]).write_bytes(making.path(making.units[1]).read_bytes()[:500])
@@ -95,7 +73,7 @@ def test_a_shard_that_cannot_be_read_is_made_again(model, pairs, tmp_path) -> No
     assert making.file.read_bytes() == before
 
 
-def test_another_file_is_noticed_and_its_shards_go_at_the_end(model, pairs, tmp_path) -> None:
+def test_another_file_is_noticed_and_its_shards_go_at_the_end(model, made, pairs, tmp_path) -> None:
     first = made(model, pairs, tmp_path / "out")
     assert first.changed() is None
     pairs.write_text(pairs.read_text(encoding="utf-8") + "One more.\t又一个。\n", encoding="utf-8")
@@ -108,7 +86,7 @@ def test_another_file_is_noticed_and_its_shards_go_at_the_end(model, pairs, tmp_
     assert read_atlas(second.file).counts["sentences"] == 6
 
 
-def test_other_weights_share_no_shard(model, pairs, tmp_path) -> None:
+def test_other_weights_share_no_shard(model, made, pairs, tmp_path) -> None:
     made(model, pairs, tmp_path / "out")
     (model.folder / "model.safetensors").write_bytes(b"others")
     making = Making(model, scan(pairs), tmp_path / "out", ablate=4)
@@ -117,7 +95,7 @@ def test_other_weights_share_no_shard(model, pairs, tmp_path) -> None:
 
 
 def test_a_full_disk_loses_nothing_and_says_how_far_it_is(
-    model, pairs, tmp_path, monkeypatch
+    model, made, pairs, tmp_path, monkeypatch
 ) -> None:
     making = Making(model, scan(pairs), tmp_path / "out", ablate=4)
     making.begin()
@@ -135,7 +113,9 @@ def test_a_full_disk_loses_nothing_and_says_how_far_it_is(
     monkeypatch.undo()
 
 
-def test_shards_that_other_machines_wrote_elsewhere_are_asked_for(model, pairs, tmp_path) -> None:
+def test_shards_that_other_machines_wrote_elsewhere_are_asked_for(
+    model, made, pairs, tmp_path
+) -> None:
     making = Making(model, scan(pairs), tmp_path / "out", ablate=4)
     making.begin()
     making.write(making.units[0])
@@ -146,7 +126,7 @@ def test_shards_that_other_machines_wrote_elsewhere_are_asked_for(model, pairs, 
 
 
 def test_lines_with_too_many_tokens_are_counted_and_a_file_of_them_is_refused(
-    model, tmp_path
+    model, made, tmp_path
 ) -> None:
     path = tmp_path / "long.txt"
     path.write_text("The cat sat.\n" + "cat " * 400 + "\n", encoding="utf-8")
@@ -181,7 +161,7 @@ def test_the_cost_of_a_head_is_that_of_the_page_heads(tiny, family) -> None:
     assert found[:, 0].tolist() == [2.0] * len(found)
 
 
-def test_an_atlas_of_anybody_is_read_or_refused(model, pairs, tmp_path) -> None:
+def test_an_atlas_of_anybody_is_read_or_refused(model, made, pairs, tmp_path) -> None:
     path = made(model, pairs, tmp_path / "out").file
     record = json.loads(path.read_text(encoding="utf-8"))
     assert isinstance(read_atlas(path), Atlas)

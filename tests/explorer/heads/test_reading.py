@@ -243,18 +243,25 @@ ROW = words_of(["un", "·able", "."])
 START, END = SpecialToken("<s>"), SpecialToken("</s>")
 
 
-def test_pieces_inside_a_word_belong_to_it() -> None:
-    row = [SpecialToken("<s>"), "un", "·b", "·el", "re", "-", "read", "·s", SpecialToken("</s>")]
+@pytest.mark.parametrize(
+    ("row", "labels", "starts"),
+    [
+        (
+            [START, "un", "·b", "·el", "re", "-", "read", "·s", END],
+            ("<s>", "unbel", "re", "-", "reads", "</s>"),
+            (0, 1, 4, 5, 6, 8),
+        ),
+        ([START, "·b"], ("<s>", "·b"), (0, 1)),  # special tokens join nothing
+        (["a", SpecialToken("·")], ("a", "·"), (0, 1)),
+        (["a", "·"], ("a", "·"), (0, 1)),  # a point that was typed
+        (["a", "␣", END], ("a", "␣", "</s>"), (0, 1, 2)),
+    ],
+)
+def test_pieces_inside_a_word_belong_to_it(row, labels, starts) -> None:
     words = words_of(row)
-    assert words.labels == ("<s>", "unbel", "re", "-", "reads", "</s>")
-    assert words.starts == (0, 1, 4, 5, 6, 8)
-    assert [words.of(token) for token in range(9)] == [0, 1, 1, 1, 2, 3, 4, 4, 5]
-
-
-def test_special_tokens_join_nothing() -> None:
-    assert words_of([SpecialToken("<s>"), "·b"]).labels == ("<s>", "·b")
-    assert words_of(["a", SpecialToken("·")]).starts == (0, 1)
-    assert words_of(["a", "·"]).labels == ("a", "·")  # a point that was typed
+    assert (words.labels, words.starts) == (labels, starts)
+    of = [words.of(token) for token in range(len(row))]
+    assert of == [sum(start <= token for start in starts) - 1 for token in range(len(row))]
 
 
 def test_a_character_in_several_tokens_and_the_blank_before_a_word_are_no_words() -> None:
@@ -263,7 +270,6 @@ def test_a_character_in_several_tokens_and_the_blank_before_a_word_are_no_words(
     assert row[3:9] == ["我₁", "我₂", "我₃", "爱₁", "爱₂", "爱₃"]
     assert words_of(row).labels == ("We", "我", "爱", "cafés", ",", "x", "₂", "при")
     assert words_of(row).starts[:4] == (0, 2, 6, 9)
-    assert words_of(["a", "␣", SpecialToken("</s>")]).labels == ("a", "␣", "</s>")
 
 
 def test_keys_are_summed_and_queries_averaged() -> None:
@@ -272,17 +278,13 @@ def test_keys_are_summed_and_queries_averaged() -> None:
     expected = [[[0.875, 0.125], [0.25, 0.75]]]
     np.testing.assert_array_equal(by_word(pattern, ROW, ROW), expected)
     assert by_word(pattern, ROW, ROW).dtype == np.float32
+    alone = Words(("a", "b", "c"), (0, 1, 2))
+    np.testing.assert_array_equal(by_word(pattern, alone, alone), pattern)
 
 
 def test_a_word_may_be_attended_to_where_one_of_its_tokens_may() -> None:
     causal = np.tril(np.ones((3, 3), bool))
     np.testing.assert_array_equal(mask_by_word(causal, ROW, ROW), [[True, False], [True, True]])
-
-
-def test_tokens_that_are_words_stay_as_they_are() -> None:
-    alone = Words(("a", "b"), (0, 1))
-    pattern = np.array([[0.5, 0.5], [0.25, 0.75]])
-    np.testing.assert_array_equal(by_word(pattern, alone, alone), pattern)
 
 
 def test_flows_into_the_tokens_of_a_word_are_not_added() -> None:
@@ -299,39 +301,47 @@ def test_equal_rows_are_compared_token_by_token() -> None:
     assert getattr(pieces.labels[0], "special", False)
 
 
-def test_tokens_between_common_boundaries_are_one_piece() -> None:
-    pieces = align(["un", "·believ", "·able", "!"], ["unbel", "·ievable", "!"])
-    assert pieces.labels == ("unbelievable", "!")
-    assert pieces.one == ((0, 1, 2), (3,))
-    assert pieces.other == ((0, 1), (2,))
+@pytest.mark.parametrize(
+    ("one", "other", "labels", "tokens", "others"),
+    [
+        (
+            ["un", "·believ", "·able", "!"],
+            ["unbel", "·ievable", "!"],
+            ("unbelievable", "!"),
+            ((0, 1, 2), (3,)),
+            ((0, 1), (2,)),
+        ),
+        # Case and accents are ignored, and the special tokens of one model are left out.
+        (
+            ["Café", "there"],
+            [SpecialToken("[CLS]"), "cafe", "there", END],
+            ("Café", "there"),
+            ((0,), (1,)),
+            ((1,), (2,)),
+        ),
+        ([START, "a"], ["<s>", "a"], ("a",), ((1,),), ((1,),)),  # its name typed as text
+        (
+            ["我", "爱₁", "爱₂", "爱₃", "你"],
+            ["我", "爱你"],
+            ("我", "爱你"),
+            ((0,), (1, 2, 3, 4)),
+            ((0,), (1,)),
+        ),
+        (["the", "cat"], ["the", "big", "cat"], ("the", "cat"), ((0,), (1,)), ((0,), (2,))),
+        (["我"], ["cat"], (), (), ()),
+        (["a", "␣", "b"], ["a", "b"], ("a", "b"), ((0,), (2,)), ((0,), (1,))),
+    ],
+)
+def test_tokens_between_common_boundaries_are_one_piece(one, other, labels, tokens, others) -> None:
+    pieces = align(one, other)
+    assert (pieces.labels, pieces.one, pieces.other) == (labels, tokens, others)
     assert not pieces.whole
-    assert [pieces.across(token) for token in range(4)] == [0, 0, 0, 2]
-    assert [pieces.across(token, back=True) for token in range(3)] == [0, 0, 3]
-
-
-def test_case_and_accents_are_ignored_and_marks_of_one_model_left_out() -> None:
-    pieces = align(["Café", "there"], [SpecialToken("[CLS]"), "cafe", "there", END])
-    assert pieces.labels == ("Café", "there")
-    assert pieces.other == ((1,), (2,))
-    assert pieces.across(0) == 1
-    assert pieces.across(3, back=True) is None
-    assert not pieces.whole
-
-
-def test_a_mark_is_not_its_name_typed_as_text() -> None:
-    assert align([START, "a"], ["<s>", "a"]).labels == ("a",)
-
-
-def test_a_character_of_several_tokens_is_compared_as_one() -> None:
-    pieces = align(["我", "爱₁", "爱₂", "爱₃", "你"], ["我", "爱你"])
-    assert pieces.labels == ("我", "爱你")
-    assert pieces.one == ((0,), (1, 2, 3, 4))
-
-
-def test_what_only_one_of_the_rows_has_is_in_no_piece() -> None:
-    assert align(["the", "cat"], ["the", "big", "cat"]).other == ((0,), (2,))
-    assert align(["我"], ["cat"]).labels == ()
-    assert align(["a", "␣", "b"], ["a", "b"]).one == ((0,), (2,))
+    first = {token: there[0] for here, there in zip(tokens, others, strict=True) for token in here}
+    assert [pieces.across(token) for token in range(len(one))] == [
+        first.get(token) for token in range(len(one))
+    ]
+    back = [pieces.across(there[0], back=True) for there in others]
+    assert back == [here[0] for here in tokens]
 
 
 def test_keys_are_summed_queries_averaged_and_the_rest_is_a_column() -> None:
