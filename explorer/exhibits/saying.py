@@ -71,6 +71,17 @@ def axis_title(view: View, role: str, stream: str) -> str:
     return view.t(f"streams.{role}", stream=view.stream(stream))
 
 
+def head_name(view: View, place: tuple[int, int]) -> str:
+    """The name of a head (layer, head), in words."""
+    return view.t("place.of_head", layer=place[0] + 1, head=place[1] + 1)
+
+
+def head_columns(view: View, places: Sequence[tuple[int, int]]) -> dict[str, list[object]]:
+    """The columns of heads (layer, head) in a table of numbers."""
+    columns = {"layer": [layer for layer, _ in places], "head": [head for _, head in places]}
+    return {view.t(f"place.{name}"): [at + 1 for at in each] for name, each in columns.items()}
+
+
 def model_title(view: View, name: str) -> str:
     """A model's name, with the training step of a snapshot."""
     base, step = split_step(name)

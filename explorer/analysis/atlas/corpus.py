@@ -2,7 +2,7 @@
 
 import hashlib
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -62,7 +62,7 @@ def scan(path: Path) -> Corpus:
 
     Raises InputProblem `file_empty` or `file_encoding`; OSError.
     """
-    whole, part = hashlib.sha256(), hashlib.sha256()
+    hashes = [hashlib.sha256(), hashlib.sha256()]  # of the whole file, and of the current shard
     shards: list[Shard] = []
     smallest: list[tuple[int, int]] = []  # a heap of (-hash, -offset): its top is the largest hash
     start = end = n_lines = in_part = 0
@@ -71,13 +71,8 @@ def scan(path: Path) -> Corpus:
         if head.startswith(MARKS_OF_UTF_16) or b"\0" in head:
             raise InputProblem("file_encoding", name=path.name, allowed="UTF-8")
         file.seek(0)
-        for offset, pieces in _raw_lines(file):
-            line = b""
-            for piece in pieces:
-                whole.update(piece)
-                part.update(piece)
-                end += len(piece)
-                line = line or piece
+        for offset, line, size in _raw_lines(file, hashes):
+            end += size
             if not line.strip() or line.strip() == END_OF_TEXT.encode():
                 continue
             n_lines += 1
@@ -88,14 +83,14 @@ def scan(path: Path) -> Corpus:
             elif -hashed > smallest[0][0]:
                 heapq.heapreplace(smallest, (-hashed, -offset))
             if in_part == LINES:
-                shards.append(Shard(start, end, part.hexdigest()))
-                start, in_part, part = end, 0, hashlib.sha256()
+                shards.append(Shard(start, end, hashes[1].hexdigest()))
+                start, in_part, hashes[1] = end, 0, hashlib.sha256()
     if in_part:
-        shards.append(Shard(start, end, part.hexdigest()))
+        shards.append(Shard(start, end, hashes[1].hexdigest()))
     if not n_lines:
         raise InputProblem("file_empty", name=path.name)
     sample = tuple(-offset for _, offset in sorted(smallest, reverse=True))
-    return Corpus(path, whole.hexdigest(), n_lines, tuple(shards), sample)
+    return Corpus(path, hashes[0].hexdigest(), n_lines, tuple(shards), sample)
 
 
 @dataclass
@@ -115,11 +110,7 @@ def lines_of(corpus: Corpus, shard: Shard, reverse: bool = False) -> Lines:
     part, found = hashlib.sha256(), Lines([])
     with corpus.path.open("rb") as file:
         file.seek(shard.start)
-        for offset, pieces in _raw_lines(file, shard.end):
-            line, size = b"", 0
-            for piece in pieces:
-                part.update(piece)
-                line, size = line or piece, size + len(piece)
+        for offset, line, size in _raw_lines(file, [part], shard.end):
             if size > MOST_BYTES:
                 found.too_long += 1
                 continue
@@ -170,18 +161,16 @@ def parse(offset: int, line: str, reverse: bool = False) -> Line | None:
     return Line(offset, source, target, credit.strip())
 
 
-def _raw_lines(file: IO[bytes], end: int | None = None) -> Iterator[tuple[int, Iterator[bytes]]]:
-    """Yield (offset, pieces of MOST_BYTES + 1 bytes) per line; consume all pieces of a line."""
+def _raw_lines(
+    file: IO[bytes], hashes: Sequence["hashlib._Hash"], end: int | None = None
+) -> Iterator[tuple[int, bytes, int]]:
+    """Yield (offset, first MOST_BYTES + 1 bytes, size) per line; hash all its bytes."""
     offset = file.tell()
-    while end is None or offset < end:
-        first = file.readline(MOST_BYTES + 1)
-        if not first:
-            return
-
-        def pieces(piece: bytes = first) -> Iterator[bytes]:
-            yield piece
-            while not piece.endswith(b"\n") and (piece := file.readline(MOST_BYTES + 1)):
-                yield piece
-
-        yield offset, pieces()
-        offset = file.tell()
+    while (end is None or offset < end) and (line := file.readline(MOST_BYTES + 1)):
+        piece = line
+        while piece:
+            for each in hashes:
+                each.update(piece)
+            piece = b"" if piece.endswith(b"\n") else file.readline(MOST_BYTES + 1)
+        start, offset = offset, file.tell()
+        yield start, line, offset - start

@@ -14,7 +14,7 @@ from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.choices import ROWS
 from explorer.exhibits.alignment.opened import AlignmentView
 from explorer.exhibits.needs import TRANSLATES
-from explorer.exhibits.saying import in_a_row
+from explorer.exhibits.saying import head_columns, head_name, in_a_row
 from explorer.figures.head_map import head_map
 from explorer.numbers import fixed
 from explorer.text import model_name
@@ -131,10 +131,9 @@ def _first(choice: AlignmentView) -> b.Table:
         head.append(view.t("alignment.error"))
     rows = []
     for rank, (shift, at) in enumerate(found.ranked()[:FIRST], 1):
-        layer, number = found.heads[at]
         row = [
             str(rank),
-            view.t("alignment.place", layer=layer + 1, head=number + 1),
+            head_name(view, found.heads[at]),
             view.t(f"alignment.rows.{ROWS[shift]}"),
             fixed(float(found.scores[shift, at])),
         ]
@@ -193,9 +192,7 @@ def _code(found: Study) -> list[object]:
 
 def _numbers(view: View, found: Study) -> dict[str, list[object]]:
     ranked = found.ranked()
-    columns: dict[str, list[object]] = {
-        view.t("place.layer"): [found.heads[head][0] + 1 for _, head in ranked],
-        view.t("place.head"): [found.heads[head][1] + 1 for _, head in ranked],
+    columns = head_columns(view, [found.heads[head] for _, head in ranked]) | {
         view.t("alignment.row"): [view.t(f"alignment.rows.{ROWS[shift]}") for shift, _ in ranked],
         view.t(f"alignment.score_{found.basis}"): [f"{found.scores[at]:.3f}" for at in ranked],
     }

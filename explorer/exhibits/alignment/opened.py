@@ -16,6 +16,7 @@ from explorer.engine.caching import cached
 from explorer.exhibits import block as b
 from explorer.exhibits.alignment.choices import NO_MODEL, READS, ROWS, AlignmentChoices
 from explorer.exhibits.picking import pick_one
+from explorer.exhibits.saying import head_name
 from explorer.exhibits.view import View, examples_of
 from explorer.runs.passes import Steps
 from explorer.text import model_name
@@ -127,13 +128,12 @@ def pick_aligner(choice: AlignmentView) -> tuple[b.Row, ...]:
     row = b.Row((*picks, pick_back(view)))
     if choice.name != "head":
         return (row,)
-
-    def place(head: int) -> str:
-        layer, number = heads[head]
-        return view.t("alignment.place", layer=layer + 1, head=number + 1)
-
-    opens = partial(open_head, choice.study)
-    more = b.More(said=place, change=opens, menu=True, width=200)
+    more = b.More(
+        said=lambda head: head_name(view, heads[head]),
+        change=partial(open_head, choice.study),
+        menu=True,
+        width=200,
+    )
     head = pick_one(view, "alignment.head", range(len(heads)), choice.place[1], **more)
     row_now = view.choices(AlignmentChoices).word_row or READS
     rows = pick_one(view, "alignment.row", ROWS, row_now, "word_row", "alignment.rows.")

@@ -25,6 +25,7 @@ from explorer.exhibits.atlas.shown import (
     values,
 )
 from explorer.exhibits.picking import pick_place
+from explorer.exhibits.saying import head_columns
 from explorer.exports.archive import to_rows
 from explorer.figures.atlas import scatter
 
@@ -111,8 +112,7 @@ def _columns(shown: AtlasView) -> dict[str, list[object]]:
     numbers |= {axis_title(shown, name): values(atlas, name) for name in able}
     return {
         view.t("place.kind"): [view.t(f"kinds.{head.role}") for head in atlas.heads],
-        view.t("place.layer"): [head.layer + 1 for head in atlas.heads],
-        view.t("place.head"): [head.head + 1 for head in atlas.heads],
+        **head_columns(view, [(head.layer, head.head) for head in atlas.heads]),
         view.t("atlas.column_kind"): [kind_words(view, name.kind) for name in atlas.names],
         view.t("atlas.column_share"): [f"{100 * name.share:.2f}" for name in atlas.names],
         **{name: [_plain(number) for number in column] for name, column in numbers.items()},

@@ -18,8 +18,9 @@ from explorer.analysis.circuits.rows import own_sites
 from explorer.analysis.circuits.weights import head_weights
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits.choices import CircuitsChoices
-from explorer.exhibits.circuits.measured import place, scope
+from explorer.exhibits.circuits.measured import scope
 from explorer.exhibits.picking import pick_one
+from explorer.exhibits.saying import head_name
 from explorer.figures.circuits import composed as composed_figure
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent
@@ -83,8 +84,8 @@ def _reading(
     return view.t(
         f"circuits.composed_{state}",
         way=view.t(f"circuits.ways.{way}"),
-        later=place(view, strongest[0]),
-        earlier=place(view, strongest[1]),
+        later=head_name(view, strongest[0]),
+        earlier=head_name(view, strongest[1]),
         score=fixed(score, 3),
         random=fixed(found.baseline, 3),
         spread=fixed(found.spread, 3),
@@ -104,7 +105,11 @@ def _ranked(found: Composition, way: Way) -> list[tuple[int, int]]:
 
 def _first(view: View, found: Composition, way: Way) -> b.Table:
     rows = [
-        [place(view, found.heads[later]), place(view, found.heads[earlier]), fixed(score, 3)]
+        [
+            head_name(view, found.heads[later]),
+            head_name(view, found.heads[earlier]),
+            fixed(score, 3),
+        ]
         for later, earlier in _ranked(found, way)[:FIRST]
         for score in [float(found.scores[way][later, earlier])]
     ]
@@ -115,8 +120,8 @@ def _first(view: View, found: Composition, way: Way) -> b.Table:
 def _numbers(view: View, found: Composition) -> dict[str, list[object]]:
     ranked = _ranked(found, "k")[:200]
     columns: dict[str, list[object]] = {
-        view.t("circuits.later"): [place(view, found.heads[later]) for later, _ in ranked],
-        view.t("circuits.earlier"): [place(view, found.heads[earlier]) for _, earlier in ranked],
+        view.t(f"circuits.{end}"): [head_name(view, found.heads[pair[at]]) for pair in ranked]
+        for at, end in enumerate(("later", "earlier"))
     }
     for way in WAYS:
         columns[view.t(f"circuits.ways.{way}")] = [f"{found.scores[way][at]:.4f}" for at in ranked]

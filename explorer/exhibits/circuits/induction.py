@@ -11,9 +11,9 @@ from explorer.analysis.circuits.induction import Circuit, circuit, copied, silen
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices
-from explorer.exhibits.circuits.measured import place, scope, tokens_heatmap
+from explorer.exhibits.circuits.measured import scope, tokens_heatmap
 from explorer.exhibits.picking import pick_one, titled
-from explorer.exhibits.saying import in_a_row
+from explorer.exhibits.saying import head_columns, head_name, in_a_row
 from explorer.figures.circuits import ringed
 from explorer.figures.curves import lines
 from explorer.figures.frame import Figure
@@ -74,7 +74,7 @@ def _reading(view: View, found: Circuit) -> str:
     said = [
         view.t(
             "circuits.second",
-            second=place(view, found.second),
+            second=head_name(view, found.second),
             score=percent(found.intact),
             even=percent(found.even),
             chance=percent(found.chance.most("induction")),
@@ -91,7 +91,7 @@ def _reading(view: View, found: Circuit) -> str:
         view.t(
             f"circuits.off_{'one' if found.n_off == 1 else 'many'}",
             count=found.n_off,
-            first=place(view, found.order[0]),
+            first=head_name(view, found.order[0]),
             left=percent(float(found.together[at])),
             others=percent(float(found.others[:, at].mean())),
         )
@@ -117,7 +117,7 @@ def _steps(view: View, found: Circuit) -> b.Blocks:
     places = places_of(found.given)
     back = partial(ringed, queries=places["previous"][0], keys=places["previous"][1])
     onwards = partial(ringed, queries=places["induction"][0], keys=places["induction"][1])
-    second = place(view, found.second)
+    second = head_name(view, found.second)
     finds = view.t(
         "circuits.step_finds" if found.stands_out else "circuits.step_finds_none",
         second=second,
@@ -129,7 +129,7 @@ def _steps(view: View, found: Circuit) -> b.Blocks:
         first = found.order[0]
         copies = view.t(
             f"circuits.step_copies_{found.first_looks_back}",
-            first=place(view, first),
+            first=head_name(view, first),
             share=percent(float(found.previous[first])),
             even=percent(found.even_back),
         )
@@ -209,7 +209,7 @@ def _alone(view: View, found: Circuit) -> b.Blocks:
     def draw(dark: bool) -> Figure:
         figure = head_map(
             [lost],
-            [view.t("circuits.alone_name", second=place(view, found.second))],
+            [view.t("circuits.alone_name", second=head_name(view, found.second))],
             top=max(0.01, round(found.intact, 2)),
             selected=(0, *found.order[0]),
             dark=dark,
@@ -226,7 +226,7 @@ def _alone(view: View, found: Circuit) -> b.Blocks:
             "left": percent(float(found.alone[at])),
             "share": percent(float(found.previous[at])),
         }
-        yield b.Note(view.t("circuits.other_worst", worst=place(view, at), **shares))
+        yield b.Note(view.t("circuits.other_worst", worst=head_name(view, at), **shares))
 
 
 def _code(made_of: str, found: Circuit) -> list[object]:
@@ -240,8 +240,7 @@ def _numbers(view: View, found: Circuit) -> dict[str, list[object]]:
     if not places:
         return {view.t("circuits.score"): [f"{found.intact:.3f}"]}
     return {
-        view.t("place.layer"): [layer + 1 for layer, _ in places],
-        view.t("place.head"): [head + 1 for _, head in places],
+        **head_columns(view, places),
         view.t("circuits.behaviours.previous"): [f"{found.previous[at]:.3f}" for at in places],
         view.t("circuits.left"): [f"{found.alone[at]:.3f}" for at in places],
         view.t("circuits.change"): [f"{found.lost[at]:+.3f}" for at in places],

@@ -84,11 +84,6 @@ def chosen_head(view: View) -> tuple[int, int] | None:
     return None
 
 
-def place(view: View, at: tuple[int, int]) -> str:
-    """The name of a head, in words."""
-    return view.t("circuits.place", layer=at[0] + 1, head=at[1] + 1)
-
-
 def tokens_heatmap(
     view: View, pattern: np.ndarray, mask: np.ndarray, labels: Sequence[str], dark: bool
 ) -> Figure:

@@ -20,9 +20,9 @@ from explorer.analysis.circuits.rows import Twice, random_twice, series_of, twic
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import CircuitsChoices
-from explorer.exhibits.circuits.measured import chosen_head, place, scope, tokens_heatmap
+from explorer.exhibits.circuits.measured import chosen_head, scope, tokens_heatmap
 from explorer.exhibits.picking import pick_one
-from explorer.exhibits.saying import in_a_row
+from explorer.exhibits.saying import head_columns, head_name, in_a_row
 from explorer.figures.circuits import ringed
 from explorer.figures.frame import Figure
 from explorer.figures.head_map import head_map
@@ -125,7 +125,7 @@ def _reading(view: View, roles: Roles) -> str:
         view.t(
             f"circuits.{kind}_{found.strength(name, chance)}",
             name=view.t(f"circuits.names.{name}"),
-            place=place(view, best),
+            place=head_name(view, best),
             score=percent(float(found.scores[name][best])),
             even=percent(found.even[name]),
             chance="" if chance is None else percent(chance.most(name)),
@@ -135,7 +135,7 @@ def _reading(view: View, roles: Roles) -> str:
         said.append(
             view.t(
                 "circuits.on_text",
-                place=place(view, roles.at),
+                place=head_name(view, roles.at),
                 score=percent(float(own.scores[name][roles.at])),
                 even=percent(own.even[name]),
             )
@@ -173,7 +173,7 @@ def _pattern(view: View, roles: Roles) -> b.Blocks:
             return figure
         return ringed(figure, *places_of(roles.given)[roles.name], dark=dark)
 
-    yield b.Note(view.t("circuits.pattern_title", place=place(view, roles.at)))
+    yield b.Note(view.t("circuits.pattern_title", place=head_name(view, roles.at)))
     yield b.Chart("circuits.pattern", draw, view.t("circuits.pattern_alt"))
     if roles.cut:
         yield b.Note(view.t("circuits.cut", count=roles.given.n))
@@ -189,7 +189,7 @@ def _best_of_all(
         rows.append(
             [
                 view.t(f"circuits.behaviours.{name}"),
-                place(view, best),
+                head_name(view, best),
                 percent(float(found.scores[name][best])),
                 percent(found.even[name]),
                 "–" if chance is None else percent(chance.most(name)),
@@ -206,12 +206,8 @@ def _code(found: HeadScores, chance: Chance | None) -> list[object]:
 
 
 def _numbers(view: View, found: HeadScores, names: list[Behaviour]) -> dict[str, list[object]]:
-    n_layers, n_heads = found.scores["previous"].shape
-    places = [(layer, head) for layer in range(n_layers) for head in range(n_heads)]
-    columns: dict[str, list[object]] = {
-        view.t("place.layer"): [layer + 1 for layer, _ in places],
-        view.t("place.head"): [head + 1 for _, head in places],
-    }
+    places = [*np.ndindex(*found.scores["previous"].shape)]
+    columns = head_columns(view, places)
     for name in names:
         title = view.t(f"circuits.behaviours.{name}")
         columns[title] = [f"{found.scores[name][at]:.3f}" for at in places]

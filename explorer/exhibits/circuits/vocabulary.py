@@ -8,9 +8,9 @@ from explorer.analysis.circuits.rows import ordinary, own_sites
 from explorer.analysis.circuits.vocabulary import MAPS, Map, VocabularyMap, vocabulary_map
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits.choices import CircuitsChoices
-from explorer.exhibits.circuits.measured import behaviour, chosen_head, place, scope
+from explorer.exhibits.circuits.measured import behaviour, chosen_head, scope
 from explorer.exhibits.picking import pick_one
-from explorer.exhibits.saying import in_a_row, quoted
+from explorer.exhibits.saying import head_name, in_a_row, quoted
 from explorer.figures.measured import measured
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, percents
@@ -64,7 +64,7 @@ def _pick_head(view: View, at: Head) -> b.Pick:
     def opened(at: Head) -> b.Change:
         return b.choose(elsewhere=True, site=view.own_role, layer=at[0], head=at[1])
 
-    label, name = view.t("place.head"), partial(place, view)
+    label, name = view.t("place.head"), partial(head_name, view)
     return b.Pick("circuits.head", label, heads, at, name, change=opened, menu=True, width=200)
 
 
@@ -78,7 +78,7 @@ def _reading(view: View, found: VocabularyMap, at: tuple[int, int]) -> str:
     said = [
         view.t(
             f"circuits.{found.kind}_reading",
-            place=place(view, at),
+            place=head_name(view, at),
             row=quoted(view, row),
             column=quoted(view, column),
             value=fixed(found.pairs[0][2], 1),

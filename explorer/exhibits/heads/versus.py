@@ -23,7 +23,7 @@ from explorer.exhibits.escape import escape
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.picture import swapped
 from explorer.exhibits.heads.sides import ViewPair, names_of, sides_of
-from explorer.exhibits.saying import model_title, site_titles
+from explorer.exhibits.saying import head_columns, model_title, site_titles
 from explorer.figures import heatmap
 from explorer.numbers import fixed, percent
 
@@ -212,8 +212,7 @@ def _numbers(pair: ViewPair) -> dict[str, list[object]]:
     if compared.difference is not None:
         ranked = compared.ranked()
         return {
-            view.t("place.layer"): [layer + 1 for layer, _ in ranked],
-            view.t("place.head"): [head + 1 for _, head in ranked],
+            **head_columns(view, ranked),
             view.t("heads.measures.differs"): [
                 round(float(compared.difference[place]), 4) for place in ranked
             ],
