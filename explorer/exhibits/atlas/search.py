@@ -160,7 +160,8 @@ def _wanted(view: View, wanted: np.ndarray) -> list[b.Block]:
         b.choose(painted=()),
         disabled=not choices.painted,
     )
-    return [_brush(view, choices.painted), clear]
+    full = [b.Note(view.t("atlas.paint_full", count=MOST_PAINTED))]
+    return [_brush(view, choices.painted), clear, *full * (len(choices.painted) >= MOST_PAINTED)]
 
 
 def _heatmap(view: View, pattern: np.ndarray, name: str, alt: str) -> b.Chart:
