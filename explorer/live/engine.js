@@ -206,7 +206,7 @@ export function modelOf(config, weights, blind = false) {
     const past = cache?.length ?? 0;
     const [n, total] = [tokens.length, past + tokens.length];
     const valid = masks.valid?.[stack.stream] ?? new Uint8Array(total).fill(1);
-    const positions = positionsOf(valid, total);
+    const positions = positionsOf(valid, total, (place) => past === 0 && config.unplaced.includes(tokens[place]));
 
     const table = at(`${stack.path}embed.weight`);
     const patches = Array.isArray(tokens[0]);
@@ -273,7 +273,8 @@ export function modelOf(config, weights, blind = false) {
   /** The rows of a table of explorer/live/weights.py at these positions; null without such a table. */
   function placedAt(stack, name, positions) {
     const table = at(`${stack.path}positions.${name}`);
-    return table ? positions.map((position) => table.subarray(position * table.inner, (position + 1) * table.inner)) : null;
+    const nowhere = at(`${stack.path}positions.unplaced`);
+    return table ? positions.map((position) => (position < 0 ? nowhere : table.subarray(position * table.inner, (position + 1) * table.inner))) : null;
   }
 
   function biasOf(stack, positions, past) {

@@ -1,10 +1,12 @@
 // Positional encodings, as models/positions.py defines them.
 
-/** The position of each token: padding does not count, and has that of the token before it. */
-export function positionsOf(valid, total) {
+/** The position of each token: padding does not count, and has that of the token before it; a token that `isUnplaced` does not count either, and has -1. */
+export function positionsOf(valid, total, isUnplaced = () => false) {
   let count = -1;
   return Array.from({ length: total }, (_, at) => {
-    if (valid[at] ?? 1) count += 1;
+    const isReal = valid[at] ?? 1;
+    if (isReal && isUnplaced(at)) return -1;
+    if (isReal) count += 1;
     return Math.max(count, 0);
   });
 }

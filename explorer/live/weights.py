@@ -64,6 +64,7 @@ def described(loaded: LoadedModel) -> dict[str, Any]:
         "rope_base": config.rope_base,
         "near_layers": config.near_layers or (),
         "still_layers": config.still_layers or (),
+        "unplaced": config.unplaced or (),
         "window": config.window,
         "activation": GATED.get(config.ffn, config.ffn),
         "gated": config.ffn in GATED,
@@ -106,7 +107,7 @@ READ = {
     *("rotary_dim", "ffn", "dropout", "attention_dropout", "bias", "qk_norm", "qk_norm_joint"),
     *("out_norms", "parallel", "score_divisor", "score_cap", "logit_cap", "shared_layers"),
     *("embed_norm", "tie_embeddings", "scale_embeddings", "lm_head", "head_net", "unembed_bias"),
-    *("n_types", "unplaced"),  # a text typed there is never a pair, and contains no padding
+    *("n_types", "unplaced"),  # a text typed there is never a pair
 }
 """The fields that the engine honours. A model with any other field set is refused."""
 COMPUTED = {
@@ -142,8 +143,9 @@ def _unsupported(part: str) -> InputProblem:
 
 def _tables(model: Model, stack: StackSite) -> dict[str, Tensor]:
     """The effect of a stack's positions as tables, by path: the vectors `added` [pos, width], the
-    cosines and then the sines of the `rotation` and of the `near_rotation` [pos, 2 pair], and the
-    `bias` [head, offset], where the offset key - query is at least 1 - pos.
+    cosines and then the sines of the `rotation` and of the `near_rotation` [pos, 2 pair], the
+    `bias` [head, offset], where the offset key - query is at least 1 - pos, and the vector
+    `unplaced` [1, width] of tokens without a position.
 
     Raises InputProblem for positions whose effect depends on more, such as the number of tokens.
     """
@@ -159,13 +161,15 @@ def _tables(model: Model, stack: StackSite) -> dict[str, Tensor]:
             told = tables[name][:, offsets] if name == "bias" else tables[name][:some]
             if not torch.allclose(values, told, atol=1e-6):
                 raise _unsupported(f"positions = {type(positions).__name__}")
+    if config.unplaced:
+        tables["unplaced"] = _acting(positions, 1, start=-1)["added"]
     return {stack.path("positions", name): table for name, table in tables.items()}
 
 
-def _acting(positions: Positions, n: int) -> dict[str, Tensor]:
-    """The effect of the first n positions; a bias is [head, query, key]."""
+def _acting(positions: Positions, n: int, start: int = 0) -> dict[str, Tensor]:
+    """The effect of n positions; a bias is [head, query, key]."""
     parameter = next(positions.parameters(), torch.empty(0))
-    at = torch.arange(n, device=parameter.device)[None]
+    at = torch.arange(start, start + n, device=parameter.device)[None]
     with torch.inference_mode():
         added, placement = positions.added(at), positions.place(at, at)
     near = placement.near or NOWHERE
