@@ -94,6 +94,7 @@ export function flowOf(model, tokenizer, text, { causal = true, window = null, p
   return {
     lanes, moments, tokens: written, left, given: lanes[0].tokens,
     words: written.filter((token) => !config.ends.includes(token)).map((_, at) => moments[at].tokens[moments[at].chosen]),
+    isCut: translates && !config.ends.includes(written.at(-1)),
     prompt: translates || fills ? "" : tokenizer.decode(given),
     said: moments.at(-1)?.said ?? text,
   };

@@ -144,7 +144,7 @@ export default function livePage(views, live) {
     sayUnknown();
   }
 
-  /** How a sentence is read other than as typed: as the app's explorer/exhibits/saying.py. */
+  /** How a sentence is read other than as typed, as the app's explorer/exhibits/saying.py, and whether the translation is cut off. */
   function sayUnknown() {
     const { cleaned, dropped, folds } = sizes ? { dropped: [] } : readingOf(page.tokenizer, state.text);
     const lacked = sizes ? [] : page.tokenizer.unknown(cleaned);
@@ -156,6 +156,7 @@ export default function livePage(views, live) {
       pair && cleaned?.includes(pair) ? fill(words().live.single, { pair }) : "",
       lacked.length ? fill(words()[unknown === null ? "dropped" : "unknown"], {
         token: unknown === null ? "" : page.tokenizer.piece(unknown), characters: lacked.slice(0, 20).join(" ") }) : "",
+      page.flow.isCut ? words().unfinished : "",
     ].filter(Boolean).join(" · ");
   }
 

@@ -17,7 +17,8 @@ from explorer.figures.theme import FONT
 from explorer.library import LoadedModel
 from explorer.live import tokens, weights
 from explorer.numbers import root
-from explorer.runs.generation import generate
+from explorer.runs.generation import generate, longest
+from explorer.runs.inputs import given_tokens
 from explorer.runs.trace import trace
 from models.pictures import picture_of
 from models.pictures.faces import FONTS, file_of
@@ -182,15 +183,20 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
         "cell": {name: cell[name] for name in CELL}
         | {name: stages[name] for name in ("similarity", "scale", "softmax")}
         | {"quoted": place["quoted"]},
-        **{name: place[name] for name in ("unknown", "dropped", "invisible", "folded")},
+        **{
+            name: place[name]
+            for name in ("unknown", "dropped", "invisible", "folded", "unfinished")
+        },
         "tests": {name: text.t(f"certify.{name}.title", lang=lang) for name in TESTED},
     }
 
 
 def _first(loaded: LoadedModel, sentence: str) -> bytes:
     """The picture of one sentence, shown until the weights have arrived."""
-    continues = loaded.continues
-    made = generate(loaded, sentence, Greedy(), MOST_NEW if continues else weights.MOST)
+    continues, most = loaded.continues, MOST_NEW if loaded.continues else weights.MOST
+    if loaded.config.reads_source:
+        most = min(most, longest(loaded, given_tokens(loaded, sentence)))
+    made = generate(loaded, sentence, Greedy(), most)
     found = flow(loaded, trace(loaded, sentence), made)
     words = text.family("components.start", lang="en")
     return pack_start(
