@@ -8,7 +8,7 @@ import numpy as np
 
 from explorer import sandbox
 from explorer.analysis.exercises.grading import Grade, grade
-from explorer.analysis.exercises.tasks import Task, TaskCase, task_of
+from explorer.analysis.exercises.tasks import Task, task_of
 from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.exercises.choices import ExercisesChoices
@@ -27,15 +27,11 @@ def show(made: Grade | None, view: View) -> b.Blocks:
     if made is not None and made.passed and task.id not in solved:
         yield b.Remember(b.choose(solved=(*solved, task.id)))
     said = () if made is None else (b.Sentence("exercises", reading_of(view, task, made)),)
-    yield b.Hero((*said, *_picture(view, task, made), *_printed(view, made)))
+    printed = made.printed if made is not None else ""
+    noted = (b.Note(view.t("exercises.printed")), b.Verbatim(printed)) if printed else ()
+    yield b.Hero((*said, *_picture(view, task, made), *noted))
     yield b.Code((task_of,) if made is None else (grade, sandbox.run))
     yield b.Numbers(lambda: _numbers(view, task, made))
-
-
-def _printed(view: View, made: Grade | None) -> b.Blocks:
-    if made is not None and made.printed:
-        yield b.Note(view.t("exercises.printed"))
-        yield b.Verbatim(made.printed)
 
 
 def _picture(view: View, task: Task, made: Grade | None) -> b.Blocks:
@@ -46,16 +42,14 @@ def _picture(view: View, task: Task, made: Grade | None) -> b.Blocks:
     elif task.cases[0].keys is None:
         yield from _row(view, task.wanted, values)
     else:
-        yield _sides(view, _matrix(view, task, values, "yours", _wrong_cell(made)), task)
+        mine = _matrix(view, task, values, "yours", _wrong_cell(made))
+        yield _sides(view, mine, _matrix(view, task, flat(task), "wanted"))
 
 
-def _sides(view: View, mine: b.Block, task: Task) -> b.Columns:
-    right = _matrix(view, task, flat(task), "wanted", None)
-    return b.Columns(((_title(view, "yours"), mine), (_title(view, "wanted"), right)))
-
-
-def _title(view: View, name: str) -> b.Title:
-    return b.Title(view.t(f"exercises.{name}"))
+def _sides(view: View, mine: b.Block, right: b.Block) -> b.Columns:
+    """The user's result and the expected one, each below its title."""
+    sides = {"yours": mine, "wanted": right}
+    return b.Columns([(b.Title(view.t(f"exercises.{name}")), each) for name, each in sides.items()])
 
 
 def _wrong_cell(made: Grade | None) -> tuple[int, int] | None:
@@ -78,12 +72,13 @@ def _matrix(
     task: Task,
     values: Sequence[Any] | None,
     name: str,
-    selected: tuple[int, int] | None,
+    selected: tuple[int, int] | None = None,
 ) -> b.Block:
     """A mask as a matrix of cells, numbers as a heatmap."""
     if values is None:
         return b.Note(view.t("exercises.no_picture"))
-    shape, title = _shape(task.cases[0]), view.t(f"exercises.{name}")
+    grid, title = task.cases[0].grid, view.t(f"exercises.{name}")
+    shape = grid.queries, grid.keys
     if not task.is_mask:
         words = view.words("figures.positions") | view.words("exercises.axes")
         draw = partial(_table, _finite(values).reshape(shape), max(map(abs, task.wanted)), words)
@@ -103,10 +98,6 @@ def _matrix(
         words=view.words("components.seen"),
     )
     return b.Canvas(f"exercises.{name}", "mask_matrix", lambda file: pack(file=file))
-
-
-def _shape(case: TaskCase) -> tuple[int, int]:
-    return case.grid.queries, case.grid.keys
 
 
 def _finite(values: Sequence[Any]) -> np.ndarray:
@@ -135,9 +126,7 @@ def _row(view: View, wanted: Sequence[Any], values: Sequence[Any] | None) -> b.B
         yield b.Chart("exercises.row", draw, view.t("exercises.alt"))
     none = b.Note(view.t("exercises.no_picture"))
     mine = none if values is None else b.Verbatim(_said(values))
-    yield b.Columns(
-        ((_title(view, "yours"), mine), (_title(view, "wanted"), b.Verbatim(_said(wanted))))
-    )
+    yield _sides(view, mine, b.Verbatim(_said(wanted)))
 
 
 def _flat_numbers(values: Any) -> list[float]:

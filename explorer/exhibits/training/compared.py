@@ -9,7 +9,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.training.choices import TrainingChoices
 from explorer.exhibits.training.live import curves, heads, pick_role
-from explorer.exhibits.training.room import is_shown, small_print, steps_slider, untrained
+from explorer.exhibits.training.room import is_shown, small_print, steps_slider
 from explorer.exhibits.training.setting import label_of, value_of
 from explorer.figures.training import Curve
 from explorer.numbers import percent
@@ -150,12 +150,10 @@ def _beside(view: View, runs: Sequence[TrainingRun]) -> b.Blocks:
     if len(steps) > 1:
         words = view.t("training.moment")
         yield steps_slider("training.both", words, steps, step, lambda at: b.choose(both=at))
-    begun = [untrained(run.setup) for run in both]
-    pick, role = pick_role(view, *begun)
+    pick, role = pick_role(view, *both)
     yield pick
-    sides = zip(begun, (one, other), both, strict=True)
-    columns = [heads(view, fresh, frames[step], role, run) for fresh, frames, run in sides]
-    yield b.Columns(columns, gap="medium")
+    sides = zip(both, (one, other), strict=True)
+    yield b.Columns([heads(view, run, at[step], role, True) for run, at in sides], gap="medium")
 
 
 EXHIBIT = Exhibit(None, show, open=is_shown)

@@ -13,38 +13,31 @@ from explorer.exhibits.training import room
 from explorer.exhibits.training.choices import TrainingChoices
 from explorer.figures.training import Curve, over_steps, small_heads
 from explorer.numbers import percent, signed
-from explorer.training.runs import TrainingRun, Validation, WatchedHeads
+from explorer.training.runs import TrainingRun, WatchedHeads
 from explorer.training.setup import LONGEST
 from models.hooks import ROLES, Role
 
 
 def show(begun: TrainingRun, view: View) -> b.Blocks:
     """Curves on the left, the heads of one row on the right; below, the faults and the layers."""
-    run = room.run_of(view)
-    scores = (begun if run is None or not run.scores else run).scores
-    frames = (begun if run is None or not run.frames else run).frames
-    left = (_loss(view, begun, run, scores), _accuracy(view, run, scores))
-    frame, moment = _moment(view, run, frames)
-    picked, role = pick_role(view, begun)
-    right = (*moment, picked, *heads(view, begun, frame, role))
-    sides = b.Columns((left, right), gap="medium")
-    reading = b.Sentence("training", _reading(view, begun, run, scores[-1]))
-    blocks: list[b.Block] = [reading, sides]
-    about = begun.about
-    if about["by_heart"]:
-        blocks.append(b.Note(view.t("training.by_heart", count=about["n_rows"])))
-    if about["too_long"]:
-        words = view.t("training.too_long", count=about["too_long"], limit=LONGEST["own"])
+    run = room.filled(room.run_of(view), begun)
+    frame, moment = _moment(view, run)
+    picked, role = pick_role(view, run)
+    right = (*moment, picked, *heads(view, run, frame, role))
+    sides = b.Columns(((_loss(view, run), _accuracy(view, run)), right), gap="medium")
+    blocks: list[b.Block] = [b.Sentence("training", _reading(view, run)), sides]
+    if run.about["by_heart"]:
+        blocks.append(b.Note(view.t("training.by_heart", count=run.about["n_rows"])))
+    if run.about["too_long"]:
+        words = view.t("training.too_long", count=run.about["too_long"], limit=LONGEST["own"])
         blocks.append(b.Note(words))
-    if run is not None:
-        blocks += [*_fault_cards(view, run, scores[-1]), *_layers(view, begun, run, frames)]
-    yield b.Hero(blocks)
+    yield b.Hero([*blocks, *_fault_cards(view, run), *_layers(view, run)])
     yield from room.small_print(view)
 
 
-def _fault_cards(view: View, run: TrainingRun, last: Validation) -> b.Blocks:
+def _fault_cards(view: View, run: TrainingRun) -> b.Blocks:
     """The faults of this training, and their symptoms."""
-    recent = run.norm[-20:]
+    recent, last = run.norm[-20:], run.scores[-1]
     values = {
         "loss": f"{last.loss:.3f}",
         "forced": percent(last.forced),
@@ -61,42 +54,28 @@ def _fault_cards(view: View, run: TrainingRun, last: Validation) -> b.Blocks:
         yield b.Pane((said, b.Prose(tells)), framed=True)
 
 
-def _reading(view: View, begun: TrainingRun, run: TrainingRun | None, score: Validation) -> str:
+def _reading(view: View, run: TrainingRun) -> str:
     """The reading above the picture, with its numbers."""
-    loss = f"{score.loss:.2f}"
-    if run is None or not run.step:
-        return view.t(
-            "training.reading.before",
-            parameters=f"{begun.about['parameters']:,}",
-            loss=loss,
-            vocab=begun.about["vocab"],
-            chance=f"{math.log(begun.about['vocab']):.2f}",
-        )
-    said = view.t(
-        "training.reading.after",
-        step=score.step,
-        forced=percent(score.forced),
-        free=percent(score.free),
-        rows=percent(score.rows),
-        loss=loss,
-    )
-    source, target = begun.about["shown"]
+    score, vocab = run.scores[-1], run.about["vocab"]
+    values = {"loss": f"{score.loss:.2f}", "chance": f"{math.log(vocab):.2f}", "vocab": vocab}
+    if not run.step:
+        values["parameters"] = f"{run.about['parameters']:,}"
+        return view.t("training.reading.before", **values)
+    shares = {name: percent(getattr(score, name)) for name in ("forced", "free", "rows")}
+    said = view.t("training.reading.after", step=score.step, **shares, **values)
+    source, target = run.about["shown"]
     key = "right" if score.written.split() == target.split() else "wrong"
-    if not score.written:
-        key = "silent"
-    return f"{said} " + view.t(
-        f"training.reading.{key}",
-        source=escape(source),
-        written=escape(score.written),
-        target=escape(target),
-    )
+    key = key if score.written else "silent"
+    texts = {"source": source, "written": score.written, "target": target}
+    escaped = {name: escape(text) for name, text in texts.items()}
+    return f"{said} {view.t(f'training.reading.{key}', **escaped)}"
 
 
-def _marks(view: View, run: TrainingRun | None) -> list[tuple[int, str]]:
+def _marks(view: View, run: TrainingRun) -> list[tuple[int, str]]:
     """The steps at which faults were injected and removed, with labels."""
     return [
         (step, ("+ " if on else "− ") + view.t(f"training.faults.{name}.short"))
-        for step, name, on in ([] if run is None else run.faults)
+        for step, name, on in run.faults
     ]
 
 
@@ -108,52 +87,44 @@ def curves(
     return partial(over_steps, found, x_title=x_title, y_title=y_title, last=last, **more)
 
 
-def _loss(
-    view: View, begun: TrainingRun, run: TrainingRun | None, scores: Sequence[Validation]
-) -> b.Chart:
-    found = [
-        Curve(view.t("training.curve.held_out"), [s.step for s in scores], [s.loss for s in scores])
-    ]
-    if run is not None and run.loss:
-        steps = range(1, len(run.loss) + 1)
+def _curves(
+    view: View, run: TrainingRun, y_title: str, found: Sequence[Curve], **more: Any
+) -> Callable[..., b.Figure]:
+    """The same for a run, with the steps of its faults; the title of y is at `training.curve`."""
+    more = {"marks": _marks(view, run)} | more
+    return curves(view, found, view.t(f"training.curve.{y_title}"), run.setup.steps, **more)
+
+
+def _measured(view: View, run: TrainingRun, name: str, measure: str) -> Curve:
+    """The curve of a measure on the validation set; its name is at `training.curve`."""
+    values = [getattr(score, measure) for score in run.scores]
+    return Curve(view.t(f"training.curve.{name}"), [score.step for score in run.scores], values)
+
+
+def _loss(view: View, run: TrainingRun) -> b.Chart:
+    found = [_measured(view, run, "held_out", "loss")]
+    if run.loss:
+        steps = range(1, run.step + 1)
         found.insert(0, Curve(view.t("training.curve.loss"), steps, run.loss))
-    draw = curves(
-        view,
-        found,
-        view.t("training.curve.nats"),
-        room.shown_setup(view).steps,
-        marks=_marks(view, run),
-        level=(math.log(begun.about["vocab"]), view.t("training.curve.chance")),
-    )
+    level = math.log(run.about["vocab"]), view.t("training.curve.chance")
+    draw = _curves(view, run, "nats", found, level=level)
     return b.Chart("training.loss", draw, view.t("training.curve.loss_alt"))
 
 
-def _accuracy(view: View, run: TrainingRun | None, scores: Sequence[Validation]) -> b.Chart:
-    steps = [score.step for score in scores]
-    found = [
-        Curve(view.t("training.curve.forced"), steps, [score.forced for score in scores]),
-        Curve(view.t("training.curve.free"), steps, [score.free for score in scores]),
-    ]
-    draw = curves(
-        view,
-        found,
-        view.t("training.curve.right"),
-        room.shown_setup(view).steps,
-        marks=[(step, "") for step, _ in _marks(view, run)],
-        percent=True,
-        height=220,
-    )
+def _accuracy(view: View, run: TrainingRun) -> b.Chart:
+    found = [_measured(view, run, name, name) for name in ("forced", "free")]
+    marks = [(step, "") for step, _ in _marks(view, run)]
+    draw = _curves(view, run, "right", found, marks=marks, percent=True, height=220)
     return b.Chart("training.accuracy", draw, view.t("training.curve.accuracy_alt"))
 
 
-def _moment(
-    view: View, run: TrainingRun | None, frames: Sequence[WatchedHeads]
-) -> tuple[WatchedHeads, tuple[b.Slider, ...]]:
+def _moment(view: View, run: TrainingRun) -> tuple[WatchedHeads, tuple[b.Slider, ...]]:
     """The frame to show: the latest during training, later the chosen one.
 
     There is no slider during training: its moving end would be taken for a choice.
     """
-    if len(frames) < 2 or (run is not None and run.is_live):
+    frames = run.frames
+    if len(frames) < 2 or run.is_live:
         return frames[-1], ()
     steps = [frame.step for frame in frames]
     wanted = view.choices(TrainingChoices).moment
@@ -164,15 +135,13 @@ def _moment(
     def change(step: int) -> b.Change:
         return b.choose(moment=None if step == steps[-1] else step)
 
-    slider = room.steps_slider(
-        "training.moment", view.t("training.moment"), steps, steps[at], change
-    )
-    return frames[at], (slider,)
+    words = view.t("training.moment")
+    return frames[at], (room.steps_slider("training.moment", words, steps, steps[at], change),)
 
 
-def pick_role(view: View, *begun: TrainingRun) -> tuple[b.Pick, Role]:
+def pick_role(view: View, *runs: TrainingRun) -> tuple[b.Pick, Role]:
     """The control for the kind of attention, among those that all these models have."""
-    has = [{site["role"] for site in each.about["sites"]} for each in begun]
+    has = [{site["role"] for site in run.about["sites"]} for run in runs]
     roles = [role for role in ROLES if all(role in each for each in has)]
     now = view.state.site if view.state.site in roles else roles[-1]
     more = b.More(change=lambda kind: b.choose(elsewhere=True, site=kind), quiet=True)
@@ -181,15 +150,15 @@ def pick_role(view: View, *begun: TrainingRun) -> tuple[b.Pick, Role]:
 
 
 def heads(
-    view: View, begun: TrainingRun, frame: WatchedHeads, role: Role, run: TrainingRun | None = None
+    view: View, run: TrainingRun, frame: WatchedHeads, role: Role, numbered: bool = False
 ) -> tuple[b.Block, ...]:
-    """All heads of one kind at one step; `run` is named if there are several."""
-    sites = begun.about["sites"]
+    """All heads of one kind at one step; the run is named if it is one of several."""
+    sites = run.about["sites"]
     chosen = [at for at, site in enumerate(sites) if site["role"] == role]
     query, key = sites[chosen[0]]["streams"]
-    tokens, text = begun.about["tokens"], escape(begun.about["shown"][0])
+    tokens, text = run.about["tokens"], escape(run.about["shown"][0])
     said, name = view.t("training.heads_note", step=frame.step, text=text), "training.heads"
-    if run is not None:
+    if numbered:
         said = f"**{view.t('training.compare.run', number=run.number)}** · {said}"
         name = f"{name}.{run.number}"
     words = {
@@ -203,37 +172,26 @@ def heads(
     return b.Note(said), b.Chart(name, draw, view.t("training.heads_alt", step=frame.step))
 
 
-def _layers(
-    view: View, begun: TrainingRun, run: TrainingRun, frames: Sequence[WatchedHeads]
-) -> Iterator[b.Columns]:
+def _layers(view: View, run: TrainingRun) -> Iterator[b.Columns]:
     """Two more charts: the gradient per block, and the entropy of heads per site."""
+    frames = run.frames
     if len(frames) < 2:
         return
-    steps = [frame.step for frame in frames]
-    norms = [
-        Curve(
-            f"{view.t(f'training.stacks.{stack}')} {layer + 1}",
-            steps[1:],
-            [frame.norms[at] for frame in frames[1:]],
-        )
-        for at, (stack, layer) in enumerate(begun.about["blocks"])
-    ]
-    entropies = [
-        Curve(
-            f"{view.words('kinds')[site['role']]} {site['layer'] + 1}",
-            steps,
-            [frame.entropy[at] for frame in frames],
-        )
-        for at, site in enumerate(begun.about["sites"])
-    ]
-    sides = (("norm", norms), ("entropy", entropies))
-    yield b.Columns([_layer(view, run, *each) for each in sides], gap="medium")
-
-
-def _layer(view: View, run: TrainingRun, name: str, found: Sequence[Curve]) -> tuple[b.Block, ...]:
-    marks, y_title = _marks(view, run), view.t(f"training.curve.{name}")
-    draw = curves(view, found, y_title, run.setup.steps, marks=marks, log_y=name == "norm")
-    return titled(view, f"training.{name}", draw, view.t(f"training.{name}_title"))
+    kinds = view.words("kinds")
+    blocks = [(view.t(f"training.stacks.{stack}"), layer) for stack, layer in run.about["blocks"]]
+    sites = [(kinds[site["role"]], site["layer"]) for site in run.about["sites"]]
+    # A fresh model has no gradients yet.
+    sides = (("norm", "norms", blocks, frames[1:]), ("entropy", "entropy", sites, frames))
+    columns = []
+    for name, measure, named, shown in sides:
+        steps = [frame.step for frame in shown]
+        found = [
+            Curve(f"{stack} {layer + 1}", steps, [getattr(frame, measure)[at] for frame in shown])
+            for at, (stack, layer) in enumerate(named)
+        ]
+        draw = _curves(view, run, name, found, log_y=name == "norm")
+        columns.append(titled(view, f"training.{name}", draw, view.t(f"training.{name}_title")))
+    yield b.Columns(columns, gap="medium")
 
 
 EXHIBIT = Exhibit(

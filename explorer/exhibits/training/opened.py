@@ -20,8 +20,7 @@ Index = tuple[int, ...]
 
 def show(begun: TrainingRun, view: View) -> b.Blocks:
     """The latest recorded step, else the first step of the setup."""
-    run = room.run_of(view)
-    step = begun.opened if run is None or run.opened is None else run.opened
+    step = room.filled(room.run_of(view), begun).opened
     assert step is not None
     yield b.Hero((*_told(view, step), *_below(view)))
     yield from room.small_print(view)

@@ -1,6 +1,7 @@
 """The user's training room: found by the name in the link, in the browser that created it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from explorer.engine.caching import cached
@@ -38,6 +39,14 @@ def run_of(view: View) -> TrainingRun | None:
     choices = view.choices(TrainingChoices)
     runs = [run for run in choices.runs if choices.shown in (None, run.number)]
     return runs[-1] if runs else None
+
+
+def filled(run: TrainingRun | None, begun: TrainingRun) -> TrainingRun:
+    """A training, with the start of its model for what it does not have yet."""
+    if run is None:
+        return begun
+    names = ("about", "scores", "frames", "opened")
+    return replace(run, **{name: getattr(run, name) or getattr(begun, name) for name in names})
 
 
 def shown_setup(view: View) -> Setup:
@@ -124,10 +133,9 @@ def small_print(view: View) -> b.Blocks:
 
 def _numbers(view: View) -> dict[str, list[object]]:
     """The measurements, then the loss of each step."""
-    begun, run = untrained(shown_setup(view)), run_of(view)
-    assert begun.opened is not None
-    scores = (begun if run is None or not run.scores else run).scores
-    losses = run.loss if run is not None and run.loss else [begun.opened["loss"]]
+    run = filled(run_of(view), untrained(shown_setup(view)))
+    assert run.opened is not None
+    scores, losses = run.scores, run.loss or [run.opened["loss"]]
     none, n = [""] * len(scores), len(losses)
     measured = {"held_out": "loss", "forced": "forced", "free": "free"}
     return {
