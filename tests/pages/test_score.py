@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from shown import everything, figure, lines, panels, reading
+from shown import everything, figure, lines, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -174,18 +174,19 @@ def test_a_single_head_is_the_models_own_at_its_own_width_only(open_page):
 
 
 def test_the_engine_is_a_switch(open_page):
-    at = open_page("score", aside="engines", site="decoder", layer="1", head="1")
+    place = {"site": "decoder", "layer": "1", "head": "1"}
+    before = len(open_page("score", **place).get("plotly_chart"))
+    at = open_page("score", aside="engines", **place)
     assert "All three compute the same layer" in everything(at)
     assert "still applies the given dropout_p" in everything(at)
-    (own,) = panels(at)
-    assert own["selected"] is not None
+    assert len(at.get("plotly_chart")) == before + 2  # this head's weights, and the model's own
     at.segmented_control(key="score.engine").set_value("fused").run()
     assert at.query_params["engine"] == "fused"
-    assert t("score.engine_no_weights", lang="en") in everything(at)
-    assert not panels(at)
+    assert t("cases.backend.no_weights", lang="en") in everything(at)
+    assert len(at.get("plotly_chart")) == before
     at.segmented_control(key="score.engine").set_value("module").run()
     assert "averages its heads" in everything(at)
-    assert len(panels(at)) == 2
+    assert len(at.get("plotly_chart")) == before + 2
     at.toggle(key="score.training").set_value(True).run()
     assert at.query_params["training"] == "1"
     assert "still applies the given dropout_p" not in everything(at)
@@ -239,5 +240,7 @@ def test_every_aside_says_what_it_shows(open_page, aside):
     if aside == "backward":
         at.segmented_control(key="score.more").set_value("formula").run()
     root = t("score.backward_root", lang=lang)
-    key = other.get(aside, f"{aside}_lead")
-    assert t(f"score.{key}", lang=lang, d_in=24, divisor=root) in everything(at)
+    key = (
+        "cases.backend.lead" if aside == "engines" else f"score.{other.get(aside, f'{aside}_lead')}"
+    )
+    assert t(key, lang=lang, d_in=24, divisor=root) in everything(at)

@@ -30,7 +30,7 @@ from explorer.runs.trace import Trace
 from explorer.text import has
 
 LEVELS: dict[str, Level] = {
-    **dict.fromkeys(("right", "blocks", "zero", "own", "same", "moved"), "good"),
+    **dict.fromkeys(("right", "blocks", "zero", "own", "same", "moved", "agrees"), "good"),
     **dict.fromkeys(("nan", "refused"), "loud"),
 }
 """Of an outcome; all others are wrong without any error."""
@@ -145,7 +145,7 @@ def _label(view: View, row: ResultRow) -> str:
     """The name of a row's measurement, or of a way to make a choice."""
     if row.outcomes:
         return " · ".join(named(view, name) for name in (row.name, row.of) if name)
-    return view.t(f"cases.rows.{row.name}", of=row.of)
+    return view.t(f"cases.rows.{row.name}", of=named(view, row.of))
 
 
 def named(view: View, name: str) -> str:
@@ -215,7 +215,8 @@ def spelt(view: View, outcome: Outcome) -> str:
 def variant_of(view: View, case: Case, result: Result) -> b.Blocks:
     """The open way to make a choice: what it does, its picture next to the model's, or its
     error."""
-    yield b.Sentence("opened", words_of(view, case.id, result, result.opened))
+    if result.opened:
+        yield b.Sentence("opened", words_of(view, case.id, result, result.opened))
     if result.ways[0].errors:
         yield b.Verbatim("\n".join(result.ways[0].errors.values()))
     elif result.pair is not None:
@@ -224,7 +225,8 @@ def variant_of(view: View, case: Case, result: Result) -> b.Blocks:
 
 def print_of(view: View, case: Case, result: Result) -> b.Blocks:
     """The formula, the code and the numbers of a choice."""
-    yield b.Formula(formulas()[case.id], view.t(f"cases.{case.id}.formula"))
+    if case.id in formulas():
+        yield b.Formula(formulas()[case.id], view.t(f"cases.{case.id}.formula"))
     yield b.Code((*result.code, case.measure))
     yield b.Numbers(lambda: _numbers(view, result))
 

@@ -8,8 +8,7 @@ from explorer.analysis.score.scaling import SCALINGS, Scaling
 from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import as_digit, choice, from_one, one_of, plus_one, switch, whole
 
-Engine = Literal["explicit", "fused", "module"]
-ENGINES: tuple[Engine, ...] = get_args(Engine)
+ENGINES = ("explicit", "fused", "module")
 Gradient = Literal["v", "pattern", "scores", "q", "k"]
 GRADIENTS: tuple[Gradient, ...] = get_args(Gradient)
 """In the order in which the backward pass computes them."""
@@ -36,6 +35,6 @@ class ScoreChoices(PageChoices):
     init: Init = choice("ours", one_of(INITS))
     drop: int = choice(50, whole(0, 90))
     d_out: int | None = choice(None, whole(1, 99_999))
-    engine: Engine = choice("explicit", one_of(ENGINES))
+    engine: str = choice("explicit", one_of(ENGINES))
     training: bool = choice(False, switch, as_digit)
     gradient: Gradient = choice("scores", one_of(GRADIENTS))

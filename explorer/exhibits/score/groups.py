@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from torch import Tensor
 
-from explorer.analysis.score.steps import attended
+from explorer.analysis.score.steps import attended, averaged
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import slider
 from explorer.exhibits.score.place import is_open
@@ -66,12 +65,6 @@ def grouped(trace: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
         moved=moved,
         tiled=tiled,
     )
-
-
-def averaged(x: Tensor, n_groups: int) -> Tensor:
-    """[batch, kv_head, pos, d_head] with `n_groups` heads, each the mean of adjacent ones."""
-    batch, n_heads, *rest = x.shape
-    return x.reshape(batch, n_groups, n_heads // n_groups, *rest).mean(2)
 
 
 def groups_of(view: View) -> int:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from explorer.analysis.cases import Result
+from explorer.analysis.cases.backend import backend, fused, module_like, options
 from explorer.analysis.score.steps import cell_of, module_of
-from explorer.exhibits.score.engines import engines, fused, module_like
 from explorer.exhibits.score.single import SingleHead, cut_head, single, widths
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.trace import trace
@@ -32,19 +33,27 @@ CUT_FROM = [
 ]
 
 
+def differences(found: Result) -> list[float]:
+    return [row.values[0] for row in found.rows]
+
+
 @pytest.mark.parametrize("changes", MODELS)
 def test_all_three_compute_the_layer(tiny, changes) -> None:
     loaded = tiny("engines", **changes)
     traced = trace(loaded, TEXT, pads=2)
     for site in traced.sites:
-        found = engines(loaded, traced, site, 1)
-        assert [run.engine for run in found.runs] == ["explicit", "fused", "module"]
-        for run in found.runs:
-            assert run.difference < 1e-5
-            assert not run.nan_rows
-        np.testing.assert_allclose(found.mean, traced.pattern(site.name).mean(0), atol=1e-6)
-        apart = np.abs(traced.pattern(site.name).mean(0) - traced.pattern(site.name)[1]).max()
-        assert found.apart == pytest.approx(apart, abs=1e-6)
+        found = backend(loaded, traced, site, 1, "module")
+        assert max(differences(found)) < 1e-5
+        assert [row.values[1] for row in found.rows] == [0, 0, 0]
+        assert found.why == ("agree", "drops")
+        own, mean = traced.pattern(site.name)[1], traced.pattern(site.name).mean(0)
+        assert found.pair is not None
+        np.testing.assert_allclose(found.pair.wrong, mean, atol=1e-6)
+        np.testing.assert_array_equal(found.pair.right, own)
+        assert found.numbers["apart"] == pytest.approx(100 * np.abs(mean - own).max(), abs=1e-4)
+        explicit = backend(loaded, traced, site, 1).pair
+        assert explicit is not None
+        np.testing.assert_allclose(explicit.wrong, own, atol=1e-6)
 
 
 def test_the_written_out_engine_gives_what_the_model_had(translator) -> None:
@@ -58,82 +67,86 @@ def test_the_written_out_engine_gives_what_the_model_had(translator) -> None:
     np.testing.assert_allclose(layer.w_o(z.transpose(1, 2).flatten(2))[0], own, atol=1e-5)
 
 
-def test_the_module_cannot_rotate(tiny) -> None:
-    loaded = tiny("turned", positions="rotary")
+@pytest.mark.parametrize(
+    ("changes", "role", "differs", "why"),
+    [
+        ({"positions": "rotary"}, "decoder", [2], ("module", "lacks_turned")),
+        ({"positions": "rotary"}, "cross", [], ()),
+        # Gemma's and Qwen 3's: a cap, norms of queries and keys, heads of a width of their own.
+        (
+            {"score_cap": 0.01, "score_divisor": 1.0}, "encoder", [1, 2],
+            ("fused", "lacks_capped", "module", "lacks_capped"),
+        ),
+        ({"qk_norm": True}, "encoder", [2], ("module", "lacks_normed")),
+    ],
+)  # fmt: skip
+def test_what_torch_cannot_do_is_named_and_shows(tiny, changes, role, differs, why) -> None:
+    loaded = tiny("lacking", **changes)
     traced = trace(loaded, TEXT)
-    found = engines(loaded, traced, traced.sites_of("decoder")[0], 0)
-    assert [run.lacks for run in found.runs] == [(), (), ("turned",)]
-    assert found.runs[1].difference < 1e-5
-    assert found.runs[2].difference > 1e-3
-    cross = engines(loaded, traced, traced.sites_of("cross")[0], 0)
-    assert not cross.runs[2].lacks
-    assert cross.runs[2].difference < 1e-5
+    found = backend(loaded, traced, traced.sites_of(role)[0], 0)
+    for at, difference in enumerate(differences(found)):
+        assert difference > 1e-3 if at in differs else difference < 1e-5
+    assert found.why == ((*why, "rest", "drops") if why else ("agree", "drops"))
 
 
-def test_what_torch_cannot_do_is_named_and_shows(tiny) -> None:
-    """A cap, norms of queries and keys, heads of a width of their own: Gemma's and Qwen 3's."""
-    capped = tiny("capped", score_cap=0.01, score_divisor=1.0)
-    traced = trace(capped, TEXT)
-    explicit, by_torch, module = engines(capped, traced, capped.sites[0], 0).runs
-    assert explicit.difference < 1e-5
-    assert (explicit.lacks, by_torch.lacks, module.lacks) == ((), ("capped",), ("capped",))
-    assert min(by_torch.difference, module.difference) > 1e-3
-    normed = tiny("normed", qk_norm=True)
-    runs = engines(normed, trace(normed, TEXT), normed.sites[0], 0).runs
-    assert [run.lacks for run in runs] == [(), (), ("normed",)]
-    assert runs[1].difference < 1e-5 < 1e-3 < runs[2].difference
+def test_heads_of_another_width_do_not_fit_the_module(tiny) -> None:
     wide = tiny("wide", head_dim=10)
-    found = engines(wide, trace(wide, TEXT), wide.sites[0], 0)
-    assert [run.fits for run in found.runs] == [True, True, False]
-    assert found.runs[1].difference < 1e-5
-    assert found.mean is None
+    found = backend(wide, trace(wide, TEXT), wide.sites[0], 0, "module")
+    assert [row.outcomes[0][0] for row in found.rows] == ["agrees", "agrees", "unfit"]
+    assert found.why == ("unfit", "rest", "drops")
+    assert (found.pair, found.opened) == (None, ())
     with pytest.raises(ValueError, match="4 heads of 10 are no 24"):
         module_like(module_of(wide, wide.sites[0]))
 
 
 def test_only_the_fused_function_drops_in_eval_mode(translator) -> None:
     traced = trace(translator, TEXT)
-    site = traced.sites[0]
-    explicit, by_torch, module = engines(translator, traced, site, 0, p=0.5).runs
-    assert explicit.twice == module.twice == 0
-    assert by_torch.twice > 0.01
-    for run in engines(translator, traced, site, 0, p=0.5, training=True).runs:
-        assert run.twice > 0.01
-    for run in engines(translator, traced, site, 0, p=0.0, training=True).runs:
-        assert run.twice == 0
+
+    def twice(**chosen) -> list[float]:
+        found = backend(translator, traced, traced.sites[0], 0, **chosen)
+        return [row.values[2] for row in found.rows]
+
+    explicit, by_torch, module = twice(p=0.5)
+    assert explicit == module == 0
+    assert by_torch > 0.01
+    assert min(twice(p=0.5, training=True)) > 0.01
+    assert twice(p=0.0, training=True) == [0, 0, 0]
 
 
 def test_weights_that_come_back_are_whole_dropped_or_missing(translator) -> None:
     traced = trace(translator, TEXT)
-    site = traced.sites[0]
-    explicit, by_torch, module = engines(translator, traced, site, 0, training=True).runs
-    assert explicit.row_sums == pytest.approx((1, 1), abs=1e-5)  # returned before dropout
-    assert by_torch.row_sums is None
-    assert module.row_sums[0] < 0.9 < 1.1 < module.row_sums[1]  # returned after dropout
+    explicit, by_torch, module = (
+        row.values[3:]
+        for row in backend(translator, traced, traced.sites[0], 0, training=True).rows
+    )
+    assert explicit == pytest.approx((1, 1), abs=1e-5)  # returned before dropout
+    assert np.isnan(by_torch).all()
+    assert module[0] < 0.9 < 1.1 < module[1]  # returned after dropout
 
 
 def test_options_mean_what_they_say(translator) -> None:
     traced = trace(translator, TEXT)
     encoder, decoder = traced.sites_of("encoder")[0], traced.sites_of("decoder")[0]
-    scale, dropout, groups, causal = engines(
-        translator, traced, encoder, 0, scaling="none", n_kv_heads=2
-    ).options
-    assert scale.same < 1e-5 < 1e-3 < scale.other
-    assert math.isnan(dropout.same)
-    assert dropout.other > 0.01
-    assert groups.same < 1e-5 < 1e-3 < groups.other
-    assert causal.same < 1e-5 < 1e-3 < causal.other  # an encoder has no triangle
-    assert engines(translator, traced, decoder, 0).options[3].other < 1e-5  # a decoder has
-    alone = engines(translator, traced, encoder, 0, scaling="head", n_kv_heads=4).options
-    assert alone[0].other < 1e-5  # the usual divisor
-    assert alone[2].other < 1e-5  # nothing is shared
+
+    def tried(site, **chosen) -> list[tuple[float, ...]]:
+        return [row.values for row in options(translator, traced, site, **chosen).rows]
+
+    scale, dropout, groups, causal = tried(encoder, scaling="none", n_kv_heads=2)
+    for same, other in (scale, groups, causal):  # an encoder has no triangle
+        assert same < 1e-5 < 1e-3 < other
+    assert math.isnan(dropout[0])
+    assert dropout[1] > 0.01
+    assert tried(decoder)[3][1] < 1e-5  # a decoder has
+    alone = tried(encoder, scaling="head", n_kv_heads=4)
+    assert alone[0][1] < 1e-5  # the usual divisor
+    assert alone[2][1] < 1e-5  # nothing is shared
 
 
 def test_a_row_that_may_attend_to_nothing_is_nan_in_the_module_alone(translator) -> None:
     traced = trace(translator, TEXT, pads=2, edits=(MaskSwitch("pad_queries", True),))
-    explicit, by_torch, module = engines(translator, traced, traced.sites[0], 0).runs
-    assert (explicit.nan_rows, by_torch.nan_rows, module.nan_rows) == (0, 0, 2)
-    assert module.difference < 1e-5
+    found = backend(translator, traced, traced.sites[0], 0)
+    assert [row.values[1] for row in found.rows] == [0, 0, 2]
+    assert found.rows[2].values[0] < 1e-5
 
 
 def test_the_module_takes_over_every_weight(tiny) -> None:
@@ -151,7 +164,7 @@ def test_the_module_takes_over_every_weight(tiny) -> None:
 def test_a_bad_dropout_is_refused(translator, p) -> None:
     traced = trace(translator, TEXT)
     with pytest.raises(ValueError, match="dropout must be at least 0"):
-        engines(translator, traced, traced.sites[0], 0, p=p)
+        backend(translator, traced, traced.sites[0], 0, p=p)
 
 
 def test_a_head_worked_out_by_hand() -> None:
