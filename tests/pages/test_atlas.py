@@ -4,8 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from shown import Open, everything, figure, link, words_of
-from streamlit.testing.v1 import AppTest
+from shown import everything, figure, link, words_of
 
 from explorer import library
 from explorer.analysis.atlas.corpus import scan
@@ -51,14 +50,9 @@ def _use(with_atlas, _use_shelf, monkeypatch):
     monkeypatch.setattr(library, "CHECKPOINTS", with_atlas)
 
 
-def opened(open_page: Open, **params: str) -> AppTest:
-    at = open_page("atlas", **params)
-    return at
-
-
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_map_has_a_point_for_every_head_and_the_link_opens_one(open_page, lang):
-    at = opened(open_page, lang=lang, site="encoder", layer="2", head="3", across="first")
+    at = open_page("atlas", lang=lang, site="encoder", layer="2", head="3", across="first")
     points = [p for trace in figure(at)["data"] for p in trace.get("customdata", ())]
     assert sorted(point[0] for point in points) == list(range(28))
     place = t("atlas.place", lang=lang, kind=t("kinds.encoder", lang=lang), layer=2, head=3)
@@ -70,7 +64,7 @@ def test_the_map_has_a_point_for_every_head_and_the_link_opens_one(open_page, la
 
 
 def test_a_sentence_is_chosen_and_filtered(open_page):
-    at = opened(open_page, site="cross", layer="1", head="1")
+    at = open_page("atlas", site="cross", layer="1", head="1")
     sentences = at.radio(key="atlas.sentence")
     assert len(sentences.options) == 3
     sentences.set_value(2).run()
@@ -100,7 +94,7 @@ def test_filters_are_by_length_word_and_number():
 
 
 def test_a_model_without_an_atlas_is_measured_over_sentences_at_hand(open_page):
-    at = opened(open_page, model="reader")
+    at = open_page("atlas", model="reader")
     assert "headlight atlas reader" in everything(at)
     assert at.get("plotly_chart")
 
@@ -108,7 +102,7 @@ def test_a_model_without_an_atlas_is_measured_over_sentences_at_hand(open_page):
 def test_sentences_that_could_not_be_measured_are_counted_apart(open_page, monkeypatch):
     texts = Text("She went to the park."), Text("We saw a cat."), Text("the cat " * 700)
     monkeypatch.setattr(measured, "texts_for", lambda _: texts)
-    said = everything(opened(open_page, model="writer"))
+    said = everything(open_page("atlas", model="writer"))
     assert t("atlas.no_file", lang="en", model="writer", count=2) in said
     assert t("atlas.here_left", lang="en", count=1) in said
     assert t("atlas.about_here", lang="en", count=2, sentences="2") in said
@@ -120,32 +114,32 @@ def test_an_atlas_of_other_weights_is_said(open_page, with_atlas, tmp_path, monk
     config = folder / "en-zh" / "config.json"
     config.write_text(config.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     monkeypatch.setattr(library, "CHECKPOINTS", folder)
-    at = opened(open_page)
+    at = open_page("atlas")
     assert "headlight atlas" in at.warning[0].value
 
 
 def test_two_models_are_compared_and_a_missing_one_is_refused(open_page):
-    at = opened(open_page, part="compare", against="writer")
+    at = open_page("atlas", part="compare", against="writer")
     assert t("atlas.other_family", lang="en", other="writer") in everything(at)
-    at = opened(open_page, part="compare", model="reader", against="headless")
+    at = open_page("atlas", part="compare", model="reader", against="headless")
     assert "headless" in everything(at)
     assert len(at.get("plotly_chart")) == 1
-    at = opened(open_page, part="compare", against="nowhere")
+    at = open_page("atlas", part="compare", against="nowhere")
     assert "nowhere" in everything(at)
 
 
 @pytest.mark.parametrize("like", ["matrix", "row", "cell"])
 def test_a_pattern_of_the_open_sentence_is_looked_for(open_page, like):
-    at = opened(open_page, part="search", like=like, site="decoder", row="2")
+    at = open_page("atlas", part="search", like=like, site="decoder", row="2")
     assert len(at.radio(key="atlas.found").options) == 3
     found = [words_of(each) for each in at.markdown if "Most similar over" in words_of(each)]
     assert len(found) == 1
 
 
 def test_nothing_painted_asks_for_a_cell_and_a_painted_one_is_kept(open_page):
-    at = opened(open_page, part="search", like="painted")
+    at = open_page("atlas", part="search", like="painted")
     assert t("atlas.paint_first", lang="en") in everything(at)
-    at = opened(open_page, part="search", like="painted", site="decoder", painted="2-1_999-999")
+    at = open_page("atlas", part="search", like="painted", site="decoder", painted="2-1_999-999")
     assert at.radio(key="atlas.found").options
     many = format_painted([(900, key) for key in range(MOST_PAINTED - 1)])
     full = t("atlas.paint_full", lang="en", count=MOST_PAINTED)
