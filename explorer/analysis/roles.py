@@ -99,6 +99,10 @@ class AttentionRows:
         """The rows of a pattern that count; `mask` are the keys open to each query."""
         return cls(pattern * counts[..., None], mask & counts[..., None], counts)
 
+    def even(self) -> "AttentionRows":
+        """The same rows under uniform attention, for what any measure would be by chance."""
+        return AttentionRows(self.open_to * self.uniform[..., None], self.open_to, self.counts)
+
     @property
     def n_rows(self) -> Int[Tensor, "batch #head"]:
         """The number of rows that count."""

@@ -113,6 +113,8 @@ def test_a_measure_is_written_under_each_head_and_can_sort_them(open_page):
     measure = sent(at)[0]["measure"]
     assert measure["name"] == t("heads.measures.previous", lang="en")
     assert all(text.endswith(" %") for text in measure["texts"])
+    n = len(sent(at)[0]["keys"]["tokens"])  # each row attends to all tokens
+    assert f"“on the previous token” would be {percent(1 / n)}" in everything(at)
     assert at.query_params["measure"] == "previous"
     sorted_too = open_page("heads", site="encoder", measure="previous", by_measure="1")
     assert chosen(sorted_too)["by_measure"]

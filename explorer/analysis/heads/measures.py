@@ -21,7 +21,9 @@ LANDMARKS: tuple[HeadMeasure, ...] = ("previous", "diagonal", "first", "end_mark
 """The measures that are shares of attention, or of the possible information."""
 
 
-def head_measures(trace: Trace, site: str) -> dict[HeadMeasure, Float[np.ndarray, " head"]]:
+def head_measures(
+    trace: Trace, site: str, even: bool = False
+) -> dict[HeadMeasure, Float[np.ndarray, " head"]]:
     """Means over the queries of each head that are real tokens and may attend to something.
 
     `entropy` and `information` (`AttentionRows.information`) are in bits, `distance` in positions,
@@ -29,7 +31,8 @@ def head_measures(trace: Trace, site: str) -> dict[HeadMeasure, Float[np.ndarray
     maximum for this number of rows and keys: 1 if each element of the smaller side has one of the
     other side to itself. NaN if a head has no such measure: `previous`, `diagonal` and `distance`
     in cross-attention, `alignment` outside it, `end_mark` without an end token among the keys, and
-    `previous` and `alignment` with only one row. Raises KeyError for an unknown site.
+    `previous` and `alignment` with only one row. `even`: of uniform attention under the same mask.
+    Raises KeyError for an unknown site.
     """
     of_site = trace.site(site)
     tokens = trace.src_tokens if of_site.key_stream == "src" else trace.tgt_tokens
@@ -37,6 +40,7 @@ def head_measures(trace: Trace, site: str) -> dict[HeadMeasure, Float[np.ndarray
     pattern = torch.from_numpy(trace.pattern(site).astype(np.float64))[None]
     counts = (pattern.sum(-1) > 0) & torch.tensor(valid)  # an edit may leave nothing to see
     rows = AttentionRows.of(pattern, torch.tensor(trace.mask(site))[None], counts)
+    rows = rows.even() if even else rows
     n = rows.n_rows.clamp_min(1)
     bits, bound = rows.information()
     means = {

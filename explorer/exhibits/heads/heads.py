@@ -1,5 +1,6 @@
 """All heads of one kind of attention, some of them large, and one query of the open one."""
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from explorer.analysis.heads.ablation import ablating
 from explorer.analysis.heads.aggregates import MAX_ROWS
 from explorer.analysis.heads.flow import attention_flow
-from explorer.analysis.heads.measures import head_measures
+from explorer.analysis.heads.measures import HEAD_MEASURES, head_measures
 from explorer.analysis.heads.reading import KeyWeight, top_keys
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
 from explorer.analysis.heads.versus import mean_divergence
@@ -19,14 +20,21 @@ from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.heads import exports
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.heads.opened import EnlargedPattern, Opened, ablation, grid_of
-from explorer.exhibits.heads.picture import Values, pictures, predictions, values_of
+from explorer.exhibits.heads.picture import (
+    SHARES,
+    Values,
+    even_of,
+    pictures,
+    predictions,
+    values_of,
+)
 from explorer.exhibits.heads.sides import compare_with, sides_of
 from explorer.exhibits.links import State
 from explorer.exhibits.needs import WORDS
 from explorer.exhibits.picking import pick_kind, pick_one, toggle
 from explorer.exhibits.saying import quoted, quoted_at, site_axes
 from explorer.figures import heatmap
-from explorer.numbers import percent
+from explorer.numbers import fixed, percent
 from explorer.runs.edits import HeadOff
 from explorer.runs.passes import Steps
 from models.attention import attend
@@ -84,6 +92,8 @@ def show(values: tuple[Values, ...] | None, view: View) -> b.Blocks:
     yield b.Hero((b.Sentence("heads", _reading(choice)),))
     yield _controls(choice)
     yield b.Hero((pictures(sides, grids, values or [None] * len(grids)),))
+    if values is not None:
+        yield from _even(choice)
     yield b.Note(_aggregates(choice))
     yield from _switch_off(choice)
     if len(choice.shown) == 2:
@@ -184,6 +194,19 @@ def _controls(choice: Opened) -> b.Row:
     )
     by_words = (words,) if WORDS.met(view.loaded) else ()
     return b.Row((pick_kind(view, "heads"), measure, *by_words, other))
+
+
+def _even(choice: Opened) -> Iterator[b.Note]:
+    """The chosen measure of the open head if it attended uniformly."""
+    view, shown, name = choice.view, choice.current, choice.measure
+    if shown is None or shown.site is None or shown.head is None or name not in HEAD_MEASURES:
+        return
+    even = even_of(view.run, shown.site.name, shown.head, name)
+    if not math.isnan(even):
+        value = percent(even) if name in SHARES else fixed(even)
+        measure = view.t(f"heads.measures.{name}")
+        place = {"layer": shown.site.layer + 1, "head": shown.head + 1}
+        yield b.Note(view.t("heads.even", measure=measure, value=value, **place))
 
 
 def _aggregates(choice: Opened) -> str:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.analysis.heads.measures import HeadMeasure
+from explorer.analysis.heads.measures import HeadMeasure, head_measures
 from explorer.components import HeadGrid, HeadsSelection, Measure
 from explorer.components.mount import Index
 from explorer.engine import cache
@@ -42,6 +42,14 @@ def values_of(run: Run, kind: Role, name: str) -> Steps[Values]:
         return -(yield from ablation.steps(run)).delta_logprob[kind] + 0.0  # no -0.0
     measures = (yield from cache.measures.steps(run, kind)) if name else {}
     return measures.get(cast(HeadMeasure, name))
+
+
+@cached
+def even_of(run: Run, site: str, head: int, name: str) -> float:
+    """A measure of a head if it attended uniformly; NaN without such a measure. Raises
+    InputProblem."""
+    measures = head_measures(cache.trace(run), site, even=True)
+    return float(measures[cast(HeadMeasure, name)][head])
 
 
 def pictures(sides: Sides, grids: Sequence[HeadGrid | None], values: Sequence[Values]) -> b.Columns:

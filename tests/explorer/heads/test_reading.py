@@ -82,6 +82,16 @@ def test_measures_of_a_head(traced) -> None:
     )
 
 
+def test_measures_of_uniform_attention_are_what_the_mask_alone_gives(traced) -> None:
+    encoder = head_measures(traced, ENCODER, even=True)
+    expected = {"entropy": 2, "information": 0, "distance": 1.25, "previous": 0.25, "first": 0.25}
+    assert {name: encoder[name][3] for name in expected} == pytest.approx(expected, abs=1e-6)
+    causal = head_measures(traced, SELF, even=True)  # rows 1; 1/2, 1/2; a third each
+    assert causal["diagonal"][0] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+    assert causal["previous"][0] == pytest.approx((1 / 2 + 1 / 3) / 2)
+    assert causal["entropy"][0] == pytest.approx((1 + np.log2(3)) / 3)
+
+
 def test_measures_leave_out_padding_and_empty_rows(translator) -> None:
     text, target = "The cat ran", "我爱你猫"
     alone, padded = trace(translator, text, target), trace(translator, text, target, pads=3)
