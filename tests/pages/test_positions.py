@@ -91,7 +91,7 @@ def test_length_and_waves_come_back_from_the_link(open_page):
 
 def test_shuffling_moves_vectors_with_positions_only(open_page):
     at = open_page("positions", text="I like you because you are kind.")
-    said = reading(at, "on average when the order changes")
+    said = reading(at, "this order changes the vectors")
     assert "Without positions they change by **0 %**" in said
     table = reading(at, "| with positions |")
     last = table.splitlines()[-1].split("|")
@@ -100,12 +100,12 @@ def test_shuffling_moves_vectors_with_positions_only(open_page):
     before = said
     at.button(key="positions.shuffle").click().run()
     assert at.query_params["shuffle"] == "2"
-    assert reading(at, "on average when the order changes") != before
+    assert reading(at, "this order changes the vectors") != before
 
 
 def test_a_causal_mask_tells_the_order(open_page):
     at = open_page("positions", model="writer", text="She reads a book every morning.")
-    said = reading(at, "on average when the order changes")
+    said = reading(at, "this order changes the vectors")
     assert "Without positions the change is still" in said
     assert "Without that mask it is **0 %**" in said
 

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.exhibits.decoding import one_pass
-from explorer.exhibits.positions import length as positions_length
+from explorer.exhibits.positions import length as positions_length, order
 from explorer.text import LANGUAGES, t
 
 SHELF = library.CHECKPOINTS
@@ -87,6 +87,11 @@ def test_rounding_in_half_precision_is_not_called_looking_ahead(open_page, monke
     words = everything(open_page("decoding", part="pass"))
     assert "do **not** give the same logits" in words
     assert "did not exist" not in words
+    monkeypatch.setattr(order, "ROUNDING", -1.0)
+    for page, told in (({}, False), ({"edits": "window-2"}, True)):
+        words = everything(open_page("positions", **page))
+        assert ("the remaining masks also depend on the order" in words) == told
+        assert ("which is rounding" in words) != told
 
 
 def test_only_a_model_with_a_source_caches_one(open_page):
@@ -102,16 +107,6 @@ def test_vectors_that_a_model_does_not_add_are_not_measured_in_it(open_page):
     own, fixed = (t(f"cases.{name}", lang="en") for name in ("own", "fixed"))
     assert own in everything(open_page("cases", **case))
     assert fixed in everything(open_page("cases", model="reader", text=FILL_IN, **case))
-
-
-@pytest.mark.parametrize(
-    ("text", "said_of_it"),
-    [("Tom loves Mary.", "it attends to the next position"), ("She works at a bank.", "no better")],
-)
-def test_what_the_twins_show_follows_from_their_losses(open_page, shipped, text, said_of_it):
-    words = everything(open_page("masks", model="twin-right", text=text, edits="causal-off"))
-    assert said_of_it in words
-    assert ("no better" in words) == (said_of_it == "no better")
 
 
 @pytest.mark.parametrize(

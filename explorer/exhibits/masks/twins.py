@@ -96,9 +96,7 @@ def show(found: tuple[Twin, Twin] | None, view: View) -> b.Blocks:
     yield b.Table(
         [view.t(f"masks.twins_{name}") for name in ("model", "loss", "writes")], rows, "lrl"
     )
-    key = "masks.twins_copies" if cheat.loss < right.loss else "masks.twins_alike"
-    losses = {"cheat": f"{cheat.loss:.2f}", "right": f"{right.loss:.2f}"}
-    yield b.Sentence("twins", view.t(key, **losses))
+    yield b.Prose(view.t("masks.twins_why"))
     if len(view.text) > LONGEST:
         yield b.Offer("twins")
     if view.loaded.name != CHEAT:

@@ -13,6 +13,7 @@ from explorer.exhibits.needs import TEXTS
 from explorer.exhibits.picking import pick_stream
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.positions.opening import opening, positions_at
+from explorer.exhibits.positions.texts import masks_tell_order
 from explorer.figures import order as figures
 from explorer.library import LoadedModel, list_models
 from explorer.numbers import number, share
@@ -84,9 +85,10 @@ def _said(view: View, found: tuple[Moved, ...]) -> str:
     *others, barest = found
     keys = {"as_is": "positions.read_as_is", "without": "positions.read_causal"}
     parts = [view.t(keys[each.setting], mean=share(each.mean)) for each in others]
-    # The last setting has no order information, unless the user's masks provide it.
-    rounded = barest.mean < ROUNDING
-    key = f"positions.read_{barest.setting}" if rounded else "positions.read_edited"
+    # The last setting has no order information, unless a mask provides it; in half precision,
+    # rounding is larger than ROUNDING.
+    told = barest.mean >= ROUNDING and masks_tell_order(view)
+    key = "positions.read_edited" if told else f"positions.read_{barest.setting}"
     words = view.t(key, mean=share(barest.mean), largest=number(barest.largest))
     return " ".join([*parts, words])
 

@@ -36,14 +36,20 @@ def show(texts: FourTexts | None, view: View) -> b.Blocks:
     if rows[0][1] == rows[0][2] and not without:
         yield b.Offer("shuffle")
     causal = reading_stream(view.loaded) == "tgt" and view.own_role == "decoder"
-    ordered = view.loaded.config.window is not None
-    ordered |= any(isinstance(edit, MaskSize | CellEdit | KeyHidden) for edit in view.trace.edits)
     if texts.in_order_without != texts.shuffled_without:
         key = "positions.texts_differ" if causal else "positions.texts_edited"
     else:
-        key = "positions.texts_alike" if causal or ordered else "positions.texts_same"
+        key = (
+            "positions.texts_alike" if causal or masks_tell_order(view) else "positions.texts_same"
+        )
     yield b.Note(view.t(key))
     yield b.Code((four_texts,))
+
+
+def masks_tell_order(view: View) -> bool:
+    """Whether a mask other than the causal one depends on the order."""
+    edited = any(isinstance(edit, MaskSize | CellEdit | KeyHidden) for edit in view.trace.edits)
+    return edited or view.loaded.config.window is not None
 
 
 EXHIBIT = Exhibit(compute, show, needs=OUTPUT, wait=Wait("positions.writing"))
