@@ -78,6 +78,7 @@ def opened(learner: SetupTrainer, name: str, at: tuple[int, ...]) -> dict[str, A
     grad_formula, losses, arriving = _by_formula(learner, batch, name, place)
     rate = learner.rate()
     left = 0.0 if parameter.grad is None else float(parameter.grad[place])
+    kept = left if "no_zero_grad" in learner.faults else 0.0  # backward() adds to it
     shown = float(learner.backward(batch))
     assert parameter.grad is not None
     grad = float(parameter.grad[place])
@@ -86,11 +87,8 @@ def opened(learner: SetupTrainer, name: str, at: tuple[int, ...]) -> dict[str, A
     learner.count(batch, shown)
     after = float(parameter.detach()[place])
     moments = _moments(learner, parameter, place)
-    config = learner.config
-    tokenizer = learner.corpus.tokenizer
-    rows = batch.rows
+    tokenizer, rows, labels = learner.corpus.tokenizer, batch.rows, labels_of(batch, learner.faults)
     n = min(MOST_ROWS, len(rows))
-    labels = labels_of(batch, learner.faults)
     return {
         "step": learner.step,
         "name": name,
@@ -107,24 +105,17 @@ def opened(learner: SetupTrainer, name: str, at: tuple[int, ...]) -> dict[str, A
         "arriving": arriving,
         "left": left,
         "grad": grad,
-        "formula": None if grad_formula is None else grad_formula + _kept(learner, left),
+        "formula": None if grad_formula is None else grad_formula + kept,
         "norm": norm,
-        "clip": config.clip,
+        "clip": learner.config.clip,
         "clipped": clipped,
         "rate": rate,
-        "betas": list(config.betas),
-        "decay": config.weight_decay,
         "moments_before": state,
         "moments_after": moments,
         "before": before,
         "after": after,
         "adamw": None if state is None else adamw(before, clipped, state, rate, learner),
     }
-
-
-def _kept(learner: SetupTrainer, left: float) -> float:
-    """The existing gradient that backward() adds to, if it was not cleared."""
-    return left if "no_zero_grad" in learner.faults else 0.0
 
 
 def adamw(

@@ -226,8 +226,7 @@ class Rooms:
                 self._begin(room, series)
 
     def _begin(self, room: Room, series: Series) -> None:
-        for run in series.runs[:1]:
-            run.state = "starting"
+        series.runs[0].state = "starting"
         begin = {
             "setups": [run.setup.as_json() for run in series.runs],
             "folders": [str(run.folder) for run in series.runs],
@@ -265,18 +264,15 @@ class Rooms:
             assert series.process is not None
             assert series.process.stdout is not None
             for line in series.process.stdout:
-                self._take_in(series, line)
+                try:
+                    message = json.loads(line)
+                except ValueError:  # cut off: the process was killed while it wrote
+                    continue
+                series.runs[message["run"]].hear(message)
+                paused = series.current.state == "paused"
+                series.paused_at = (series.paused_at or time.monotonic()) if paused else None
         finally:
             self._give_back(room, series)
-
-    def _take_in(self, series: Series, line: str) -> None:
-        try:
-            message: Mapping[str, Any] = json.loads(line)
-        except ValueError:  # cut off: the process was killed while it wrote
-            return
-        series.runs[message["run"]].hear(message)
-        paused = series.current.state == "paused"
-        series.paused_at = (series.paused_at or time.monotonic()) if paused else None
 
     def _give_back(self, room: Room, series: Series) -> None:
         """End the process of a series and start the next one."""

@@ -65,13 +65,7 @@ def chart(
 ) -> b.Chart:
     """One curve per arm, with the band of its seeds."""
     found = [
-        Curve(
-            name,
-            each.steps,
-            each.mean,
-            each.low if each.n_seeds > 1 else None,
-            each.high if each.n_seeds > 1 else None,
-        )
+        Curve(name, each.steps, each.mean, *((each.low, each.high) if each.n_seeds > 1 else ()))
         for name, each in zip(names, bands, strict=True)
         if len(each.steps)
     ]
@@ -124,12 +118,9 @@ def _table(view: View, found: Sequence[Arm], names: Sequence[str]) -> b.Table:
     rows = []
     for arm, name in zip(found, names, strict=True):
         last = [run.scores[-1] for run in arm.runs]
-        means = {
-            measure: float(np.mean([getattr(score, measure) for score in last]))
-            for measure in MEASURES
-        }
+        means = [np.mean([getattr(score, measure) for score in last]) for measure in MEASURES]
         step = str(max(score.step for score in last))
-        rows.append((name, step, *(number(value, each) for each, value in means.items())))
+        rows.append((name, step, *map(number, map(float, means), MEASURES)))
     titles = [view.t(f"training.measures.{measure}") for measure in MEASURES]
     return b.Table(("", view.t("training.curve.step"), *titles), rows)
 

@@ -105,26 +105,13 @@ def _use(view: View, run: TrainingRun) -> b.Blocks:
         return
     chosen = {"text": run.about["shown"][0], "target": None, "step": None}
     opens = b.choose(visit="heads", elsewhere=True, **chosen)
-    yield b.Row(
-        (
-            b.Button(
-                "training.open",
-                view.t("training.open"),
-                replace(opens, model=partial(_opened, run, folder)),
-                "grid_view",
-                help=view.t("training.open_help"),
-            ),
-            b.Download(
-                "training.zip",
-                view.t("training.zip"),
-                partial(zipped, folder),
-                "zip",
-                name=trained_name(run),
-                help=view.t("training.zip_help"),
-            ),
-        ),
-        "center",
-    )
+    opens = replace(opens, model=partial(_opened, run, folder))
+    label, help = view.t("training.open"), view.t("training.open_help")
+    button = b.Button("training.open", label, opens, "grid_view", help=help)
+    label, more = view.t("training.zip"), b.More(help=view.t("training.zip_help"))
+    zip_of = partial(zipped, folder)
+    load = b.Download("training.zip", label, zip_of, "zip", name=trained_name(run), **more)
+    yield b.Row((button, load), "center")
 
 
 def _opened(run: TrainingRun, folder: Path) -> LoadedModel:
