@@ -186,7 +186,7 @@ def show(answer: Caching | None, view: View) -> b.Blocks:
         yield b.Note(view.t("caching.without_edits"))
     heads, control = _heads(view)
     yield control
-    yield b.Canvas("caching.view", "cache_view", lambda file: packed(view, made, contents, heads))
+    yield b.Canvas("caching.view", "cache_view", lambda file: _packed(view, made, contents, heads))
     yield b.Sentence("caching", f"{_reading(view, answer, heads)} {_saved(view, answer)}")
     milliseconds = 1000 * contents.seconds.cumsum(1)
     counted = answer.adds / LARGE_UNITS[view.lang][0]
@@ -212,10 +212,8 @@ def show(answer: Caching | None, view: View) -> b.Blocks:
     )
 
 
-def packed(
-    view: View, made: Generation, contents: CacheComparison, heads: int, step: int = -1
-) -> bytes:
-    """The payload of the view of a cache, by default at the film's step."""
+def _packed(view: View, made: Generation, contents: CacheComparison, heads: int) -> bytes:
+    """The payload of the view of a cache, at the film's step."""
     return pack_cache_view(
         contents.keys,
         contents.values,
@@ -226,7 +224,7 @@ def packed(
         cross_values=contents.cross_values,
         source=made.src_str_tokens,
         kept_heads=heads,
-        step=min(view.step, len(contents.n_bytes) - 1) if step < 0 else step,
+        step=min(view.step, len(contents.n_bytes) - 1),
         words=view.words("components.cache_view"),
     )
 

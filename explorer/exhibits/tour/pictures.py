@@ -141,7 +141,7 @@ def strip(
     return b.Canvas(f"tour.{name}", "token_strip", lambda file: pack())
 
 
-def exhibited(view: View, step: str, address: str, block: str, **place: Any) -> b.Block:
+def exhibited(view: View, name: str, address: str, block: str, /, **place: Any) -> b.Block:
     """A picture of an exhibit with these choices, and without what clicks in it do."""
     own = choices_of(address.partition(".")[0])
     state = Links(PartChoices, own).change(replace(view.state, owned=()), **place)
@@ -149,6 +149,6 @@ def exhibited(view: View, step: str, address: str, block: str, **place: Any) -> 
     blocks = b.inside(exhibit.show(exhibit.answer(there), there))
     picture = next(each for each in blocks if getattr(each, "name", "") == block)
     if isinstance(picture, b.Canvas):
-        return replace(picture, name=f"tour.{step}.{block}", on={})
+        return replace(picture, name=f"tour.{name}.{block}", on={})
     assert isinstance(picture, b.Chart)
-    return replace(picture, name=f"tour.{step}.{block}", clicks=())
+    return replace(picture, name=f"tour.{name}.{block}", clicks=())

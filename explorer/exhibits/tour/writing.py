@@ -1,18 +1,15 @@
 """Chapter 5 of the guided tour: decoding token by token."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from explorer.components.film import pack_film
 from explorer.engine import cache
 from explorer.engine.jobs import walked
 from explorer.exhibits import View, block as b
-from explorer.exhibits.decoding.caching import CacheComparison, cached_and_not, packed
-from explorer.exhibits.decoding.film import arguments
-from explorer.exhibits.decoding.one_pass import FLOOR, one_pass
+from explorer.exhibits.decoding.caching import cached_and_not
+from explorer.exhibits.decoding.one_pass import one_pass
 from explorer.exhibits.escape import escape
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.exhibits.tour import pictures
@@ -21,7 +18,6 @@ from explorer.exhibits.tour.later import Later, later, word
 from explorer.exhibits.tour.posed import Posed, Words
 from explorer.exhibits.tour.rows import MissingError, require, varied
 from explorer.figures.bars import row as bars
-from explorer.figures.curves import lines
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, number, percent
 from explorer.problems import InputProblem
@@ -65,10 +61,10 @@ def _sequence(tokens: Sequence[str]) -> str:
     return " · ".join((["…"] if len(tokens) > 6 else []) + shown) + f" ({len(tokens)})"
 
 
-def _film(view: View, written: Generation, index: int) -> b.Canvas:
-    """The film of the Decoding page, at one step."""
-    shown = arguments(replace(view, state=replace(view.state, step=index)), written)
-    return b.Canvas("tour.film", "film", lambda file: pack_film(**shown, file=file))
+def _exhibited(name: str, exhibit: str, block: str, most: int, step: int) -> Later[b.Block]:
+    """A picture of the Decoding page for a greedy output of at most `most` tokens, at a step."""
+    more = {"limit": most, "ruled": False, "step": step}
+    return later(pictures.exhibited, name, f"decoding.{exhibit}", block, **more)
 
 
 def _so_far(written: Generation, index: int, name: str) -> list[Later[b.Block]]:
@@ -87,7 +83,8 @@ def given(loaded: LoadedModel, trace: Trace) -> Posed:
     sequences = (right, (*tokens[1:], chosen), (chosen,), tokens, (*right, chosen))
     options = [_sequence(option) for option in sequences]
     words = {"chosen": later(quoted, chosen), "count": len(right)}
-    after = [later(_film, written, index + 1)] if index < last else before
+    film = _exhibited("given", "film", "decoding.film", MOST, index + 1)
+    after = [film] if index < last else before
     return Posed(options, words, before, after, place={"step": index})
 
 
@@ -99,8 +96,9 @@ def ended(loaded: LoadedModel, trace: Trace) -> Posed:
     options = [later(quoted_at, tokens, at) for at in (last, last - 1, 0, len(tokens) // 2)]
     words: Words = {"end": options[0], "last": options[1], "count": len(tokens)}
     words |= {"chance": percent(written.steps[last].chosen_prob)}
-    before, after = _so_far(written, last, "ended"), [later(_film, written, last)]
-    return Posed(options, words, before, after, place={"step": last})
+    before = _so_far(written, last, "ended")
+    after = _exhibited("ended", "film", "decoding.film", TO_THE_END, last)
+    return Posed(options, words, before, [after], place={"step": last})
 
 
 def _chance(value: float) -> str:
@@ -222,12 +220,10 @@ def passes(loaded: LoadedModel, trace: Trace) -> Posed:
     """The steps of a decoding, each computed step by step, and all in one pass."""
     answer = walked(one_pass(loaded, _written(trace, MOST)))
     require(answer.largest < 1e-3 < answer.largest_open, "flat")
-    n, more = len(answer.tokens), {"axes": ("onepass.step", "onepass.gap"), "height": 300}
-    gaps = np.maximum(np.stack([answer.gaps, answer.gaps_open]), FLOOR)
-    data = np.arange(1, n + 1), gaps, [word("onepass.with"), word("onepass.without")]
+    n = len(answer.tokens)
     rows = {"queries": answer.queries, "tokens": answer.tokens}
     strips = [later(pictures.strip, f"passes.{name}", "tgt", row) for name, row in rows.items()]
-    after = later(pictures.chart, "passes", "onepass.gaps", lines, *data, log_y=True, **more)
+    after = _exhibited("passes", "one_pass", "onepass.gaps", MOST, n)
     options = [str(option) for option in (1, n, n * (n + 1) // 2, n * n)]
     words = {"count": n, "largest": number(answer.largest), "open": fixed(answer.largest_open, 1)}
     return Posed(options, words, strips, [after], place={"part": "pass"})
@@ -245,11 +241,6 @@ def kept(loaded: LoadedModel, trace: Trace) -> Posed:
     options = [f"{option:,}" for option in counts]
     words: Words = {"layers": layers, "heads": config.kv_heads, "d_head": config.d_head}
     words |= {"bytes": options[0], "numbers": f"{growth // 4:,}"}
-    before, after = _so_far(written, n_steps - 1, "kept"), later(_cache, written, contents)
+    before = _so_far(written, n_steps - 1, "kept")
+    after = _exhibited("kept", "caching", "caching.view", MOST, n_steps)
     return Posed(options, words, before, [after], place={"part": "cache"})
-
-
-def _cache(view: View, written: Generation, contents: CacheComparison) -> b.Canvas:
-    """The cache as on the Decoding page, after the last step."""
-    shown = written, contents, view.loaded.config.kv_heads, len(contents.n_bytes) - 1
-    return b.Canvas("tour.kept", "cache_view", lambda file: packed(view, *shown))
