@@ -5,7 +5,7 @@ It uses the library's own loop (`models.training.loop`), step by step.
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from safetensors import safe_open
 from safetensors.torch import save_file
+from torch.nn.utils import get_total_norm
 
 from explorer.analysis.score.initial import fresh_model
 from explorer.labels import str_tokens
@@ -89,7 +90,6 @@ class SetupTrainer(Trainer):
             "parameters": sum(each.numel() for each in self.model.parameters()),
             "vocab": self.model.config.vocab_size,
             "n_rows": len(self.corpus.rows),
-            "n_held_out": len(self.corpus.held_out),
             "by_heart": self.corpus.by_heart,
             "too_long": self.corpus.too_long,
             "shown": list(self.corpus.shown),
@@ -99,11 +99,9 @@ class SetupTrainer(Trainer):
             },
             "sites": [
                 {
-                    "name": site.name,
                     "role": site.role,
                     "layer": site.layer,
                     "streams": [site.query_stream, site.key_stream],
-                    "heads": site.n_heads,
                 }
                 for site in self.model.attention_sites()
             ],
@@ -153,16 +151,9 @@ class SetupTrainer(Trainer):
         if self.setup.dropout:
             self.model.train()
         patterns = tuple(found[name][0].numpy() for name in self._patterns)
-        entropy = tuple(map(mean_entropy, patterns))
-        return WatchedHeads(self.step, patterns, entropy, self._norms())
-
-    def _norms(self) -> tuple[float, ...]:
-        found = []
-        for parameters in self._of_blocks:
-            grads = [each.grad for each in parameters if each.grad is not None]
-            norms = list(torch._foreach_norm(grads)) if grads else []
-            found.append(float(torch.stack(norms).norm()) if norms else 0.0)
-        return tuple(found)
+        gradients = ([each.grad for each in of if each.grad is not None] for of in self._of_blocks)
+        norms = tuple(float(get_total_norm(each)) for each in gradients)
+        return WatchedHeads(self.step, patterns, tuple(map(mean_entropy, patterns)), norms)
 
     @torch.no_grad()
     def measure(self) -> Validation:
@@ -180,17 +171,13 @@ class SetupTrainer(Trainer):
             right += int(((logits.argmax(-1) == labels) & batch.loss_mask).sum())
             count += batch.n_labels
         change = self._forced_loss(MORE_PADS) - self._forced_loss(0)
-        beyond = None
-        if self.corpus.longer and self.step == self.setup.steps:
-            with masked_as(masks, self.model):
-                further = write(self.model, list(self.corpus.longer))
-            answers = [labelled(each, self.model)[1] for each in self.corpus.longer]
-            beyond = share_right(further, answers)
+        beyond, longer = None, self.corpus.longer
         with masked_as(masks, self.model):
-            written = write(self.model, [self.watched, *self.material.valid])
+            if longer and self.step == self.setup.steps:
+                beyond = share_right(write(self.model, longer), self._answers(longer))
+            shown, *answers = write(self.model, [self.watched, *self.material.valid])
         self.model.train()
-        shown, answers = written[0], written[1:]
-        wanted = [labelled(each, self.model)[1] for each in self.material.valid]
+        wanted = self._answers(self.material.valid)
         return Validation(
             self.step,
             total / count,
@@ -201,6 +188,9 @@ class SetupTrainer(Trainer):
             change,
             beyond,
         )
+
+    def _answers(self, examples: Sequence[Example]) -> list[list[int]]:
+        return [labelled(each, self.model)[1] for each in examples]
 
     def _forced_loss(self, pads: int) -> float:
         """The teacher-forced loss on the first validation examples, with `pads` PADs added."""
@@ -290,7 +280,7 @@ def mean_entropy(patterns: Float[np.ndarray, "head query key"]) -> float:
     return float(bits.mean())
 
 
-def write(model: Model, examples: list[Example]) -> list[list[int]]:
+def write(model: Model, examples: Sequence[Example]) -> list[list[int]]:
     """The model's greedy free-running output for each example, including an end token if generated.
 
     At most as many tokens as the longest correct answer has.

@@ -1,8 +1,8 @@
-"""The process of a training run: `python -m explorer.training.process`, orders in, messages out.
+"""The process of a training run, `python -m explorer.training.process FILE`.
 
-Both are JSON, one per line. The first line on standard input defines the setups and the folders;
-then come orders: pause, go, step, back, fault, open, stop, end. The process ends with the last
-run, by `end`, and when its standard input closes, which happens whenever the server that
+The file defines the setups and the folders; orders on standard input are pause, go, step, back,
+fault, open, stop, end; messages are its output: all are JSON, one per line. The process ends with
+the last run, by `end`, and when its standard input closes, which happens whenever the server that
 started it ends. Its saved states are then deleted.
 """
 
@@ -263,7 +263,7 @@ def main() -> int:
     """Run the process from its first line to its end; returns 0 unless something went wrong."""
     torch.set_num_threads(1)
     os.nice(NICE)
-    begin = json.loads(sys.stdin.readline())
+    begin = json.loads(Path(sys.argv[-1]).read_text("utf-8"))
     orders: queue.Queue[Message] = queue.Queue()
     for folder in begin["folders"]:  # before `_listen` may delete them
         Path(folder).mkdir(parents=True, exist_ok=True)

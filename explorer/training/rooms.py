@@ -8,7 +8,6 @@ import atexit
 import contextlib
 import json
 import os
-import queue
 import secrets
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,6 @@ class Series:
     runs: list[TrainingRun]
     resume: dict[str, Any] = field(default_factory=dict)
     process: "subprocess.Popen[str] | None" = None
-    unsent: "queue.SimpleQueue[Mapping[str, Any] | None]" = field(default_factory=queue.SimpleQueue)
     paused_at: float | None = None
 
     @property
@@ -69,9 +67,20 @@ class Series:
         return next((run for run in self.runs if run.state not in ENDED), self.runs[-1])
 
     def order(self, do: str, **values: Any) -> None:
-        """Send an order to the process, after what is still unsent; no effect if it has ended."""
+        """Send an order to the process; no effect if it has ended."""
+        if self.process is not None and self.process.stdin is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self.process.stdin.write(json.dumps({"do": do, **values}) + "\n")
+                self.process.stdin.flush()
+
+    def end(self) -> None:
+        """Kill the process if it is still running, and close its pipes."""
         if self.process is not None:
-            self.unsent.put({"do": do, **values})
+            self.process.kill()
+            self.process.wait()
+            assert self.process.stdin is not None
+            with contextlib.suppress(OSError):  # an unread order
+                self.process.stdin.close()
 
 
 class Room:
@@ -135,7 +144,7 @@ class Rooms:
             self._rooms.pop(room.name, None)
             self._waiting = [each for each in self._waiting if each[0] is not room]
             for _, series in [each for each in self._running if each[0] is room]:
-                _end(series)
+                series.end()
         shutil.rmtree(room.folder, ignore_errors=True)
 
     def close_all(self) -> None:
@@ -233,22 +242,20 @@ class Rooms:
             "folder": str(room.folder),
             **series.resume,
         }
-        series.unsent.put(begin)
+        # In a file, since the process reads nothing while it imports, and a pipe takes 64 kB.
+        file = room.folder / f"begin-{series.runs[0].number}.json"
         try:
-            series.process = self._started()
-            # The process reads nothing while it imports, and the caller holds the guard.
-            threading.Thread(
-                target=_send, args=(series.process, series.unsent), daemon=True
-            ).start()
+            file.write_text(json.dumps(begin), encoding="utf-8")
+            series.process = self._started(file)
             threading.Thread(target=self._hear, args=(room, series), daemon=True).start()
-        except (OSError, RuntimeError):  # the system is out of processes or threads
+        except (OSError, RuntimeError):  # the system is out of room, processes or threads
             self._give_back(room, series)
 
-    def _started(self) -> "subprocess.Popen[str]":
-        """A process that waits for its first line. Raises OSError if the system has none left."""
+    def _started(self, begin: Path) -> "subprocess.Popen[str]":
+        """A process that begins with this file. Raises OSError if the system has none left."""
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         return subprocess.Popen(
-            [sys.executable, "-c", START.format(str(ROOT), "explorer.training.process")],
+            [sys.executable, "-c", START.format(str(ROOT), "explorer.training.process"), begin],
             stdin=subprocess.PIPE,  # closed whenever this process ends
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -263,23 +270,21 @@ class Rooms:
         try:
             assert series.process is not None
             assert series.process.stdout is not None
-            for line in series.process.stdout:
-                try:
-                    message = json.loads(line)
-                except ValueError:  # cut off: the process was killed while it wrote
-                    continue
-                series.runs[message["run"]].hear(message)
-                paused = series.current.state == "paused"
-                series.paused_at = (series.paused_at or time.monotonic()) if paused else None
+            with series.process.stdout as lines:
+                for line in lines:
+                    try:
+                        message = json.loads(line)
+                    except ValueError:  # cut off: the process was killed while it wrote
+                        continue
+                    series.runs[message["run"]].hear(message)
+                    paused = series.current.state == "paused"
+                    series.paused_at = (series.paused_at or time.monotonic()) if paused else None
         finally:
             self._give_back(room, series)
 
     def _give_back(self, room: Room, series: Series) -> None:
         """End the process of a series and start the next one."""
-        _end(series)
-        series.unsent.put(None)
-        if series.process is not None and series.process.stdout is not None:
-            series.process.stdout.close()
+        series.end()
         with self._guard:
             for run in series.runs:
                 run.ordered = ""
@@ -307,26 +312,6 @@ class Rooms:
         for _, series in list(self._running):
             if series.paused_at is not None and now - series.paused_at > IDLE:
                 series.order("end")
-
-
-def _send(
-    process: "subprocess.Popen[str]", unsent: "queue.SimpleQueue[Mapping[str, Any] | None]"
-) -> None:
-    """Send each message as a line, up to None or until the process has ended; close its input."""
-    assert process.stdin is not None
-    with contextlib.suppress(OSError, ValueError):
-        while (message := unsent.get()) is not None:
-            process.stdin.write(json.dumps(message) + "\n")
-            process.stdin.flush()
-    with contextlib.suppress(OSError, ValueError):  # an unread order
-        process.stdin.close()
-
-
-def _end(series: Series) -> None:
-    """Kill a process that is still running, and delete its saved states."""
-    if series.process is not None:
-        series.process.kill()
-        series.process.wait()
 
 
 ROOMS = Rooms()

@@ -6,7 +6,7 @@ In a link it is written as the settings that differ from the defaults, `n_heads-
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
-from typing import Annotated, Any, Literal, get_args, get_origin, no_type_check
+from typing import Annotated, Any, Literal, get_args, no_type_check
 
 from explorer.analysis.score.initial import INITS, Init
 from explorer.problems import InputProblem
@@ -179,7 +179,7 @@ class Setup:
 _ANNOTATED = {
     name: (hint.__origin__, *hint.__metadata__)
     for name, hint in Setup.__annotations__.items()
-    if get_origin(hint) is Annotated
+    if hasattr(hint, "__metadata__")
 }
 RANGES: dict[str, tuple[float, float]] = {
     name: ends for name, (kind, ends) in _ANNOTATED.items() if kind in (int, float)

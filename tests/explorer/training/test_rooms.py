@@ -1,16 +1,16 @@
 """Who trains what: processes that end with their server, rooms nobody else finds, turns."""
 
+import io
+import json
 import os
 import select
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -48,7 +48,7 @@ class Killed(Rooms):
         super()._give_back(room, series)
         self.given_back.release()
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _started(self, begin: Path) -> subprocess.Popen[str]:
         if self.wrote is None:
             raise BlockingIOError("no process is left")
         command = [sys.executable, "-c", CUT_OFF.format(self.wrote)]
@@ -182,36 +182,18 @@ def test_stop_is_known_at_once_and_stops_the_training_that_it_was_pressed_for(
     room = unstarted.open("somebody")
     first, second = unstarted.start(room, [TINY, TINY])
     second.state = "waiting"
-    process = SimpleNamespace(stdout=None, kill=lambda: None, wait=lambda: None)
+    process = SimpleNamespace(stdin=io.StringIO(), kill=lambda: None, wait=lambda: None)
     room.series[0].process = process  # type: ignore[assignment]
     unstarted.order(room, second, "stop")
     assert (second.state, first.is_stopping) == ("stopped", False)
     unstarted.order(room, first, "stop")
-    unsent = room.series[0].unsent
-    assert [unsent.get(), unsent.get()] == [{"do": "stop", "run": 1}, {"do": "stop", "run": 0}]
+    sent = [json.loads(line) for line in process.stdin.getvalue().splitlines()]
+    assert sent == [{"do": "stop", "run": 1}, {"do": "stop", "run": 0}]
     # A busy machine may take long: what was ordered before is heard of first.
     first.hear({"kind": "fault", "step": 3, "name": "no_causal", "on": True})
     assert first.is_stopping
     first.hear({"kind": "state", "state": "stopped"})
     assert not first.is_stopping
-
-
-def test_long_pairs_are_sent_while_other_trainings_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process reads nothing while it imports, and a pipe takes 64 kB."""
-    monkeypatch.setenv(rooms.VARIABLE, "2")
-    here = Killed()
-    monkeypatch.setattr(here, "_started", partial(_asleep, pause=20))
-    started = time.monotonic()
-    for owner in ("one", "other"):
-        here.start(here.open(owner), [replace(TINY, task="own", text="a b\tb a\n" * 200_000)])
-    assert time.monotonic() - started < 10
-    here.close_all()
-
-
-def _asleep(pause: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", f"import signal; signal.alarm({pause}); signal.pause()"]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, encoding="utf-8")
 
 
 @pytest.mark.parametrize("wrote", [*HALVES, None])
