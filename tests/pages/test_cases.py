@@ -9,9 +9,9 @@ import pytest
 from shown import everything, figure, lines, reading, words_of
 
 from explorer import library
-from explorer.analysis.cases import BUGS, BY_ID, CLAIMS, positions
+from explorer.analysis.cases import BUGS, BY_ID, CHOICES, CLAIMS, positions
 from explorer.analysis.cases.case import source_of
-from explorer.exhibits.cases.case import formulas
+from explorer.exhibits.cases.case import PLACES, formulas
 from explorer.text import LANGUAGES, family, t
 
 
@@ -181,3 +181,15 @@ def test_every_quick_claim_is_shown_in_both_languages_and_for_both_families(open
     assert any(said in everything(at) for said in explanations(claim, lang))
     assert t("cases.row", lang=lang) in everything(at)
     assert "。 " not in "".join(words_of(each) for each in (*at.markdown, *at.caption))
+
+
+def test_a_choice_opens_where_it_is_measured(open_page):
+    at = open_page("cases", part="choices")
+    assert t("cases.notation.lead", lang="en") in everything(at)
+    at.segmented_control(key="cases.group").set_value("design").run()
+    assert at.query_params["option"] == "design"
+    assert t("cases.design.lead", lang="en") in everything(at)
+    for choice in CHOICES:
+        page, asked = PLACES[choice.id]["visit"], PLACES[choice.id]
+        there = open_page(page, **{name: value for name, value in asked.items() if name != "visit"})
+        assert t(f"cases.{choice.id}.lead", lang="en") in everything(there)

@@ -1,15 +1,26 @@
-"""The open case: a common bug and its symptom, or a claim and the user's guess."""
+"""The open case: a common bug and its symptom, a claim and the user's guess, or a choice."""
 
 import inspect
 import tomllib
 from collections.abc import Callable
 from functools import cache
 
-from explorer.analysis.cases import BUGS, BY_ID, CLAIMS, GROUPS, Case
+from explorer.analysis.cases import BUGS, BY_ID, CHOICES, CLAIMS, GROUPS, Case
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cases.choices import GUESSES, CasesChoices
 from explorer.exhibits.picking import pick_group, pick_one
 from models.training.home import asset
+
+CASES = {"bugs": BUGS, "claims": CLAIMS, "choices": CHOICES}
+"""The cases of each part of the page."""
+PLACES: dict[str, dict[str, str]] = {
+    "notation": {"visit": "masks", "part": "conventions"},
+    "fill": {"visit": "masks", "part": "fills"},
+    "design": {"visit": "model", "further": "differences"},
+    "backend": {"visit": "score", "aside": "engines"},
+    "options": {"visit": "score", "aside": "engines"},
+}
+"""Where a choice is measured, with its controls."""
 
 
 @cache
@@ -22,15 +33,14 @@ def formulas() -> dict[str, list[str]]:
 
 def opened(view: View) -> Case:
     """The open case of the open part."""
-    own = view.choices(CasesChoices)
-    if view.one_of("part", tuple(GROUPS)) == "claims":
-        return BY_ID.get(own.claim, CLAIMS[0])
-    return BY_ID.get(own.case, BUGS[0])
+    own, part = view.choices(CasesChoices), view.one_of("part", tuple(GROUPS))
+    ids = {"bugs": own.case, "claims": own.claim, "choices": own.option}
+    return BY_ID.get(ids[part], CASES[part][0])
 
 
 def _open(id: str) -> b.Change:
-    claims = BY_ID[id].part == "claims"
-    return b.choose(claim=id, guess="") if claims else b.choose(case=id)
+    name = {"bugs": "case", "claims": "claim", "choices": "option"}[BY_ID[id].part]
+    return b.choose(**{name: id}, **({"guess": ""} if name == "claim" else {}))
 
 
 def show(answer: None, view: View) -> b.Blocks:
@@ -38,7 +48,7 @@ def show(answer: None, view: View) -> b.Blocks:
     case = opened(view)
     claims = case.part == "claims"
     groups: dict[str, list[str]] = {name: [] for name in GROUPS[case.part]}
-    for each in CLAIMS if claims else BUGS:
+    for each in CASES[case.part]:
         groups[each.group].append(each.id)
     yield pick_group(view, "cases.group", groups, case.group, _open)
     titles = {each: view.t(f"cases.{each}.title") for each in groups[case.group]}
@@ -56,6 +66,14 @@ def show(answer: None, view: View) -> b.Blocks:
         yield b.Button("cases.next", view.t("cases.next"), _open(following), "arrow_forward")
         yield b.Formula(formulas()[case.id], view.t("cases.formula"))
         yield b.Code((case.measure, *_filled_in(case.measure)))
+        return
+    if case.part == "choices":
+        yield b.Hero((title, b.Prose(view.t(f"cases.{case.id}.lead"))))
+        yield b.Button("cases.open", view.t("cases.open"), b.choose(**PLACES[case.id]))
+        yield b.Formula(formulas()[case.id], view.t(f"cases.{case.id}.formula"))
+        yield b.Code((case.measure,))
+        names = [view.t(f"cases.{each.id}.title") for each in CHOICES]
+        yield b.Numbers(lambda: {view.t("cases.case"): names})
         return
     yield b.Hero((title, b.Sentence("cases", view.t(f"cases.{case.id}.symptom"))))
     lines = zip(("wrong", "right"), formulas()[case.id], strict=True)

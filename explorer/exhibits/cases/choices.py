@@ -43,7 +43,8 @@ def write_guessed(guessed: tuple[bool | None, ...]) -> str:
 
 @dataclass(frozen=True)
 class CasesChoices(PageChoices):
-    """`case` is the id of a bug, `claim` the id of a claim ("": the first), `guess` the guess.
+    """`case` is the id of a bug, `claim` of a claim, `option` of a choice ("": the first); `guess`
+    is the guess about the claim.
 
     `guessed` is whether the first guess for each of `CLAIMS` was right, None if there was none.
     `turn` counts how often an experiment was run again.
@@ -52,9 +53,11 @@ class CasesChoices(PageChoices):
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "bugs": ("cases.case", "cases.outcome", "cases.planted"),
         "claims": ("cases.case", "cases.outcome"),
+        "choices": ("cases.case",),
     }
     case: str = choice("", of_part("bugs"))
     claim: str = choice("", of_part("claims"))
+    option: str = choice("", of_part("choices"))
     turn: int = unlinked(0)
     guess: str = choice("", one_of(GUESSES))
     guessed: tuple[bool | None, ...] = choice((), read_guessed, write_guessed)

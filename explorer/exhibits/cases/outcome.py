@@ -225,8 +225,7 @@ def variant_of(view: View, case: Case, result: Result) -> b.Blocks:
 
 def print_of(view: View, case: Case, result: Result) -> b.Blocks:
     """The formula, the code and the numbers of a choice."""
-    if case.id in formulas():
-        yield b.Formula(formulas()[case.id], view.t(f"cases.{case.id}.formula"))
+    yield b.Formula(formulas()[case.id], view.t(f"cases.{case.id}.formula"))
     yield b.Code((*result.code, case.measure))
     yield b.Numbers(lambda: _numbers(view, result))
 
