@@ -155,6 +155,16 @@ def test_a_head_of_the_first_layer_has_none_before_it(
         _ = shown.chosen
 
 
+def test_the_fewest_heads_that_halve_the_score_are_chosen(
+    built: LoadedModel, found: HeadScores
+) -> None:
+    shown = walked(circuit(built, found))
+    for left, n_off in (((0.6, 0.4, 0.1), 2), ((0.9, 0.8, 0.7), 4)):
+        together = shown.even + np.array(left) * (shown.intact - shown.even)
+        sets = {"counts": (1, 2, 4), "together": together, "others": together[None]}
+        assert replace(shown, **sets).n_off == n_off  # type: ignore[arg-type]
+
+
 def test_the_heads_compose_in_the_key_alone(built: LoadedModel) -> None:
     shown = walked(composition(built))
     assert shown.strongest("k") == (SECOND, FIRST)

@@ -23,7 +23,7 @@ from explorer.exhibits.view import build
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
 from explorer.shell import LINKS
-from models.hooks import LOGITS
+from models.hooks import LOGITS, Role
 
 SITE = "decoder.blocks.1.attn"
 
@@ -203,3 +203,10 @@ def test_a_cell_of_the_other_model_swaps_the_models() -> None:
     made = change.choices(state)
     assert (made["model"], made["with_"]) == ("reverse", "copy")
     assert (made["layer"], made["head"], made["row"], made["key"]) == (0, 1, 2, 1)
+
+
+@pytest.mark.parametrize(("site", "row"), [("encoder", 0), ("decoder", 1), ("cross", 1)])
+def test_the_first_query_is_a_word_and_no_start_token(site: Role, row: int) -> None:
+    view = build(State(text=FIRST, site=site), dark=False)
+    assert view.row == row
+    assert view.trace.query_tokens(view.site.name)[0] == ("I" if site == "encoder" else "<s>")
