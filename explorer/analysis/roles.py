@@ -16,19 +16,9 @@ from torch import Tensor
 from explorer.once import once
 from models.hooks import AttentionSite, Role
 
-Measure = Literal[
-    "previous",
-    "same",
-    "next",
-    "first",
-    "last",
-    "punctuation",
-    "rare",
-    "repeat",
-    "induction",
-    "spread",
-    "alignment",
-]
+BesideMeasure = Literal["previous", "same", "next"]
+KeyMeasure = Literal["first", "last", "punctuation", "rare"]
+Measure = Literal[BesideMeasure, KeyMeasure, "repeat", "induction", "spread", "alignment"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
 """What a head's weight may lie on.
 

@@ -21,7 +21,7 @@ from explorer.analysis.circuits.chance import Chance, by_chance
 from explorer.analysis.circuits.rows import own_sites
 from explorer.analysis.circuits.weights import HeadWeights, head_weights
 from explorer.library import LoadedModel
-from explorer.runs.passes import Steps
+from explorer.runs.passes import Steps, at_once
 
 Way = Literal["k", "q", "v"]
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -71,11 +71,10 @@ def composition(loaded: LoadedModel) -> Steps[Composition]:
     heads = _heads(loaded)
     if len(heads) > MOST_HEADS:
         raise ValueError(f"{len(heads)} heads are too many to compare; the limit is {MOST_HEADS}")
-    scores = _unscored(len(heads))
-    yield from _fill(scores, loaded)
+    scores = yield from _scored(loaded)
     chance = None
     if len(heads) <= MOST_TESTED and np.isfinite(scores["k"]).any():
-        chance = yield from by_chance(loaded, _scores)
+        chance = yield from by_chance(loaded, at_once(_scored))
     drawn = random_scores(loaded.config.d_model, loaded.config.d_head)
     return Composition(heads, scores, float(drawn.mean()), float(drawn.std()), chance)
 
@@ -84,20 +83,10 @@ def _heads(loaded: LoadedModel) -> tuple[tuple[int, int], ...]:
     return tuple((site.layer, head) for site in own_sites(loaded) for head in range(site.n_heads))
 
 
-def _unscored(n_heads: int) -> Scores:
-    return {way: np.full((n_heads, n_heads), np.nan) for way in WAYS}
-
-
-def _scores(loaded: LoadedModel) -> Scores:
-    scores = _unscored(len(_heads(loaded)))
-    for _ in _fill(scores, loaded):
-        pass
-    return scores
-
-
-def _fill(scores: Scores, loaded: LoadedModel) -> Steps[None]:
-    """Put in the scores of one later head after the other."""
+def _scored(loaded: LoadedModel) -> Steps[Scores]:
+    """The scores of one later head after the other."""
     sites, heads = own_sites(loaded), _heads(loaded)
+    scores: Scores = {way: np.full((len(heads), len(heads)), np.nan) for way in WAYS}
     weights = [head_weights(loaded, sites[layer], head) for layer, head in heads]
     for later, (layer, _) in enumerate(heads):
         earlier = [at for at, (before, _) in enumerate(heads) if before < layer]
@@ -106,6 +95,7 @@ def _fill(scores: Scores, loaded: LoadedModel) -> Steps[None]:
                 weights[later], [weights[at] for at in earlier], way
             )
         yield later + 1, len(heads)
+    return scores
 
 
 def composed(

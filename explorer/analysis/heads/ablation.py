@@ -19,7 +19,7 @@ from torch import Tensor
 
 from explorer.library import LoadedModel
 from explorer.runs import rerun
-from explorer.runs.passes import Steps
+from explorer.runs.passes import Steps, finished
 from explorer.runs.trace import Trace
 from models.hooks import NO_EDITS, ROLES, AttentionSite, Edits, Role, visiting
 from models.rows import Rows, Stream
@@ -76,12 +76,7 @@ def ablate(loaded: LoadedModel, traced: Trace, tokens: Sequence[int] | None = No
     `tokens` are the output tokens to measure; None: the Trace's own. Raises ValueError for another
     model's Trace and for more tokens than positions.
     """
-    steps = ablating(loaded, traced, tokens)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            return stop.value
+    return finished(ablating(loaded, traced, tokens))
 
 
 def ablating(

@@ -12,6 +12,7 @@ Jain & Wallace 2019, "Attention is not Explanation", show that the weight says l
 effect; as they do, `agreement` compares the orders in which measures put the heads.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -91,21 +92,55 @@ class Attribution:
         In the order of `MEASURES`; signs are ignored, since a weight has none. NaN if a
         measure is the same for all heads. Raises ValueError for a kind that the model lacks.
         """
-        sites = [site.name for site in self.sites if site.role == kind]
-        if not sites:
-            raise ValueError(f"there is no attention of the kind {kind!r}")
-        of_sites = [self.over_heads(site) for site in sites]
-        return rank_agreement(
-            np.abs([np.concatenate([found[name] for found in of_sites]) for name in MEASURES])
+        return rank_agreement(np.abs([*self._over_kind(kind).values()]))
+
+    def ranks(self, site: str, head: int) -> "HeadRanks":
+        """A head's ranks among those of its kind. The errors are as in `per_key`."""
+        kind = self._site(site).role
+        own, every = self.over_heads(site), self._over_kind(kind)
+        values = {name: float(own[name][head]) for name in MEASURES}
+        agreement = self.agreement(kind)[:, MEASURES.index("off")]
+        return HeadRanks(
+            values=values,
+            ranks={
+                name: 1 + int((np.abs(every[name]) > abs(values[name])).sum()) for name in MEASURES
+            },
+            agreement=dict(zip(MEASURES, agreement.tolist(), strict=True)),
+            n_heads=len(every["off"]),
+            key=int(self.per_key(site, head)["weight"].argmax()),
         )
 
+    def _over_kind(self, kind: Role) -> dict[Measure, Float[np.ndarray, " head"]]:
+        """All four measures of all heads of a kind."""
+        of_sites = [self.over_heads(site.name) for site in self.sites if site.role == kind]
+        if not of_sites:
+            raise ValueError(f"there is no attention of the kind {kind!r}")
+        return {name: np.concatenate([each[name] for each in of_sites]) for name in MEASURES}
+
+    def _site(self, name: str) -> AttentionSite:
+        site = next((site for site in self.sites if site.name == name), None)
+        if site is None:
+            raise KeyError(f"there is no attention site {name!r}")
+        return site
+
     def _queries(self, site: str) -> list[int]:
-        of_site = next((found for found in self.sites if found.name == site), None)
-        if of_site is None:
-            raise KeyError(f"there is no attention site {site!r}")
-        if of_site.query_stream == "tgt":
-            return [self.position]
-        return np.flatnonzero(self.valid[of_site.query_stream]).tolist()
+        stream = self._site(site).query_stream
+        return [self.position] if stream == "tgt" else np.flatnonzero(self.valid[stream]).tolist()
+
+
+@dataclass(frozen=True)
+class HeadRanks:
+    """One head for one output token: `values` signed, `ranks` by size, 1 = largest of `n_heads`.
+
+    `weight` is the query's largest weight, at the position `key`. `agreement` is Spearman's rho
+    between each measure's order of the heads and that of "off"; NaN if a measure has no order.
+    """
+
+    values: dict[Measure, float]
+    ranks: dict[Measure, int]
+    agreement: dict[Measure, float]
+    n_heads: int
+    key: int
 
 
 def attribute(
@@ -210,3 +245,9 @@ def _ranks(values: Sequence[float] | np.ndarray) -> Float[np.ndarray, " head"]:
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = counts.cumsum()
     return (last - (counts - 1) / 2)[which]
+
+
+def likely(count: int) -> float:
+    """The rank correlation that 5 % of random orders of so many heads exceed, by its normal
+    approximation: the standard deviation of Spearman's rho is 1/sqrt(n - 1)."""
+    return min(1.0, 1.645 / math.sqrt(max(1, count - 1)))

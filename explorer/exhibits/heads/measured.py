@@ -3,8 +3,14 @@
 import math
 
 from explorer.analysis.heads.ablation import Ablation, ablating
-from explorer.analysis.heads.attribution import MEASURES, Attribution, Measure, attribute
-from explorer.analysis.heads.ranks import HeadRanks, head_ranks, likely
+from explorer.analysis.heads.attribution import (
+    MEASURES,
+    Attribution,
+    HeadRanks,
+    Measure,
+    attribute,
+    likely,
+)
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.picking import pick_one
@@ -42,7 +48,7 @@ def show(found: Attribution | str | None, view: View) -> b.Blocks:
     if current.site.query_stream != "tgt":
         yield _pick_token(view)
     layer, head = current.site.layer, current.head
-    ranked = head_ranks(found, current.site.name, head)
+    ranked = found.ranks(current.site.name, head)
     token = quoted(view, found.str_token)
     yield b.Prose(view.t("measured.lead", layer=layer + 1, head=head + 1, token=token))
     heaviest = _heaviest(view, ranked, current.site.key_stream)

@@ -12,8 +12,13 @@ import torch
 from torch import Tensor
 
 from explorer.analysis.heads.ablation import ablate
-from explorer.analysis.heads.attribution import MEASURES, Attribution, attribute, rank_agreement
-from explorer.analysis.heads.ranks import head_ranks, likely
+from explorer.analysis.heads.attribution import (
+    MEASURES,
+    Attribution,
+    attribute,
+    likely,
+    rank_agreement,
+)
 from explorer.exhibits.heads import measured
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, HeadOff, MaskSwitch
@@ -266,7 +271,7 @@ def found(translator: LoadedModel) -> Attribution:
 
 
 def test_values_and_ranks_are_those_of_all_heads_of_the_kind(found) -> None:
-    ranked = head_ranks(found, CROSS, 2)
+    ranked = found.ranks(CROSS, 2)
     sites = [site.name for site in found.sites if site.role == "cross"]
     assert ranked.n_heads == 8
     for name in MEASURES:
@@ -276,12 +281,12 @@ def test_values_and_ranks_are_those_of_all_heads_of_the_kind(found) -> None:
         assert ranked.ranks[name] == 1 + sum(size > abs(own) for size in sizes)
     assert ranked.key == int(found.weight[CROSS][2, 1].argmax())
     made = replace(found, off={**found.off, CROSS: np.array([0.1, -5.0, 0.2, 0.0])})
-    ranked = head_ranks(made, CROSS, 1)  # the largest by size, whatever its sign
+    ranked = made.ranks(CROSS, 1)  # the largest by size, whatever its sign
     assert (ranked.ranks["off"], ranked.values["off"]) == (1, -5)
 
 
 def test_a_site_or_head_that_is_not_there_is_refused(found) -> None:
     with pytest.raises(KeyError, match="nowhere"):
-        head_ranks(found, "nowhere", 0)
+        found.ranks("nowhere", 0)
     with pytest.raises(IndexError):
-        head_ranks(found, CROSS, 9)
+        found.ranks(CROSS, 9)
