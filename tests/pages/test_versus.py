@@ -51,8 +51,7 @@ def sent(at: AppTest, index: int) -> dict[str, Any]:
 
 
 def compared(open_page: Open, other: str = "tuned", **params: str) -> AppTest:
-    at = open_page("heads", **{"text": TEXT, "with": other, **params})
-    return at
+    return open_page("heads", **{"text": TEXT, "with": other, **params})
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
@@ -86,7 +85,7 @@ def at_output(text: str) -> str:
     return trace(library.open_model("en-zh", library.CHECKPOINTS), text).output
 
 
-def test_the_most_different_head_is_one_click_away_and_opens_in_both(open_page):
+def test_the_most_different_head_opens_in_both_and_the_two_change_places(open_page):
     at = compared(open_page, layer="1", head="1")
     button = next(each for each in at.button if str(each.key).startswith("versus.open."))
     _, _, layer, head = str(button.key).split(".")
@@ -94,13 +93,9 @@ def test_the_most_different_head_is_one_click_away_and_opens_in_both(open_page):
     assert link(at)["layer"] == str(int(layer) + 1)
     opened = 4 * int(layer) + int(head)
     assert [sent(at, index)["chosen"]["opened"] for index in (0, 1)] == [opened, opened]
-
-
-def test_the_two_change_places(open_page):
-    at = compared(open_page, layer="2", head="3")
     at.button(key="versus.swap").click().run()
     assert (link(at)["model"], link(at)["with"]) == ("tuned", "en-zh")
-    assert (link(at)["layer"], link(at)["head"]) == ("2", "3")
+    assert (link(at)["layer"], link(at)["head"]) == (str(int(layer) + 1), str(int(head) + 1))
 
 
 def test_the_control_chooses_a_model_orders_by_difference_and_takes_away(open_page):
@@ -115,6 +110,9 @@ def test_the_control_chooses_a_model_orders_by_difference_and_takes_away(open_pa
     assert link(at)["by_measure"] == "1"
     at.selectbox(key="heads.with").select("").run()
     assert {"with", "measure"}.isdisjoint(link(at))
+    itself = compared(open_page, "en-zh", model="en-zh")
+    assert not itself.warning
+    assert not [each for each in itself.button if each.key == "versus.swap"]
 
 
 def test_a_model_equal_to_this_one_differs_nowhere(open_page, two):
@@ -163,12 +161,6 @@ def test_a_model_that_this_server_lacks_is_named_and_the_rest_is_shown(open_page
     assert at.selectbox(key="heads.with").value == "gone"
     at.selectbox(key="heads.with").select("").run()
     assert not at.warning
-
-
-def test_with_itself_nothing_is_compared(open_page):
-    at = compared(open_page, "en-zh", model="en-zh")
-    assert not at.warning
-    assert not [each for each in at.button if each.key == "versus.swap"]
 
 
 def test_formula_code_and_numbers(open_page):

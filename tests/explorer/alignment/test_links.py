@@ -111,6 +111,7 @@ def test_letters_between_blanks_are_a_word_and_a_chinese_token_is_one() -> None:
     )
     assert "".join(labels_of("en-zh", "她每天早上看书。")) == "她每天早上看书。"
     assert len(labels_of("en-zh", "她每天早上看书。")) > 1
+    assert labels_of("en-zh", "a 龘.") == ("a", "<unk>", ".")  # an unknown character
 
 
 class Bytes(Tokenizer):
@@ -133,18 +134,11 @@ def test_tokens_that_make_one_character_together_are_one_word() -> None:
     )
 
 
-def test_an_unknown_character_is_a_word_too() -> None:
-    assert labels_of("en-zh", "a 龘.") == ("a", "<unk>", ".")
-
-
 def test_a_token_belongs_to_the_words_that_its_bytes_lie_in() -> None:
-    row = WordRow(("ab", "cd"), ((0, 2), (2, 4)), b"abcd")
-    found = shares(row, ((0, 0), (0, 3), (3, 4)), b"abcd")
-    np.testing.assert_allclose(found, [[0, 2 / 3, 0], [0, 1 / 3, 1]])
-
-
-def test_a_tokenizer_that_changed_the_text_is_matched_by_what_stayed() -> None:
     row = WordRow(("AB", "CD"), ((0, 2), (2, 4)), b"ABCD")
+    found = shares(row, ((0, 0), (0, 3), (3, 4)), b"ABCD")
+    np.testing.assert_allclose(found, [[0, 2 / 3, 0], [0, 1 / 3, 1]])
+    # A tokenizer that changed the text is matched by what stayed.
     found = shares(row, ((0, 2), (2, 3), (3, 5)), b"abxcd")
     np.testing.assert_allclose(found, [[1, 0, 0], [0, 0, 1]])
 
