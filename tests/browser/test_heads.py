@@ -157,8 +157,8 @@ def test_a_click_on_the_map_switches_the_head_off_and_a_second_one_on_again(head
     for there in (True, False):
         box = cells.bounding_box()
         assert box is not None
-        # The second of eight heads in the uppermost row: encoder, layer 1.
-        cells.click(position={"x": box["width"] * 1.5 / 8, "y": 8})
+        # The second of eight heads in the uppermost row, below its name: encoder, layer 1.
+        cells.click(position={"x": box["width"] * 1.5 / 8, "y": 38})
         heads.page.wait_for_url(lambda url, there=there: (off in url) == there, timeout=PATIENCE)
         heads.settle()
         expect(heads.text(t("edits.reset", lang="en"))).to_have_count(int(there))
