@@ -11,7 +11,7 @@ import pytest
 import torch
 from faults import BY_ID, figure
 
-from explorer.analysis.cases import BUGS, CLAIMS, Case
+from explorer.analysis.cases import BUGS, CHOICES, CLAIMS, Case
 from explorer.analysis.cases.case import source_of
 from explorer.analysis.cases.fixed import fixed_scores
 from explorer.analysis.cases.symptom import LEFT, padded_on_the_left, room, symptom
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_ids_are_unique_and_the_list_is_whole() -> None:
-    assert (len(BUGS), len(CLAIMS), len(BY_ID)) == (34, 32, 66)
+    assert (len(BUGS), len(CLAIMS), len(CHOICES), len(BY_ID)) == (34, 32, 5, 71)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
@@ -77,7 +77,7 @@ def test_a_demonstration_takes_the_sentence_of_the_reader(
 
 def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> None:
     # `certify` names the line that shows a fault; an exercise injects a learner's mask as a bug is
-    # injected; the calculator shows claims about sizes.
+    # injected; the calculator shows claims about sizes; choices are on the pages of their subjects.
     importers = [
         path.relative_to(ROOT).as_posix()
         for folder in ("models", "explorer")
@@ -92,7 +92,12 @@ def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> N
         "explorer/exhibits/cases/choices.py",
         "explorer/exhibits/cases/outcome.py",
         "explorer/exhibits/cases/planted.py",
+        "explorer/exhibits/masks/conventions.py",
+        "explorer/exhibits/masks/fills.py",
         "explorer/exhibits/model/calculator.py",
+        "explorer/exhibits/model/differences.py",
+        "explorer/exhibits/score/engines.py",
+        "explorer/exhibits/tour/masks.py",
         "explorer/analysis/exercises/planted.py",
         "explorer/exhibits/exercises/planted.py",
     }
