@@ -100,16 +100,6 @@ def test_own_pairs_are_counted_and_too_few_are_refused(open_page):
     assert "2 examples are too few for a validation set" in everything(at)
 
 
-def test_a_full_temporary_folder_is_explained(open_page, room, monkeypatch):
-    def full(*args: object, **more: object) -> str:
-        raise OSError(28, "No space left on device")
-
-    at = open_page("training", setup=SMALL)
-    monkeypatch.setattr("tempfile.mkdtemp", full)
-    at.button(key="training.start").click().run()
-    assert t("problems.training_no_room", lang="en") in messages(at)
-
-
 def test_a_room_that_is_gone_or_another_browsers_is_not_shown(open_page, room):
     trained(room, parse_setup(SMALL), 0.0, 0.5)
     room.owner = "another browser"
@@ -145,28 +135,38 @@ def test_a_press_on_stop_is_answered_before_the_process_has_stopped(open_page, r
     assert stop not in {each.key for each in at.button}
 
 
-def test_the_page_is_drawn_again_only_while_the_training_may_change(open_page, room):
-    run = trained(room, parse_setup(SMALL), 0.0, 0.25, state="running")
-    at = open_page("training", setup=SMALL, room=room.name)
+def test_the_page_is_drawn_again_only_while_what_it_shows_may_change(open_page, room):
+    """In a comparison, that is any training."""
+    done = trained(room, parse_setup(SMALL), 0.0, 0.25)
+    run = trained(room, parse_setup(SMALL), 0.0, 0.25)
+    asked = {"setup": SMALL, "room": room.name, "shown": str(done.number)}
     for state, draws_again in (("running", True), ("paused", False), ("done", False)):
         run.state = state  # type: ignore[assignment]
-        at.run()
-        assert ("training.pulse" in keys(at)) == draws_again
+        assert ("training.pulse" in keys(open_page("training", part="compared", **asked))) == (
+            draws_again
+        )
+        assert "training.pulse" not in keys(open_page("training", part="live", **asked))
 
 
-def test_a_comparison_is_drawn_again_while_any_training_runs(open_page, room):
-    done = trained(room, parse_setup(SMALL), 0.0, 0.25)
-    trained(room, parse_setup(SMALL), 0.0, state="running")
-    asked = {"setup": SMALL, "room": room.name, "shown": str(done.number)}
-    assert "training.pulse" in keys(open_page("training", part="compared", **asked))
-    assert "training.pulse" not in keys(open_page("training", part="live", **asked))
+def full(*args: object, **more: object) -> str:
+    raise OSError(28, "No space left on device")
 
 
-def test_a_refused_start_is_said_once(open_page, room, monkeypatch):
-    monkeypatch.setenv(rooms.VARIABLE, "0")
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (lambda patch: patch.setenv(rooms.VARIABLE, "0"), "Training is disabled on this server"),
+        (
+            lambda patch: patch.setattr("tempfile.mkdtemp", full),
+            "temporary folder",
+        ),
+    ],
+)
+def test_a_refused_start_is_said_once(open_page, room, monkeypatch, changed, said):
     at = open_page("training", setup=SMALL)
+    changed(monkeypatch)
     at.button(key="training.start").click().run()
-    assert "Training is disabled on this server" in messages(at)
+    assert said in messages(at)
     assert not at.run().warning
 
 

@@ -230,34 +230,29 @@ def test_what_no_page_understands_gives_the_place_back_too(monkeypatch: pytest.M
 # What is learnt: toy tasks, sentences, own pairs and everything that can be wrong with these.
 
 
-def test_pairs_are_read_and_what_is_left_out_is_counted() -> None:
-    text = (
-        "a b\tc\nno tab\n\tempty\nempty\t \n\na b\tc\nx\ty\tfurther column\n" + "z" * 201 + "\tw\n"
-    )
-    found = pairs.read(text)
-    assert found.rows == (("a b", "c"), ("x", "y"))
-    assert found.counts.left_out == {"no_tab": 1, "empty": 2, "too_long": 1, "doubled": 1}
+MANY = "".join(f"{n}\t{n + 1}\n" for n in range(pairs.MOST_PAIRS + 7))
 
 
 @pytest.mark.parametrize(
-    ("text", "header"),
-    [("\nen\tzh\na\tb", 1), ("Source\tTarget\na\tb", 1), ("text\t文本\n", 0), ("a\tb\nen\tzh", 0)],
+    ("text", "used", "same", "left_out"),
+    [
+        ("a b\tc\n\na b\tc\nx\ty\tfurther column\n", 2, 0, {"doubled": 1}),
+        ("a\tb\nno tab\n\tempty\nempty\t \n", 1, 0, {"no_tab": 1, "empty": 2}),
+        ("a\ta\nb\tb\n" + "z" * 201 + "\tw\n", 2, 2, {"too_long": 1}),
+        (MANY, pairs.MOST_PAIRS, 0, {"too_many": 7}),
+        ("\nen\tzh\na\tb", 1, 0, {"header": 1}),
+        ("Source\tTarget\na\tb", 1, 0, {"header": 1}),
+        ("text\t文本\n", 1, 0, {}),
+        ("a\tb\nen\tzh", 2, 0, {}),
+    ],
 )
-def test_a_row_that_names_both_columns_is_a_header(text: str, header: int) -> None:
+def test_pairs_are_read_and_what_is_left_out_is_counted(
+    text: str, used: int, same: int, left_out: dict[str, int]
+) -> None:
     found = pairs.read(text)
-    assert found.counts.left_out == ({"header": 1} if header else {})
-    assert len(found.rows) + header == len(text.strip().splitlines())
-
-
-def test_a_hundred_thousand_pairs_are_cut_to_the_first_and_counted() -> None:
-    found = pairs.read("".join(f"{n}\t{n + 1}\n" for n in range(100_000)))
-    assert len(found.rows) == pairs.MOST_PAIRS
-    assert found.counts.too_many == 100_000 - pairs.MOST_PAIRS
-
-
-def test_one_language_only_is_noticed() -> None:
-    assert pairs.read("a\ta\nb\tb").counts.same_sides == 2
-    assert pairs.read("only\nsource").counts.no_tab == 2
+    assert (len(found.rows), found.counts.used, found.counts.same_sides) == (used, used, same)
+    assert found.counts.left_out == left_out
+    assert ("further" in text) == (("x", "y") in found.rows)
 
 
 @pytest.mark.parametrize("text", ["", "only source\nmore", "a\tb"])
