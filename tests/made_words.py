@@ -1,14 +1,8 @@
-"""Which keys of the words are used, and which the registries of the code need.
+"""Which keys of the words the registries of the code need, and what the code writes out."""
 
-A key is used if the code writes it out, or both halves of it, or if an f-string of the code has its
-form and each value that fills it is written out somewhere too, or its parts are.
-"""
-
-import ast
 import re
 import tomllib
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -16,7 +10,7 @@ from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.attribution.ledger import Kind
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.card import KINDS as MODEL_KINDS
-from explorer.analysis.cases import BUGS, CLAIMS, GROUPS, VERDICTS
+from explorer.analysis.cases import GROUPS, VERDICTS
 from explorer.analysis.cases.case import Needs
 from explorer.analysis.cases.design import every_option
 from explorer.analysis.circuits.behaviour import BEHAVIOURS
@@ -80,54 +74,10 @@ IN_FORMULAS = {
 }
 
 
-@cache
-def _written() -> tuple[set[str], list[tuple[str, re.Pattern[str]]]]:
-    """All strings and names that the code writes out, and the forms of its f-strings, each with
-    its beginning: comparing that first takes a tenth of the time."""
-    names, forms = set(), set()
-    for node in ast.walk(ast.parse(CODE)):
-        match node:
-            case ast.Constant(value=value):
-                names.add(value if isinstance(value, str) else str(value).lower())
-            case ast.keyword(arg=str(name)) | ast.AnnAssign(target=ast.Name(id=name)):
-                names.add(name)
-            case ast.JoinedStr(values=pieces):
-                texts = (each.value if isinstance(each, ast.Constant) else "\0" for each in pieces)
-                forms.add("".join(map(str, texts)))
-    names.update(case.id for case in CLAIMS)  # the names of functions
-    for path in (ROOT / "explorer").rglob("*.js"):
-        names.update(re.findall(r"[\w-]+", path.read_text(encoding="utf-8")))
-    escaped = {form: re.escape(form).replace("\0", "(.+)") for form in forms}
-    return names, [
-        (form.partition("\0")[0], re.compile(pattern))
-        for form, pattern in escaped.items()
-        if re.search(r"\\\.|[a-z]_\(", pattern)
-    ]
-
-
-def is_used(key: str) -> bool:
-    """Whether the code can ask for this key; a chart with words may have a note below it."""
-    names, forms = _written()
-    if key in names or key.removesuffix("_note") in names:
-        return True
-    if any({key[:at], key[at + 1 :]} <= names for at, sign in enumerate(key) if sign in "._"):
-        return True
-
-    def written(value: str) -> bool:
-        return value in names or all({part, f"_{part}"} & names for part in re.split("[._]", value))
-
-    last = key.rpartition(".")[2]
-    for begin, form in forms:
-        whole = key if r"\." in form.pattern else last
-        filled = form.fullmatch(whole) if whole.startswith(begin) else None
-        if filled and all(map(written, filled.groups())):
-            return True
-    return False
-
-
-def tried() -> set[str]:
-    """The demonstrations that compare more than two ways."""
-    return {bug.id for bug in BUGS if bug.compared().ways[0].errors}
+WRITTEN = set(
+    re.findall(r"[^\W_]+", CODE + "".join(map(Path.read_text, (ROOT / "explorer").rglob("*.js"))))
+)
+"""All words that the code writes out, as parts of names too."""
 
 
 DESIGNS = {name: CONFIG_CHOICES[name] for name in ("positions", "norm", "ffn")}
@@ -220,5 +170,3 @@ MADE = {
     "source.faces": set(FACES),
     "positions.groups": set(PositionsChoices.groups),
 }
-MADE_LATE = {"cases.tried": tried}
-"""The same, found out when asked for: the demonstrations train small networks."""

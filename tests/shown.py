@@ -112,6 +112,12 @@ def figure(at: AppTest, index: int = 0) -> dict[str, Any]:
     return json.loads(at.get("plotly_chart")[index].proto.spec)
 
 
+def charts(at: AppTest, says: str = "") -> list[dict[str, Any]]:
+    """The charts of a page, or those that say this: on an axis, in a legend or at a point."""
+    found = [json.loads(each.proto.spec) for each in at.get("plotly_chart")]
+    return [each for each in found if says in json.dumps(each, ensure_ascii=False)]
+
+
 def panels(at: AppTest) -> list[dict[str, Any]]:
     """Of each heatmap on canvas what it was sent, and the text and colour of its cells."""
     found = []

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from foreign import Golden
-from shown import everything, figure, link, reading
+from shown import charts, everything, link, reading
 
 from explorer import library
 from explorer.analysis.blocks.residual import trained_flow
@@ -135,12 +135,12 @@ def test_the_trained_twins_stand_beside(open_page):
         )
     first, second, third = (f"{loss:.2f}" for loss in losses)
     assert f"are {first}, {second} and {third} nats per token" in said
-    assert len(at.get("plotly_chart")) == 7
+    assert len(charts(at, "root mean square")) == 2, "of fresh models, and of the twins"
 
 
 def test_hidden_units_of_a_layer(open_page):
     at = open_page("blocks", part="hidden")
-    assert len(at.get("plotly_chart")) == 2
+    units = charts(at, "unit")
     before = reading(at, "responds most")
     at.segmented_control(key="blocks.stream").set_value("tgt").run()
     other = 1 - at.selectbox(key="blocks.layer").value
@@ -149,7 +149,7 @@ def test_hidden_units_of_a_layer(open_page):
     assert at.query_params["site"] == "decoder"
     assert reading(at, "responds most") != before
     gated = open_page("blocks", part="hidden", model="modern")
-    assert len(gated.get("plotly_chart")) == 3
+    assert len(charts(gated, "unit")) == len(units) + 1
     assert "The gate is nearly closed" in everything(gated)
 
 
@@ -161,7 +161,7 @@ def test_activations_can_be_seen_as_differences(open_page):
     at.segmented_control(key="blocks.curves").set_value("difference").run()
     again = open_page("blocks", **link(at))
     assert again.segmented_control(key="blocks.curves").value == "difference"
-    assert figure(again)["data"][0]["y"] == figure(at)["data"][0]["y"]
+    assert charts(again) == charts(at)
 
 
 def test_the_gradient_is_that_of_the_models_norm_or_the_chosen_one(open_page):
@@ -185,7 +185,7 @@ def test_the_page_shows_the_router_and_what_an_expert_does(open_page, tmp_path, 
     asked = {"model": "my-experts", "text": "We went to the park.", "part": "experts"}
     at = open_page("blocks", **asked)
     assert "Each token goes to 3 experts" in everything(at)
-    drawn = figure(at)["data"][0]
+    (drawn,) = charts(at, "shared")[0]["data"]
     sent = drawn["z"]
     weights = np.frombuffer(base64.b64decode(sent["bdata"]), sent["dtype"]).reshape(-1, 6)
     assert ((weights[:, :5] > 0).sum(1) == 3).all()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from foreign import Golden
-from shown import everything, film, payloads, words_of, written
+from shown import charts, everything, film, payloads, words_of, written
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -85,7 +85,7 @@ def test_the_one_pass_says_how_equal_it_is(open_page):
     at = open_page("decoding", strategy="beam-3-1", limit="8")
     said = next(words_of(each) for each in at.markdown if "one pass give" in words_of(each))
     assert "⁻⁶**" in said or "⁻⁵**" in said or "⁻⁷**" in said
-    assert len(at.get("plotly_chart")) == 3
+    assert charts(at, "largest logit difference")
 
 
 def test_a_batch_of_own_sentences_is_padded_and_bad_ones_are_refused(open_page):
@@ -106,7 +106,8 @@ def test_the_cache_shrinks_with_fewer_key_value_heads(open_page):
     at.select_slider(key="caching.heads").set_value(2).run()
     assert at.query_params["kv_heads"] == "2"
     assert f"{whole['n_bytes'][-1] // 2:,}" in everything(at)
-    assert len(at.get("plotly_chart")) == 2  # multiply-adds and milliseconds
+    assert charts(at, "billions")
+    assert charts(at, "milliseconds")
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -150,9 +151,9 @@ def test_a_forced_beginning_makes_a_second_line_beside_the_first(open_page):
     assert [each["forced"] for each in film(at)["frames"]][:3] == [True, True, False]
     said = everything(at)
     assert "diverge at step" in said
-    assert len(at.get("plotly_chart")) == 2
+    both = charts(at, "query · target")
     at.segmented_control(key="branches.picture").set_value("difference").run()
-    assert len(at.get("plotly_chart")) == 1
+    assert len(charts(at, "query · target")) < len(both)
     at.button(key="branches.close").click().run()
     assert "fork" not in at.query_params
     assert film(at)["frames"][1] == frame

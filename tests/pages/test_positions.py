@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from shown import everything, figure, link, reading
+from shown import charts, everything, link, reading
 
 from explorer import library
 from explorer.exhibits.positions import learned, length
@@ -69,11 +69,11 @@ def test_base_and_width_move_the_wavelengths(open_page):
 
 def test_waves_of_no_dimension_say_what_to_do(open_page):
     at = open_page("positions", part="table", width="8")
-    charts = len(at.get("plotly_chart"))
+    assert charts(at, "dimension 2")
     at.multiselect(key="positions.dims.8").set_value([]).run()
     assert t("positions.no_dims", lang="en") in everything(at)
     assert at.query_params["dims"] == "none"
-    assert len(at.get("plotly_chart")) == charts - 1
+    assert not charts(at, "dimension 2")
 
 
 def test_length_and_waves_come_back_from_the_link(open_page):
@@ -125,9 +125,9 @@ def test_positions_are_changed_and_stand_in_the_link(open_page):
     assert at.query_params["change"] == "swap-1-2"
     at.segmented_control(key="positions.stream.head").set_value("tgt").run()
     assert at.query_params["stream"] == "tgt"
-    for shown, charts in (("difference", 2), ("scores", 3)):
+    for shown, maps in (("difference", 1), ("scores", 2)):
         at.segmented_control(key="positions.show").set_value(shown).run()
-        assert len(at.get("plotly_chart")) == charts
+        assert len(charts(at, "key · source")) == maps
         assert at.query_params["picture"] == shown
     again = open_page("positions", **link(at))
     assert again.segmented_control(key="positions.show").value == "scores"
@@ -166,11 +166,12 @@ def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page):
     assert t("positions.learned_unknown", lang="en") in everything(at)  # no training made it
     assert t("positions.learned_alike_all", lang="en", last=63) in everything(at)
     assert "and **0.95** among the sines. Neighbours are no closer than chance" in everything(at)
-    sines, before = (figure(at, place)["data"][0]["z"] for place in (0, 1))
+    before = charts(at)
     at.segmented_control(key="positions.stream.learned").set_value("tgt").run()
     assert at.query_params["stream"] == "tgt"
-    assert figure(at, 0)["data"][0]["z"] == sines
-    assert figure(at, 1)["data"][0]["z"] != before
+    kept = [drawn in before for drawn in charts(at)]
+    assert True in kept, "the sines"
+    assert False in kept
 
 
 @pytest.mark.parametrize(("model", "said"), [("bert", False), ("marian", True)])
@@ -200,7 +201,7 @@ def test_a_shelf_without_learned_vectors_says_so(open_page, shelf, monkeypatch):
 def test_the_row_that_begins_later_is_a_target_or_the_text(open_page):
     at = open_page("positions", part="length", model="writer")
     assert "text shifted by" in reading(at, "shifted by")
-    assert "text shifted" in {line["name"] for line in figure(at)["data"]}
+    assert "text shifted" in {line["name"] for line in charts(at, "shifted")[0]["data"]}
     said = reading(open_page("positions", part="length", model="en-zh"), "shifted by")
     assert "source shifted by" in said or "target shifted by" in said
 
