@@ -144,7 +144,7 @@ def test_nothing_painted_asks_for_a_cell_and_a_painted_one_is_kept(open_page):
     many = format_painted([(900, key) for key in range(MOST_PAINTED - 1)])
     full = t("atlas.paint_full", lang="en", count=MOST_PAINTED)
     for painted in (many, f"{many}_2-1"):
-        shown = opened(open_page, part="search", like="painted", site="decoder", painted=painted)
+        shown = open_page("atlas", part="search", like="painted", site="decoder", painted=painted)
         assert (full in everything(shown)) is (painted != many)
     assert parse_painted("2-1_3-0_2-1") == ((2, 1), (3, 0))
     assert format_painted(((2, 1), (3, 0))) == "2-1_3-0"

@@ -125,7 +125,7 @@ def short(head: Head) -> str:
 
 def kind_words(view: View, kind: str) -> str:
     """A kind of head: "previous token"."""
-    return view.t(f"atlas.kinds.{kind}")
+    return view.t(f"roles.{kind}")
 
 
 def name_words(view: View, name: Name) -> str:

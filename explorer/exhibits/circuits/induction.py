@@ -241,7 +241,7 @@ def _numbers(view: View, found: Circuit) -> dict[str, list[object]]:
         return {view.t("circuits.score"): [f"{found.intact:.3f}"]}
     return {
         **head_columns(view, places),
-        view.t("circuits.behaviours.previous"): [f"{found.previous[at]:.3f}" for at in places],
+        view.t("roles.previous"): [f"{found.previous[at]:.3f}" for at in places],
         view.t("circuits.left"): [f"{found.alone[at]:.3f}" for at in places],
         view.t("circuits.change"): [f"{found.lost[at]:+.3f}" for at in places],
     }

@@ -89,7 +89,7 @@ def show(roles: Roles, view: View) -> b.Blocks:
     if chance is None:
         test = b.choose(by_chance=view.loaded.name)
         yield b.Button("circuits.test", view.t("circuits.test"), test)
-    yield pick_one(view, "circuits.behaviour", names, name, said="circuits.behaviours.")
+    yield pick_one(view, "circuits.behaviour", names, name, said=partial(role_name, view))
     yield b.Note(view.t(f"circuits.what_{name}"))
     if name == "induction" and not np.isnan(found.copied):
         halves = {"first": fixed(found.first_half), "second": fixed(found.second_half)}
@@ -109,6 +109,11 @@ def show(roles: Roles, view: View) -> b.Blocks:
     )
     yield b.Code(_code(found, chance))
     yield b.Numbers(lambda: _numbers(view, found, names))
+
+
+def role_name(view: View, name: Behaviour) -> str:
+    """The name of a role of heads, as the atlas has it."""
+    return view.t(f"roles.{'repeat' if name == 'duplicate' else name}")
 
 
 def _no_successors(view: View) -> str:
@@ -145,7 +150,7 @@ def _reading(view: View, roles: Roles) -> str:
 
 def _map(view: View, roles: Roles) -> list[b.Block]:
     found, name = roles.found, roles.name
-    title = view.t("circuits.map_title", name=view.t(f"circuits.behaviours.{name}"))
+    title = view.t("circuits.map_title", name=role_name(view, name))
     values = found.scores[name]
     baseline = "guessing" if name == "successor" else "even"
     draw = partial(
@@ -188,7 +193,7 @@ def _best_of_all(
         best = found.best(name)
         rows.append(
             [
-                view.t(f"circuits.behaviours.{name}"),
+                role_name(view, name),
                 head_name(view, best),
                 percent(float(found.scores[name][best])),
                 percent(found.even[name]),
@@ -209,7 +214,7 @@ def _numbers(view: View, found: HeadScores, names: list[Behaviour]) -> dict[str,
     places = [*np.ndindex(*found.scores["previous"].shape)]
     columns = head_columns(view, places)
     for name in names:
-        title = view.t(f"circuits.behaviours.{name}")
+        title = role_name(view, name)
         columns[title] = [f"{found.scores[name][at]:.3f}" for at in places]
     return columns
 
