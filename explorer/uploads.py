@@ -89,10 +89,7 @@ def in_template(loaded: LoadedModel, question: str, away: Away = nullcontext) ->
 
 def _unpack(name: str, file: BinaryIO, folder: Path, away: Away) -> None:
     """Unpack a model's files from a zip into a folder. Raises InputProblem."""
-    size = file.seek(0, os.SEEK_END)
-    if size > MOST_BYTES:
-        raise InputProblem("upload_too_large", name=name, limit=MOST_BYTES, size=size)
-    file.seek(0)
+    _require_size(name, file, "upload_too_large", MOST_BYTES)
     packed = folder.with_name("upload.zip")
     with packed.open("wb") as out:
         shutil.copyfileobj(file, out)
@@ -101,9 +98,7 @@ def _unpack(name: str, file: BinaryIO, folder: Path, away: Away) -> None:
         reply = ask_once("sandbox.unpacking", asked, PATIENCE, away)
     finally:
         packed.unlink()
-    if refusal := {"key": "upload_heavy"} if reply is None else reply:
-        key, values = refusal.pop("key"), {"name": name, "limit": MOST_UNPACKED, **refusal}
-        raise InputProblem(key, **{each: values[each] for each in PROBLEMS[key]})
+    _require_answer(reply, "upload_heavy", name=name, limit=MOST_UNPACKED)
 
 
 def open_picture(name: str, file: BinaryIO, tokenizer: Tokenizer, away: Away = nullcontext) -> str:
@@ -113,9 +108,7 @@ def open_picture(name: str, file: BinaryIO, tokenizer: Tokenizer, away: Away = n
     """
     assert isinstance(tokenizer, PictureTokenizer)
     picture, processing = tokenizer.picture, tokenizer.processing
-    if (size := file.seek(0, os.SEEK_END)) > MOST_PICTURE:
-        raise InputProblem("picture_bytes", name=name, limit=MOST_PICTURE, size=size)
-    file.seek(0)
+    _require_size(name, file, "picture_bytes", MOST_PICTURE)
     with tempfile.NamedTemporaryFile(prefix=prefix()) as held:
         shutil.copyfileobj(file, held)
         held.flush()
@@ -124,11 +117,26 @@ def open_picture(name: str, file: BinaryIO, tokenizer: Tokenizer, away: Away = n
             names = ("size", "crop", "resample")
             asked["processing"] = {name: getattr(processing, name) for name in names}
         reply = ask_once("sandbox.picturing", asked, PATIENCE, away)
-    answer = {"key": "picture_heavy"} if reply is None else reply
-    if "levels" not in answer:
-        key, values = answer.pop("key"), {"name": name, **answer}
-        raise InputProblem(key, **{each: values[each] for each in PROBLEMS[key]})
+    answer = _require_answer(reply, "picture_heavy", name=name)
     levels = np.frombuffer(base64.b64decode(answer["levels"]), np.uint8)
     sides = picture[:2] if processing is None else processing.sides
     read = levels.reshape(*sides, 3)[: picture[0], : picture[1]]  # whole patches only
     return as_text(np.ascontiguousarray(read), picture)
+
+
+def _require_size(name: str, file: BinaryIO, problem: str, most: int) -> None:
+    """Raise an InputProblem for a file of more than `most` bytes; rewind any other."""
+    if (size := file.seek(0, os.SEEK_END)) > most:
+        raise InputProblem(problem, name=name, limit=most, size=size)
+    file.seek(0)
+
+
+def _require_answer(reply: dict[str, Any] | None, heavy: str, **known: Any) -> dict[str, Any]:
+    """The answer of a process. Raises the InputProblem that it names, or `heavy` without one."""
+    answer = {"key": heavy} if reply is None else reply
+    if "key" in answer:
+        values = known | answer
+        raise InputProblem(
+            answer["key"], **{each: values[each] for each in PROBLEMS[answer["key"]]}
+        )
+    return answer

@@ -1,9 +1,12 @@
 """Limits of a process that reads untrusted input: memory, time, files and priority."""
 
+import json
 import math
 import os
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 if sys.platform != "win32":
     import resource
@@ -36,3 +39,14 @@ def allow(seconds: int) -> None:
     if sys.platform != "win32":
         _, most = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + seconds, most))
+
+
+def answer_one(
+    answered: Callable[..., dict[str, Any]], room: int, seconds: int, written: str | None = None
+) -> None:
+    """Answer one line of JSON, whose values are the arguments of `answered`, within the limits of
+    `bounded` and `allow`; `written` names the argument with the maximum bytes of a file."""
+    asked = json.loads(sys.stdin.readline())
+    bounded(room, asked[written] if written else 0)
+    allow(seconds)
+    print(json.dumps(answered(**asked)), flush=True)

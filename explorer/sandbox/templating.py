@@ -5,7 +5,6 @@ under the limits of `bounds`.
 """
 
 import json
-import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -15,7 +14,7 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from explorer.sandbox.bounds import allow, bounded
+from explorer.sandbox.bounds import answer_one
 
 ROOM = 64_000_000
 """Memory limit in bytes, in addition to what Jinja takes."""
@@ -69,13 +68,5 @@ def answered(**asked: Any) -> dict[str, str]:
     return {"text": text} if len(text) <= MOST_TEXT else {"reason": f"{len(text):,} characters"}
 
 
-def main() -> None:
-    """Answer one line."""
-    asked = json.loads(sys.stdin.readline())
-    bounded(ROOM)
-    allow(SECONDS)
-    print(json.dumps(answered(**asked)), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    answer_one(answered, ROOM, SECONDS)

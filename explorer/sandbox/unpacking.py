@@ -10,14 +10,13 @@ import lzma
 import os
 import re
 import struct
-import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from explorer.sandbox.bounds import allow, bounded
+from explorer.sandbox.bounds import answer_one
 
 ROOM = 256_000_000
 """Memory limit in bytes: the list of files alone may take some 20 MB, unpacked by `zipfile`."""
@@ -164,13 +163,5 @@ def answered(file: str, folder: str, most: int) -> dict[str, str | int]:
     return {}
 
 
-def main() -> None:
-    """Answer one line."""
-    said = json.loads(sys.stdin.readline())
-    bounded(ROOM, said["most"])
-    allow(SECONDS)
-    print(json.dumps(answered(**said)), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    answer_one(answered, ROOM, SECONDS, "most")

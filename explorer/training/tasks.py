@@ -4,10 +4,8 @@ Many own pairs are read by a bounded process, which runs this module.
 """
 
 import csv
-import json
 import os
 import random
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -19,7 +17,7 @@ from cachetools import LRUCache, cached
 
 from explorer.problems import InputProblem
 from explorer.sandbox.apart import Away, ask_once
-from explorer.sandbox.bounds import allow, bounded
+from explorer.sandbox.bounds import answer_one
 from explorer.training import pairs
 from explorer.training.setup import LONGEST, N_CTX, Setup, Task, Vocabularies
 from models.tokenizer import Tokenizer
@@ -246,18 +244,14 @@ ROWS: dict[str, Callable[[Task], list[Pair]]] = {
 }
 
 
-def main() -> None:
-    """Answer one line about own pairs, as a process of its own."""
-    asked = json.loads(sys.stdin.readline())
-    bounded(ROOM)
-    allow(SECONDS)
+def answered(text: str, vocabularies: Vocabularies) -> dict[str, Any]:
+    """About own pairs, for another process: their counts, and their corpus or a refusal."""
     try:
-        answer = packed(_corpus("own", asked["text"], asked["vocabularies"]))
+        answer = packed(_corpus("own", text, vocabularies))
     except InputProblem as problem:
         answer = {"key": problem.key, **problem.values}
-    counts = asdict(pairs.read(asked["text"]).counts)
-    print(json.dumps({"counts": counts, **answer}), flush=True)
+    return {"counts": asdict(pairs.read(text).counts), **answer}
 
 
 if __name__ == "__main__":
-    main()
+    answer_one(answered, ROOM, SECONDS)
