@@ -70,6 +70,7 @@ mutants: .venv/development
 parity: .parity/made
 	.parity/bin/python -m benchmarks.parity
 	.parity/bin/python -m benchmarks.every_key
+	.parity/bin/python -m benchmarks.every_part
 
 .parity/made: requirements.txt
 	$(PYTHON) -m venv .parity
