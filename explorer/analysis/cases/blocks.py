@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from explorer.analysis.cases.backend import module_like
 from explorer.analysis.cases.case import Curves, Result, ResultRow, judged
 from explorer.analysis.cases.training import SEEDS, SYMBOLS, fresh_block
 from explorer.library import LoadedModel
@@ -48,24 +49,13 @@ def original(published: Callable[[Block], nn.Module] | None = None) -> Result:
 def _as_torch(block: Block) -> nn.TransformerEncoderLayer:
     """torch's layer (norm_first=False, as published) with the weights of ours."""
     attn, net = block.attn, block.ffn
-    assert attn.w_q.bias is not None
     layer = nn.TransformerEncoderLayer(
         attn.w_q.in_features, attn.n_heads, net.w_up.out_features, 0.0, batch_first=True
     )
-    ours = {
-        "self_attn.in_proj_weight": torch.cat([w.weight for w in (attn.w_q, attn.w_k, attn.w_v)]),
-        "self_attn.in_proj_bias": torch.cat([w.bias for w in (attn.w_q, attn.w_k, attn.w_v)]),
-    }
-    pairs = {
-        "self_attn.out_proj": attn.w_o,
-        "linear1": net.w_up,
-        "linear2": net.w_down,
-        "norm1": block.attn_norm,
-        "norm2": block.ffn_norm,
-    }
-    for name, module in pairs.items():
-        ours |= {f"{name}.{key}": value for key, value in module.state_dict().items()}
-    layer.load_state_dict(ours)
+    layer.self_attn = module_like(attn)
+    layer.linear1, layer.linear2 = net.w_up, net.w_down
+    layer.norm1.load_state_dict(block.attn_norm.state_dict())
+    layer.norm2.load_state_dict(block.ffn_norm.state_dict())
     return layer
 
 

@@ -10,6 +10,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from explorer.analysis.cases.case import Case, Plant, Result, ResultRow
 from explorer.analysis.cases.fills import hidden_with_a_billion, hidden_with_ten_thousand
 from explorer.analysis.cases.masks import mask_after_softmax
-from explorer.analysis.cases.planting import plant_pattern
+from explorer.analysis.cases.planting import plant_pattern, plant_scale
 from explorer.analysis.mask_tests.probe import Subject
 from explorer.analysis.model.parameters import numbers_of
 from explorer.analysis.score.scaling import SCALINGS, Scaling, divisor_of
@@ -153,19 +154,18 @@ def _with(kind: type[Any], **values: Callable[[Any, ModelConfig], object]) -> Pl
     return _in_each(kind, change)
 
 
+def _divides(scaling: Scaling, config: ModelConfig) -> bool:
+    """Whether the model's scores are divided so."""
+    return config.divisor == divisor_of(scaling, config.d_head, config.d_model)
+
+
 def _divided(name: str, scaling: Scaling) -> Option:
     """Scores divided according to `scaling`."""
-
-    def divisor(config: ModelConfig) -> float:
-        return divisor_of(scaling, config.d_head, config.d_model)
-
-    swap = _with(Attention, divisor=lambda module, config: divisor(config))
-    return Option("scale", name, swap, lambda config: config.divisor == divisor(config))
+    return Option("scale", name, plant_scale(scaling), partial(_divides, scaling))
 
 
 def _divides_otherwise(config: ModelConfig) -> bool:
-    by = (divisor_of(scaling, config.d_head, config.d_model) for scaling in SCALINGS)
-    return config.divisor not in by
+    return not any(_divides(scaling, config) for scaling in SCALINGS)
 
 
 def _read_as_blocked(scores: Tensor, keep: Tensor) -> Tensor:

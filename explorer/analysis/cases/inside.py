@@ -14,17 +14,18 @@ from torch import Tensor, nn
 from explorer.analysis.blocks.norms_by_hand import layer_norm_backward
 from explorer.analysis.cases.case import Case, Measured
 from explorer.analysis.cases.fixed import fixed_scores, fixed_table, own_case, own_site
-from explorer.analysis.cases.planting import decoder_self, everywhere, plant_positions
+from explorer.analysis.cases.planting import (
+    decoder_self,
+    everywhere,
+    plant_positions,
+    plant_scale,
+)
 from explorer.analysis.heads.reading import entropy
-from explorer.analysis.mask_tests.probe import Subject
 from explorer.numerics import masked_softmax
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
 from models.attention import share_heads
-from models.hooks import NO_EDITS, Edits
 from models.positions import rotate, rotation_at, sinusoidal_table
-from models.rows import Rows
-from models.transformer import Model
 
 WIDTH = 64
 """Maximum number of embedding features used of the user's model."""
@@ -160,18 +161,6 @@ def _scale(way: Way, traced: Trace | None = None) -> Measured:
     return Measured(numbers, pattern[0], own is not None, name)
 
 
-def _plant_scale(model: Subject, rows: Rows) -> Edits:
-    """Scale down the queries: this scales the products, but not a positional bias."""
-
-    def smaller(layer: Any) -> Callable[[Tensor], Tensor]:
-        return lambda q: q * layer.divisor / math.sqrt(layer.w_q.in_features)
-
-    if not isinstance(model, Model):
-        return NO_EDITS
-    layers = {site: model.get_submodule(site.name) for site in model.attention_sites()}
-    return Edits({site.hook("q"): smaller(layer) for site, layer in layers.items()})
-
-
 def _batch_positions(way: Way, traced: Trace | None = None) -> Measured:
     """Ten positions of a table, or the vectors that the user's model adds, if it adds any."""
     stack = next((each for each in traced.stacks if each.stream == "tgt"), None) if traced else None
@@ -290,7 +279,9 @@ def nan_rows(norm: Norm, x: Float[Tensor, "pos d"]) -> float:
 
 
 MODEL = (
-    Case("model_scale", "model", _scale, scaled_by_the_model, scaled_by_the_head, _plant_scale),
+    Case("model_scale", "model", _scale, scaled_by_the_model, scaled_by_the_head,
+        plant_scale("model"),
+    ),
     Case(
         "batch_positions", "model", _batch_positions, positions_by_the_batch,
         positions_by_the_length,

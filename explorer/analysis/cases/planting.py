@@ -7,6 +7,7 @@ from torch import Tensor
 
 from explorer.analysis.cases.case import Plant
 from explorer.analysis.mask_tests.probe import Subject
+from explorer.analysis.score.scaling import Scaling, divisor_of
 from models.hooks import NO_EDITS, AttentionSite, Edits
 from models.positions import Positions
 from models.rows import Rows
@@ -73,6 +74,21 @@ def plant_mask(
 
         sites = filter(where, model.attention_sites())
         return Edits({site.hook("mask"): masked(site) for site in sites})
+
+    return plant
+
+
+def plant_scale(scaling: Scaling) -> Plant:
+    """Divide the scores in another way, by scaling the queries: this scales the products, but not a
+    positional bias."""
+
+    def plant(model: Subject, rows: Rows) -> Edits:
+        """Edits that scale the queries."""
+        if not isinstance(model, Model):
+            return NO_EDITS
+        config = model.config
+        factor = config.divisor / divisor_of(scaling, config.d_head, config.d_model)
+        return Edits({s.hook("q"): lambda q: q * factor for s in model.attention_sites()})
 
     return plant
 
