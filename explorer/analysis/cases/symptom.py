@@ -35,11 +35,32 @@ class PaddingLoss:
 
 
 @dataclass(frozen=True, eq=False)
-class Symptom:
+class Reread:
+    """The same tokens read by a model without a change of its run (`before`) and with it (`after`).
+
+    `logprobs` are of these tokens under teacher forcing, natural log.
+    """
+
+    tokens: tuple[str, ...]
+    logprobs_before: Float[np.ndarray, " written"]
+    logprobs_after: Float[np.ndarray, " written"]
+
+    @property
+    def loss_before(self) -> float:
+        """Mean negative log-probability of the tokens; NaN without any."""
+        return _loss(self.logprobs_before)
+
+    @property
+    def loss_after(self) -> float:
+        return _loss(self.logprobs_after)
+
+
+@dataclass(frozen=True, eq=False)
+class Symptom(Reread):
     """The effect of a bug on one run. `before` is the model without it, `after` the model with it.
 
-    `logprobs` are of the generated tokens under teacher forcing, natural log; `tokens` are these
-    tokens. A bug of cached decoding is measured in cached steps of one token, others in one pass.
+    The tokens are generated. A bug of cached decoding is measured in cached steps of one token,
+    others in one pass.
     `output` is the free-running output (greedy, at most `MAX_NEW_TOKENS`), and `words` both outputs
     as one sequence, as returned by `token_diff`. `moved` is the change of the last block's output
     relative to its size (both root mean squares over all real tokens): the only measure for a model
@@ -48,10 +69,6 @@ class Symptom:
     such numbers; 0 and empty if the bug needs none, or if the model has no room for any.
     """
 
-    tokens: tuple[str, ...]
-
-    logprobs_before: Float[np.ndarray, " written"]
-    logprobs_after: Float[np.ndarray, " written"]
     output_before: str
     output_after: str
     words: tuple[tuple[str, Status], ...]
@@ -67,15 +84,6 @@ class Symptom:
             return not self.moved < 1e-4
         moved = np.abs(self.logprobs_after - self.logprobs_before).max(initial=0.0)
         return self.output_before != self.output_after or not moved < 1e-4
-
-    @property
-    def loss_before(self) -> float:
-        """Mean negative log-probability of the generated tokens."""
-        return _loss(self.logprobs_before)
-
-    @property
-    def loss_after(self) -> float:
-        return _loss(self.logprobs_after)
 
 
 def _loss(logprobs: np.ndarray) -> float:

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from explorer.analysis.cases import BY_ID
-from explorer.analysis.cases.symptom import Symptom, symptom
+from explorer.analysis.cases.symptom import Reread, Symptom, symptom
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.cases.case import opened
 from explorer.exhibits.cases.outcome import as_text
@@ -49,7 +49,8 @@ def show(found: Symptom | None, view: View) -> b.Blocks:
     elif not found.changed:
         yield b.Prose(view.t("cases.unchanged"))
     else:
-        yield b.Columns(([*_written(view, found)], [_losses(view, found)]))
+        losses = losses_of(view, "cases.loss", found, _names(view), height=220)
+        yield b.Columns(([*_written(view, found)], [losses]))
         yield from _by_left(view, found)
     if found.tokens:
         yield b.Numbers(lambda: _numbers(view, found))
@@ -88,13 +89,12 @@ def _names(view: View) -> tuple[str, str]:
     return view.t("cases.healthy"), view.t("cases.ill")
 
 
-def _losses(view: View, found: Symptom) -> b.Chart:
+def losses_of(view: View, key: str, found: Reread, names: tuple[str, str], **more: int) -> b.Chart:
+    """The loss of each token before and after, called by these names."""
     title = view.t("cases.token_loss")
     losses = -found.logprobs_before, -found.logprobs_after
-    draw = partial(
-        paired, found.tokens, *losses, _names(view), title=title, stream="tgt", height=220
-    )
-    return b.Chart("cases.loss", draw, title)
+    draw = partial(paired, found.tokens, *losses, names, title=title, stream="tgt", **more)
+    return b.Chart(key, draw, title)
 
 
 def _by_left(view: View, found: Symptom) -> Iterator[b.Chart]:

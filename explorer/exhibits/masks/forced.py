@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float
 
+from explorer.analysis.cases.symptom import Reread
 from explorer.exhibits import Exhibit, View, block as b, picking, saying
+from explorer.exhibits.cases.planted import losses_of
 from explorer.exhibits.masks import largest
 from explorer.exhibits.masks.choices import MasksChoices
-from explorer.figures.paired import paired
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.numerics import softmax
@@ -34,26 +34,14 @@ class Next:
 
 
 @dataclass(frozen=True, eq=False)
-class Forced:
+class Forced(Reread):
     """The tokens generated without edits, and their probabilities with them.
 
-    `losses_…` are -ln p of each token, [written]. `after[i]` are the most probable tokens after the
-    first i: the best before and after the edits, sorted by probability with the edits.
+    `after[i]` are the most probable tokens after the first i: the best before and after the edits,
+    sorted by probability with the edits.
     """
 
-    tokens: tuple[str, ...]
-    losses_before: Float[np.ndarray, " written"]
-    losses_after: Float[np.ndarray, " written"]
     after: tuple[tuple[Next, ...], ...]
-
-    @property
-    def loss_before(self) -> float:
-        """Mean loss per token; NaN if nothing was generated."""
-        return float(self.losses_before.mean()) if len(self.tokens) else float("nan")
-
-    @property
-    def loss_after(self) -> float:
-        return float(self.losses_after.mean()) if len(self.tokens) else float("nan")
 
 
 def forced(loaded: LoadedModel, traced: Trace, edits: Sequence[Edit]) -> Forced:
@@ -69,8 +57,8 @@ def forced(loaded: LoadedModel, traced: Trace, edits: Sequence[Edit]) -> Forced:
     n = len(written)
     return Forced(
         tokens=tuple(loaded.str_tokens(written)),
-        losses_before=-token_logprobs(traced.logits, written),
-        losses_after=-token_logprobs(changed, written),
+        logprobs_before=token_logprobs(traced.logits, written),
+        logprobs_after=token_logprobs(changed, written),
         after=tuple(
             _next(loaded, old, new) for old, new in zip(traced.logits[:n], changed[:n], strict=True)
         ),
@@ -101,18 +89,10 @@ def show(answer: tuple[Forced, bool] | None, view: View) -> b.Blocks:
         return
     found, same_output = answer
     yield b.Title(view.t("masks.forced"))
-    draw = partial(
-        paired,
-        found.tokens,
-        found.losses_before,
-        found.losses_after,
-        (view.t("masks.right_masks"), view.t("masks.your_masks")),
-        title=view.t("cases.token_loss"),
-        stream="tgt",
-    )
+    names = view.t("masks.right_masks"), view.t("masks.your_masks")
     losses = (
         b.Sentence("forced", _said(found, same_output, view)),
-        b.Chart("masks.loss", draw, view.t("cases.token_loss")),
+        losses_of(view, "masks.loss", found, names),
     )
     yield b.Columns((losses, _after(view, found)))
     yield b.Code((forced,))

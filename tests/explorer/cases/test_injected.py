@@ -94,6 +94,7 @@ def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> N
         "explorer/exhibits/cases/planted.py",
         "explorer/exhibits/masks/conventions.py",
         "explorer/exhibits/masks/fills.py",
+        "explorer/exhibits/masks/forced.py",
         "explorer/exhibits/model/calculator.py",
         "explorer/exhibits/model/differences.py",
         "explorer/exhibits/score/engines.py",

@@ -307,9 +307,9 @@ def test_without_edits_nothing_changes(kind: str, request: pytest.FixtureRequest
     loaded: LoadedModel = request.getfixturevalue(kind)
     traced = trace(loaded, TEXT, TARGET, pads=2)
     found = forced(loaded, traced, ())
-    np.testing.assert_allclose(found.losses_after, found.losses_before, atol=1e-5)
-    assert len(found.tokens) == len(found.losses_after) == len(found.after)
-    assert found.loss_before == pytest.approx(found.losses_before.mean())
+    np.testing.assert_allclose(found.logprobs_after, found.logprobs_before, atol=1e-5)
+    assert len(found.tokens) == len(found.logprobs_after) == len(found.after)
+    assert found.loss_before == pytest.approx(-found.logprobs_before.mean())
 
 
 def test_the_losses_are_those_of_a_trace_with_the_edits(translator: LoadedModel) -> None:
@@ -319,10 +319,10 @@ def test_the_losses_are_those_of_a_trace_with_the_edits(translator: LoadedModel)
     wide = edited.logits.astype(np.float64)
     logprobs = wide - np.log(np.exp(wide).sum(-1, keepdims=True))
     ids = (*traced.tgt_tokens[1 : int(traced.tgt_valid.sum())], translator.marks.end)
-    expected = [-logprobs[row, token] for row, token in enumerate(ids)]
-    np.testing.assert_allclose(found.losses_after, expected, atol=1e-5)
+    expected = [logprobs[row, token] for row, token in enumerate(ids)]
+    np.testing.assert_allclose(found.logprobs_after, expected, atol=1e-5)
     assert found.tokens[-1] == "</s>"
-    assert not np.allclose(found.losses_after, found.losses_before, atol=1e-3)
+    assert not np.allclose(found.logprobs_after, found.logprobs_before, atol=1e-3)
 
 
 def test_what_comes_next_is_sorted_and_holds_the_best_of_before(translator: LoadedModel) -> None:
