@@ -46,7 +46,7 @@ from explorer.problems import PROBLEMS
 from explorer.sandbox import Kind as FaultKind
 from explorer.text import LANGUAGES, examples, word_key
 from explorer.training.comparing import QUESTIONS, Measure
-from explorer.training.pairs import PairCounts
+from explorer.training.pairs import REASONS
 from explorer.training.runs import RunState
 from explorer.training.setup import ARCHITECTURE, FAULTS, OPTIONS as CHOICES, TASKS, TRAINING, Setup
 from explorer.ui.sidebar.languages import SHORT
@@ -156,7 +156,7 @@ MADE = {
     - {*TRAINING_NAMES},
     **{f"designs.{field}": set(kinds) for field, kinds in DESIGNS.items()},
     "designs.norm": set(NORMS),  # with batch normalization, for comparison
-    "training.pairs_left": {each.name for each in fields(PairCounts)} - {"used", "same_sides"},
+    "training.pairs_left": set(REASONS),
     "training.measures": set(get_args(Measure)),
     **{f"training.questions.{each.id}": {"ask", "first", "second"} for each in QUESTIONS},
     **{f"training.faults.{fault}": {"title", "short", "what", "tells"} for fault in FAULTS},

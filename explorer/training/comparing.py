@@ -4,7 +4,7 @@ questions that such comparisons answer."""
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import comb
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
@@ -15,6 +15,7 @@ from explorer.training.setup import Setup
 Measure = Literal["loss", "forced", "free", "rows", "beyond"]
 LOWER_IS_BETTER: frozenset[Measure] = frozenset({"loss"})
 Outcome = Literal["first", "second", "band", "one_seed", "nothing"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 @dataclass(frozen=True)

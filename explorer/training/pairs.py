@@ -11,6 +11,7 @@ MOST_SIDE = 200
 MOST_CHARS = 2_000_000
 """Maximum number of characters read."""
 REASONS = ("header", "no_tab", "empty", "too_long", "doubled", "too_many")
+"""Reasons to drop a row; "header": the first one names the columns."""
 FEWEST = 2
 FEW = 50
 """Up to this many pairs, a model mostly memorises."""
@@ -19,21 +20,11 @@ FEW = 50
 @dataclass(frozen=True)
 class PairCounts:
     """The number of usable pairs and of those with two equal sides; and of dropped rows, by
-    reason; `header` is 1 if the first row names the columns."""
+    reason."""
 
-    used: int = 0
-    same_sides: int = 0
-    header: int = 0
-    no_tab: int = 0
-    empty: int = 0
-    too_long: int = 0
-    doubled: int = 0
-    too_many: int = 0
-
-    @property
-    def left_out(self) -> dict[str, int]:
-        """The counts by reason, those above 0."""
-        return {name: getattr(self, name) for name in REASONS if getattr(self, name)}
+    used: int
+    same_sides: int
+    left_out: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -73,4 +64,5 @@ def read(text: str) -> Pairs:
             seen[pair] = None
     counts["too_many"] += sum(bool(x.strip()) for x in text[MOST_CHARS:].splitlines())
     same = sum(source == target for source, target in seen)
-    return Pairs(tuple(seen), PairCounts(len(seen), same, **counts))
+    left_out = {reason: count for reason, count in counts.items() if count}
+    return Pairs(tuple(seen), PairCounts(len(seen), same, left_out))

@@ -156,10 +156,7 @@ def full(*args: object, **more: object) -> str:
     ("changed", "said"),
     [
         (lambda patch: patch.setenv(rooms.VARIABLE, "0"), "Training is disabled on this server"),
-        (
-            lambda patch: patch.setattr("tempfile.mkdtemp", full),
-            "temporary folder",
-        ),
+        (lambda patch: patch.setattr("tempfile.mkdtemp", full), "temporary folder"),
     ],
 )
 def test_a_refused_start_is_said_once(open_page, room, monkeypatch, changed, said):

@@ -1,13 +1,11 @@
 """Questions decided by training: guess first, then both variants are trained with three seeds."""
 
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.escape import escape
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.tour.choices import StepAnswer, TourChoices
 from explorer.exhibits.training.choices import TrainingChoices
 from explorer.exhibits.training.compared import chart, verdict
 from explorer.exhibits.training.room import begin, is_shown, small_print
-from explorer.text import shorten
 from explorer.training.comparing import QUESTIONS, SEEDS, RunComparison, arms, band
 
 BY_ID = {question.id: question for question in QUESTIONS}
@@ -15,16 +13,12 @@ BY_ID = {question.id: question for question in QUESTIONS}
 
 def show(answer: None, view: View) -> b.Blocks:
     """The question and the guess; then what the trainings decide."""
-    given = view.choices(TrainingChoices).question
-    question = BY_ID.get(given, QUESTIONS[0])
-    yield b.Hero((*_pick(view, given, question), *_decided(view, question)))
+    question = BY_ID.get(view.choices(TrainingChoices).question, QUESTIONS[0])
+    yield b.Hero((*_pick(view, question), *_decided(view, question)))
     yield from small_print(view)
 
 
-def _pick(view: View, given: str, question: RunComparison) -> b.Blocks:
-    if given not in ("", *BY_ID):
-        words = view.t("shell.refused", name="question", value=escape(shorten(given, 40)))
-        yield b.Hint(words, "link_off", warns=True)
+def _pick(view: View, question: RunComparison) -> b.Blocks:
     more = b.More(
         said=lambda id: view.t(f"training.questions.{id}.ask"),
         change=lambda id: b.choose(question=id, expected=""),

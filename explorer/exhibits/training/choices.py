@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from explorer.exhibits import PageChoices
-from explorer.exhibits.choices import RefusedError, choice, unlinked, whole
+from explorer.exhibits.choices import RefusedError, choice, one_of, unlinked, whole
 from explorer.exhibits.view import View, Viewer
 from explorer.problems import InputProblem
+from explorer.training.comparing import OUTCOMES, QUESTIONS
 from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup, format_setup, parse_setup
 
@@ -68,8 +69,8 @@ class TrainingChoices(PageChoices):
     shown: int | None = choice(None, whole(1, 9999))
     moment: int | None = choice(None, whole(0, 9999))
     weight: str = choice("", str)
-    question: str = choice("", str)
-    expected: str = choice("", str)
+    question: str = choice("", one_of(tuple(each.id for each in QUESTIONS)))
+    expected: str = choice("", one_of(OUTCOMES[:3]))
     own_room: str = unlinked("")
     pairs: str = unlinked("")
     pairs_file: bytes | None = unlinked(None)
