@@ -131,8 +131,7 @@ class AttentionRows:
         total = self.pattern.new_zeros(*self.pattern.shape[:2], OFFSETS + 1)
         for first in range(0, n_query, step):
             part = self.pattern[:, :, first : first + step]
-            table = _offset_table(first, part.shape[2], n_key).to(part.dtype)
-            total += part.flatten(2) @ table
+            total += part.flatten(2) @ _offset_table(first, part.shape[2], n_key)
         return total
 
     def top_offsets(self) -> Int[Tensor, "head offset"]:

@@ -6,9 +6,10 @@ from typing import Literal, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
+from torch import Tensor
 
-from explorer.analysis.roles import REACH, AttentionRows
+from explorer.analysis.roles import AttentionRows
 from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 from models.hooks import Role
@@ -35,33 +36,42 @@ def head_measures(
     Raises KeyError for an unknown site.
     """
     of_site = trace.site(site)
+    valid = torch.tensor(trace.src_valid if of_site.query_stream == "src" else trace.tgt_valid)
     tokens = trace.src_tokens if of_site.key_stream == "src" else trace.tgt_tokens
-    valid = trace.src_valid if of_site.query_stream == "src" else trace.tgt_valid
-    pattern = torch.from_numpy(trace.pattern(site).astype(np.float64))[None]
-    counts = (pattern.sum(-1) > 0) & torch.tensor(valid)  # an edit may leave nothing to see
-    rows = AttentionRows.of(pattern, torch.tensor(trace.mask(site))[None], counts)
-    rows = rows.even() if even else rows
+    end = trace.marks.of(of_site.key_stream).end
+    is_end = torch.tensor([token == end for token in tokens])
+    measures = []
+    for pattern, mask in zip(trace.pattern(site), trace.mask(site), strict=True):
+        weights = torch.tensor(pattern, dtype=torch.float64)[None, None]
+        counts = (weights.sum(-1) > 0) & valid  # an edit may leave nothing to see
+        rows = AttentionRows.of(weights, torch.tensor(mask)[None, None], counts)
+        measures.append(_measures(rows.even() if even else rows, is_end, of_site.kind == "self"))
+    return {name: np.array([head.get(name, np.nan) for head in measures]) for name in HEAD_MEASURES}
+
+
+def _measures(
+    rows: AttentionRows, is_end: Bool[Tensor, " key"], is_self: bool
+) -> dict[HeadMeasure, float]:
+    """The measures of one head."""
     n = rows.n_rows.clamp_min(1)
     bits, bound = rows.information()
-    means = {
+    means: dict[HeadMeasure, Tensor] = {
         "entropy": rows.entropies.sum(-1) / n,
         "information": bits.clamp_min(0),
         "first": rows.of_keys[..., 0] / n,
     }
-    end = trace.marks.of(of_site.key_stream).end
-    if end in tokens:
-        is_end = torch.tensor([token == end for token in tokens])
+    if is_end.any():
         means["end_mark"] = rows.of_keys[..., is_end].sum(-1) / n
-    if of_site.kind == "self":
-        later = counts[..., 1:].sum(-1)  # the first query has no previous token
-        means["previous"] = rows.by_offset[..., REACH - 1] / later
-        means["diagonal"] = rows.by_offset[..., REACH] / n
-        means["distance"] = rows.by_offset[..., -1] / n
-    else:
-        shares = means["information"] / torch.where(bound > 0, bound, 1.0)
-        means["alignment"] = shares.masked_fill(rows.n_rows < 2, torch.nan)
-    nothing = torch.full_like(bits, torch.nan)
-    return {name: means.get(name, nothing)[0].numpy() for name in HEAD_MEASURES}
+    if is_self:
+        later = rows.counts[..., 1:].sum(-1)  # the first query has no previous token
+        means["previous"] = rows.pattern.diagonal(-1, 2, 3).sum(-1) / later
+        means["diagonal"] = rows.pattern.diagonal(0, 2, 3).sum(-1) / n
+        places = torch.arange(len(is_end))
+        far = (places - places[:, None]).abs()
+        means["distance"] = (rows.pattern * far).sum((2, 3)) / n
+    elif int(rows.n_rows) > 1:
+        means["alignment"] = means["information"] / torch.where(bound > 0, bound, 1.0)
+    return {name: float(mean) for name, mean in means.items()}
 
 
 def measure_names(trace: Trace, kind: Role) -> tuple[HeadMeasure, ...]:
