@@ -21,7 +21,7 @@ from explorer.atlas_command import add_options, make_atlas
 from explorer.exports.archive import axes_record
 from explorer.exports.page import axes_of, trace_page
 from explorer.exports.picture import site_svg
-from explorer.exports.report import report_lines, report_record
+from explorer.exports.report import Tested, report_lines, report_record
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.notebook.show import attention
 from explorer.problems import InputProblem
@@ -111,12 +111,11 @@ def certify(args: argparse.Namespace) -> int:
         words = text.t("certify.ignored", lang=args.lang, edits=format_edits(left))
         print(words, file=sys.stderr)
     certificate = examine_text(loaded, sentence, args.target, edits).certificate()
+    tested = Tested(loaded.name, sentence, edits)
     if args.json:
-        record = report_record(certificate, loaded.name, sentence, edits)
-        print(json.dumps(record, ensure_ascii=False))
-        return 0 if certificate.passed else 1
-    for line in report_lines(certificate, loaded.name, sentence, args.lang, edits):
-        print(line)
+        print(json.dumps(report_record(certificate, tested), ensure_ascii=False))
+    else:
+        print("\n".join(report_lines(certificate, args.lang, tested)))
     return 0 if certificate.passed else 1
 
 

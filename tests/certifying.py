@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from explorer.analysis.cases import BUGS, Case
-from explorer.analysis.mask_tests.certify import Certificate, Examination, Finding, examine_text
+from explorer.analysis.mask_tests.certify import Certificate, Finding, examine, examine_text
 from explorer.analysis.mask_tests.probe import Interference
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
@@ -31,7 +31,7 @@ def certify(
     tgt: Sequence[int],
     interference: Interference | None = None,
 ) -> Certificate:
-    return Examination(model, config, src, tgt, interference).certificate()
+    return examine(model, config, src, tgt, interference).certificate()
 
 
 def found_by(certificate: Certificate, name: str) -> Finding:

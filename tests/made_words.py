@@ -18,6 +18,7 @@ from explorer.analysis.circuits.composition import WAYS as READS
 from explorer.analysis.circuits.vocabulary import MAPS
 from explorer.analysis.exercises.grading import Relation
 from explorer.analysis.exercises.tasks import KINDS as TASK_KINDS
+from explorer.analysis.mask_tests.examiner import LeftOut
 from explorer.analysis.model.parameters import KINDS as PART_KINDS
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE
 from explorer.analysis.roles import MEASURES as ATLAS_MEASURES
@@ -39,7 +40,7 @@ from explorer.exhibits.start.choices import MaskName
 from explorer.exhibits.tour.chapters import CHAPTERS
 from explorer.exhibits.training.setting import NAMES as TRAINING_NAMES
 from explorer.library import CHECKPOINTS, list_models
-from explorer.notebook.certify import Note, Why as UntestedWhy
+from explorer.notebook.certify import Note
 from explorer.notebook.diagnosis import Cause as DiagnosedCause
 from explorer.pages import MENU, PAGES
 from explorer.problems import PROBLEMS
@@ -143,7 +144,7 @@ MADE = {
     "notebook.causes": set(get_args(DiagnosedCause)),
     "notebook.fill": {"leaks", "rounds", "unknown"},
     "notebook.notes": set(get_args(Note)),
-    "notebook.untested": set(get_args(UntestedWhy)),
+    "certify.left_out": set(get_args(LeftOut)),
     "menu": {group.name for group in MENU},
     "training.state": set(get_args(RunState)),
     "training.tasks": set(TASKS),

@@ -1,71 +1,68 @@
 """A certificate as text for a terminal and as a record for programs."""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from explorer.analysis.mask_tests.certify import Certificate, Finding, Verdict
+from explorer.analysis.mask_tests.certify import Certificate, Finding
 from explorer.analysis.mask_tests.examiner import Location
 from explorer.runs.edits import Edit, format_edits
 from explorer.text import t
 
 
-def report_lines(
-    certificate: Certificate, model: str, sentence: str, lang: str, edits: Sequence[Edit] = ()
-) -> Iterator[str]:
-    """The report, line by line, in `lang`: findings, recovered masks, the verdict.
+@dataclass(frozen=True)
+class Tested:
+    """What was tested: a model's name, a text, and the edits, which reports write as in links."""
 
-    `edits` are the edits that the model was tested with; the report writes them as in links.
-    """
-    yield t("certify.title", lang=lang, model=model)
-    yield t("certify.sentence", lang=lang, text=sentence)
-    if edits:
-        yield t("certify.edits", lang=lang, edits=format_edits(edits))
-    for name, why in certificate.left_out.items():
-        yield untested_line(name, f"certify.untested_{why}", lang)
-    for finding in certificate.findings:
+    model: str
+    text: str
+    edits: tuple[Edit, ...] = ()
+
+
+def report_lines(
+    certificate: Certificate,
+    lang: str,
+    tested: Tested | None = None,
+    explained: Iterable[str] = (),
+) -> Iterator[str]:
+    """The report, line by line, in `lang`: findings, untested properties, the lines that explain
+    them, recovered masks, the verdict."""
+    if tested is not None:
+        yield t("certify.title", lang=lang, model=tested.model)
+        yield t("certify.sentence", lang=lang, text=tested.text)
+        if tested.edits:
+            yield t("certify.edits", lang=lang, edits=format_edits(tested.edits))
         yield ""
+    for finding in certificate.findings:
         yield from finding_lines(finding, lang)
+    for name, why in certificate.left_out.items():
+        promise = t(f"certify.{name}.title", lang=lang)
+        reason = t(f"certify.left_out.{why}", lang=lang)
+        yield f"{t('certify.untested', lang=lang, promise=promise)} {reason}"
+    yield from explained
     for name, reached in certificate.reach.items():
         yield ""
         yield t(f"certify.reach_{name}", lang=lang)
         yield from matrix_lines(reached)
-    yield ""
-    yield verdict_line(certificate, lang)
+    count, broken = len(certificate.findings), len(certificate.broken)
+    verdict = "verdict_kept" if certificate.passed else "verdict_broken"
+    yield t(f"certify.{verdict}", lang=lang, count=count, broken=broken)
 
 
-def untested_line(name: str, why: str, lang: str) -> str:
-    """A property that was left out, and the text at `why`: the reason."""
-    promise = t(f"certify.{name}.title", lang=lang)
-    return f"{t('certify.untested', lang=lang, promise=promise)} {t(why, lang=lang)}"
-
-
-def verdict_line(found: Verdict, lang: str) -> str:
-    """How many properties were tested, and how many of them do not hold."""
-    count = len(found.findings)
-    if found.passed:
-        return t("certify.verdict_kept", lang=lang, count=count)
-    return t("certify.verdict_broken", lang=lang, count=count, broken=len(found.broken))
-
-
-def report_record(
-    certificate: Certificate, model: str, sentence: str, edits: Sequence[Edit] = ()
-) -> dict[str, Any]:
+def report_record(certificate: Certificate, tested: Tested | None = None) -> dict[str, Any]:
     """The same report as values for JSON, without NaN.
 
     A `deviation` of None is infinite: the results were NaN, or the model raised an `error`.
     Positions count from 0.
     """
-    return {
-        "model": model,
-        "text": sentence,
-        "edits": format_edits(edits),
-        "left_out": certificate.left_out,
+    named = {} if tested is None else vars(tested) | {"edits": format_edits(tested.edits)}
+    return named | {
         "passed": certificate.passed,
         "findings": [finding_record(finding) for finding in certificate.findings],
+        "left_out": certificate.left_out,
         "reach": {name: cells.astype(int).tolist() for name, cells in certificate.reach.items()},
     }
 

@@ -385,8 +385,9 @@ class _Watch(TorchFunctionMode):
                     mask, fill = keep.reshape(pattern.shape), kernels.fill_of(cut, keep)
         order = None if weights.letters is None else axes_of(weights.letters)
         if order is not None:
-            pattern, mask, scores = (
-                None if each is None else each.permute(order) for each in (pattern, mask, scores)
+            pattern = pattern.permute(order)
+            mask, scores = (
+                None if each is None else each.permute(order) for each in (mask, scores)
             )
         *leading, n_query, n_key = pattern.shape
         why: Why = "order" if order is None else "equation"

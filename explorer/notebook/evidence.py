@@ -2,15 +2,19 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
-from explorer.notebook.behaviour import Behaviour, Step
+from explorer.analysis.mask_tests.examiner import Site
 from explorer.notebook.capture import capture
 from explorer.notebook.captured import Attention
+from models.rows import Rows, Stream
+
+if TYPE_CHECKING:
+    from explorer.notebook.behaviour import Behaviour
 
 SHARE = 1e-4
 """Tolerance for the weight on hidden keys and for row sums, above rounding error.
@@ -49,57 +53,45 @@ class Evidence:
 
 
 @dataclass(frozen=True, eq=False)
-class Site:
-    """A captured call, and which of its queries [batch, query] and keys [batch, key] are real.
+class CapturedSite(Site):
+    """A captured call in a run over padded rows."""
 
-    `kind` are the sequences ("src", "tgt") of queries and keys, `causal` whether later keys must be
-    hidden.
-    """
+    call: Attention = field(kw_only=True)
 
-    call: Attention
-    kind: tuple[str, str]
-    query_real: Tensor
-    key_real: Tensor
-    causal: bool
-
-    @property
-    def visible(self) -> Tensor:
-        """Bool [batch, head, query, key]: the applied mask, or without one, the nonzero weights."""
-        mask, pattern = self.call.mask, self.call.pattern
-        return (pattern != 0) if mask is None else mask.expand(pattern.shape)
-
-    @property
-    def later(self) -> Tensor:
-        """Bool [query, key]: keys after the query."""
-        pattern = self.call.pattern
-        return torch.ones(pattern.shape[-2:], device=pattern.device).triu(1).bool()
-
-    @property
-    def cells(self) -> Tensor:
-        """Bool [batch, head, query, key]: cells of real queries and real keys."""
-        real = self.query_real[:, None, :, None] & self.key_real[:, None, None, :]
-        return real.expand(self.call.pattern.shape)
-
-    @property
-    def allowed(self) -> Tensor:
-        """Bool [batch, head, query, key]: the cells that should be open."""
-        return self.cells & ~self.later if self.causal else self.cells
+    @classmethod
+    def of(cls, call: Attention, rows: Rows, causal: bool) -> "CapturedSite | None":
+        """The sequences of queries and keys, by length; None if none matches."""
+        lengths: dict[int, Stream] = {rows.tgt.shape[1]: "tgt"}
+        if rows.src is not None:
+            lengths |= {rows.src.shape[1]: "src"}
+        query, key = (lengths.get(length) for length in call.pattern.shape[-2:])
+        if query is None or key is None or len(call.pattern) != len(rows):
+            return None
+        return cls(
+            call.name,
+            (query, key),
+            rows.valid(query),
+            rows.valid(key),
+            causal and query == key == "tgt",
+            lambda level: call.pattern if level is None else None,
+            call.mask,
+            call=call,
+        )
 
     @property
     def fill(self) -> "Fill | None":
         """The finite number that hides keys although their weights pass; None if there is none."""
-        hidden = ~self.key_real[:, None, None].expand(self.call.pattern.shape)
-        hidden = hidden | self.later if self.causal else hidden
-        hidden = hidden if self.call.mask is None else hidden | ~self.visible
+        hidden = self.pads | self.later if self.causal else self.pads
+        hidden = hidden if self.mask is None else hidden | ~self.visible
         hidden = hidden & self.query_real[:, None, :, None]
-        weights, scores = self.call.pattern.abs() * hidden, self.call.scores
+        weights, scores = self.weights.abs() * hidden, self.call.scores
         leaks = (weights > 0) & bool(weights.max() <= SHARE)
         if scores is None:
-            return Fill(self.call.name, None, float(weights.max())) if bool(leaks.any()) else None
+            return Fill(self.name, None, float(weights.max())) if bool(leaks.any()) else None
         through = hidden & scores.isfinite() & (leaks | (scores.softmax(-1) == 0))
         if not bool(through.any()):
             return None
-        return Fill(self.call.name, float(scores[through].max()), float(weights[through].max()))
+        return Fill(self.name, float(scores[through].max()), float(weights[through].max()))
 
 
 @dataclass(frozen=True)
@@ -118,11 +110,11 @@ class Recording(capture):
     keeps_scores = True
 
 
-def facts(sites: Sequence[Site], cache: CacheFault, rows: bool, unseen: bool) -> Evidence:
+def facts(sites: Sequence[CapturedSite], cache: CacheFault, rows: bool, unseen: bool) -> Evidence:
     """Common properties of the weights that should be 0 and of the cells that should be open."""
     ahead, pads = [], []
     for site in sites:
-        pads += _weighted(site, site.query_real[:, None, :, None] & ~site.key_real[:, None, None])
+        pads += _weighted(site, site.query_real[:, None, :, None] & site.pads)
         if site.causal:
             ahead += _weighted(site, site.cells & site.later)
     closed = [site for site in sites if bool((site.allowed & ~site.visible).any())]
@@ -143,14 +135,14 @@ def facts(sites: Sequence[Site], cache: CacheFault, rows: bool, unseen: bool) ->
     )
 
 
-def _weighted(site: Site, where: Tensor) -> list[tuple[Site, Tensor]]:
+def _weighted(site: CapturedSite, where: Tensor) -> list[tuple[CapturedSite, Tensor]]:
     """The pattern [batch, head, query, key] at hidden keys, NaN elsewhere; none if all are 0."""
-    hidden = site.call.pattern.masked_fill(~where, math.nan)
+    hidden = site.weights.masked_fill(~where, math.nan)
     return [(site, hidden)] if float(hidden.nan_to_num().abs().max()) > SHARE else []
 
 
-def _beyond(site: Site) -> bool:
-    weights = site.call.pattern[site.query_real[:, None, :].expand(site.call.pattern.shape[:3])]
+def _beyond(site: CapturedSite) -> bool:
+    weights = site.weights[site.query_real[:, None, :].expand(site.weights.shape[:3])]
     return bool(((weights < -SHARE) | (weights > 1 + SHARE)).any())
 
 
@@ -174,14 +166,14 @@ def _some_heads(hidden: Tensor) -> bool:
     return bool((most > SHARE).any()) and bool((most <= SHARE).any())
 
 
-def _inverted(site: Site, hidden: Tensor) -> bool:
+def _inverted(site: CapturedSite, hidden: Tensor) -> bool:
     """Whether queries with weight on hidden keys have none on visible ones."""
     leaking = hidden.nan_to_num().abs().amax(-1) > SHARE
-    rest = (site.call.pattern * site.allowed).abs().amax(-1)
+    rest = (site.weights * site.allowed).abs().amax(-1)
     return float(rest[leaking].max()) <= SHARE
 
 
-def _shifted(site: Site) -> bool:
+def _shifted(site: CapturedSite) -> bool:
     """Whether the last query's blocked keys are the padding, moved by the same number of places."""
     closed, pads = ~site.visible[:, :, -1], ~site.key_real[:, None]
     n = pads.shape[-1]
@@ -190,19 +182,19 @@ def _shifted(site: Site) -> bool:
     )
 
 
-def _only_itself(site: Site) -> bool:
+def _only_itself(site: CapturedSite) -> bool:
     closed = site.allowed & ~site.visible
     own = torch.eye(*closed.shape[-2:], dtype=torch.bool, device=closed.device)
-    return site.kind[0] == site.kind[1] and torch.equal(closed, site.allowed & own)
+    return site.is_self and torch.equal(closed, site.allowed & own)
 
 
-def _causal_cross(site: Site) -> bool:
+def _causal_cross(site: CapturedSite) -> bool:
     """Whether open cells of cross-attention, of which there are some, end along a diagonal."""
-    n_query, n_key = site.call.pattern.shape[-2:]
+    n_query, n_key = site.weights.shape[-2:]
     shapes = (torch.ones_like(site.later).tril(place) for place in range(1 - n_query, n_key))
     visible = site.allowed & site.visible
     return (
-        site.kind[0] != site.kind[1]
+        not site.is_self
         and bool(visible.any())
         and any(torch.equal(visible, site.allowed & shape) for shape in shapes)
     )
@@ -211,20 +203,20 @@ def _causal_cross(site: Site) -> bool:
 # Cached steps.
 
 
-def cache_fault(behaviour: Behaviour, step: Step) -> CacheFault:
+def cache_fault(behaviour: "Behaviour") -> CacheFault:
     """The first difference between the attention of cached steps and of one pass.
 
     "" if the attention shows none, or was not captured in the same way.
     """
-    rows = behaviour.cached_rows()
+    rows = next(behaviour.cached_rows())
     n = rows.tgt.shape[1]
-    with Recording(sequences=len(rows.tgt)) as whole:
+    with Recording(sequences=len(rows)) as whole:
         behaviour.run(rows)
     for plan in ([1] * n, [n // 2, n - n // 2]):
         sizes = [size for size in plan if size]
-        steps, end = behaviour.cached_steps(step, rows, sizes), 0
+        steps, end = behaviour.steps(rows, sizes), 0
         for size in sizes:
-            with Recording(sequences=len(rows.tgt)) as seen:
+            with Recording(sequences=len(rows)) as seen:
                 next(steps)
             end += size
             if len(seen) != len(whole):

@@ -17,7 +17,7 @@ from explorer.analysis.cases import Case
 from explorer.analysis.cases.planting import decoder_self, plant_mask
 from explorer.analysis.cases.symptom import Symptom, symptom
 from explorer.analysis.exercises.tasks import Task
-from explorer.analysis.mask_tests.certify import Examination, Finding
+from explorer.analysis.mask_tests.certify import Finding, examine
 from explorer.analysis.mask_tests.probe import Subject
 from explorer.analysis.mask_tests.quick import QuickProbe
 from explorer.library import LoadedModel
@@ -52,7 +52,7 @@ def examined(
     a task whose mask applies nowhere in this model.
     """
     mask = _Mask(task, code, loaded)
-    examination = Examination(
+    examination = examine(
         loaded.model,
         loaded.config,
         _probed(traced.src_tokens, loaded),

@@ -1,22 +1,44 @@
-"""Test a sentence: each method tests one property of the masks."""
+"""Test a sentence: each method of `Examiner` tests one property of the masks of a callable."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from explorer.analysis.mask_tests.placing import placed
-from explorer.analysis.mask_tests.probe import LOW, Probe, stacked
+from explorer.once import once
 from models.hooks import AttentionSite
 from models.masks import window_mask
 from models.rows import Rows, Stream
 
 N_PADS = 2
-TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
-"""Relative to the largest value of the tensor; 1e-2 in half precision."""
+COPIES = 3
+"""Rows of a padded batch: some bugs leave the first row intact, others all but the middle one."""
+LOW = -1e30
+"""A score far below every fill value in use, except the lowest number of a dtype."""
+LeftOut = Literal[
+    "both_ways",
+    "no_cross",
+    "no_formula",
+    "uncached",
+    "no_pad",
+    "no_embedding",
+    "no_capture",
+    "no_cache",
+    "not_asked",
+    "no_site",
+    "unread",
+]
+"""Why a property is not tested; words at `certify.left_out`."""
+Sentence = tuple[tuple[int, ...], tuple[int, ...]]
+"""Ids of source (empty without one) and target."""
+
+
+class UntestableError(ValueError):
+    """The output does not depend on the ids, so every property would hold trivially."""
 
 
 @dataclass(frozen=True)
@@ -55,301 +77,367 @@ class Worst:
             self.deviation, self.where = largest, place(*map(int, index))
 
 
-def _moved(after: Tensor, before: Tensor) -> Tensor:
-    """[..., pos, feature] twice -> [..., pos]: the largest change relative to the largest value."""
-    scale = before.abs().max().nan_to_num(nan=1.0, posinf=1.0).clamp(min=1.0)
-    return ((after - before).abs() / scale).amax(-1)
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One attention in a run over padded rows, and how much of each key reaches each query.
+
+    `kind` are the sequences of queries and keys, of which `query_real` [row, query] and `key_real`
+    [row, key] are no padding. `weigh(level)` gives the weights [row, head, query, key]; with a
+    `level`, those of equal scores at this level, or None if the scores cannot be set. `mask`, Bool,
+    is the one that was applied, if it was seen. If `every_query`, padding may not attend to hidden
+    keys either. `causal`: later keys must be hidden; `window`: so must keys before it.
+    """
+
+    name: str
+    kind: tuple[Stream, Stream]
+    query_real: Tensor
+    key_real: Tensor
+    causal: bool
+    weigh: Callable[[float | None], Tensor | None]
+    mask: Tensor | None = None
+    every_query: bool = False
+    window: int | None = None
+    layer: int | None = None
+    stack: str = ""
+
+    @property
+    def is_self(self) -> bool:
+        return self.kind[0] == self.kind[1]
+
+    @property
+    def weights(self) -> Tensor:
+        """The weights [row, head, query, key] of the run itself."""
+        weights = self.weigh(None)
+        assert weights is not None
+        return weights
+
+    @property
+    def visible(self) -> Tensor:
+        """Bool [row, head, query, key]: the cells that are open, whatever their scores."""
+        level = self.weigh(0.0)
+        if level is not None:
+            return level != 0
+        return (self.weights != 0) if self.mask is None else self.mask.expand(self.weights.shape)
+
+    @property
+    def later(self) -> Tensor:
+        """Bool [query, key]: keys after the query."""
+        weights = self.weights
+        return torch.ones(weights.shape[-2:], device=weights.device).triu(1).bool()
+
+    @property
+    def pads(self) -> Tensor:
+        """Bool [row, 1, 1, key]: padding among the keys."""
+        return ~self.key_real[:, None, None, :]
+
+    @property
+    def cells(self) -> Tensor:
+        """Bool [row, head, query, key]: cells of real queries and real keys."""
+        return (self.query_real[:, None, :, None] & ~self.pads).expand(self.weights.shape)
+
+    @property
+    def allowed(self) -> Tensor:
+        """Bool [row, head, query, key]: the cells that should be open."""
+        allowed = self.cells & ~self.later if self.causal else self.cells
+        if self.window is not None:
+            allowed = allowed & window_mask(allowed.shape[-2], window=self.window)
+        return allowed
+
+    def at(self, row: int, head: int, query: int, key: int | None = None) -> Location:
+        """One cell, or one row of cells."""
+        left = int(self.query_real[row].int().argmax())
+        return Location(self.name, self.layer, head, query, key, left, self.stack)
+
+
+class OtherPads(NamedTuple):
+    """Padded rows, their tensors before and after their padding changed, and its first place."""
+
+    rows: Rows
+    before: Mapping[str, Tensor]
+    after: Mapping[str, Tensor]
+    key: int
 
 
 class Examiner:
-    """One sentence and a probe; each method tests one property."""
+    """One callable and one sentence; each method tests one property.
 
-    def __init__(self, probe: Probe, src: tuple[int, ...], tgt: tuple[int, ...]) -> None:
-        self.probe = probe
-        self.config = probe.config
-        self.sentence = (src, tgt)
-        self.masks: dict[str, np.ndarray] = {}
-        self.reach: dict[str, np.ndarray] = {}
-        self._weights: dict[float | None, dict[str, Tensor]] = {}
-        self._plain: dict[str, Tensor] | None = None
-        # One row padded on the right, one on the left, with equal width. Never a batch of one, nor
-        # only its first row: some bugs leave batch item 0 intact.
-        self.padded = stacked(self.alone(right=N_PADS), self.alone(left=N_PADS))
+    A subclass says how to build a batch, run it, change tokens and padding, decode in steps, and
+    which attention it sees. A test returns None if nothing here could violate its property.
+    """
 
-    def alone(self, left: int = 0, right: int = 0) -> Rows:
-        """The sentence as a batch of one."""
-        return self.probe.batch_of([self.sentence], left, right)
+    outcome: str
+    """The name of the output among the tensors of a run."""
+    n_pads = N_PADS
+    """0 if the callable has no padding."""
+    pads_changed = N_PADS
+    """Padding next to the tokens that are changed."""
+    room: float = math.inf
+    """The largest number of tokens."""
+    tolerance: float
+    blocks: Mapping[str, AttentionSite] = {}
+    """The blocks whose output a run returns too, by the name of the output."""
+
+    def __init__(self, src: Sequence[int], tgt: Sequence[int]) -> None:
+        self.sentence: Sentence = (tuple(src), tuple(tgt))
+        self.reach: dict[str, np.ndarray] = {}  # see `Certificate`
 
     @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The sequences that it reads."""
+        return ("src", "tgt") if self.sentence[0] else ("tgt",)
+
+    # How to run it.
+
+    def batch(self, sentences: Sequence[Sentence], left: int = 0, right: int = 0) -> Rows:
+        """Sentences padded to the longest, plus `left` and `right`."""
+        raise NotImplementedError
+
+    def run(self, rows: Rows) -> dict[str, Tensor]:
+        """The output, and those of `blocks`, [row, pos, feature]."""
+        raise NotImplementedError
+
+    def moved(self, after: Tensor, before: Tensor) -> Tensor:
+        """[..., pos, feature] twice -> [..., pos]: the change relative to the size of values."""
+        raise NotImplementedError
+
+    def another(self, token: Tensor, stream: Stream) -> Tensor | int:
+        """A different token for the same place."""
+        raise NotImplementedError
+
+    def other_pads(self, left: int) -> Iterator["OtherPads"]:
+        """Runs whose padding, `left` or on the right, reads as other tokens."""
+        raise NotImplementedError
+
+    def steps(self, rows: Rows, sizes: Sequence[int]) -> Iterator[Tensor]:
+        """The output [row, pos, feature] of cached steps of so many tokens; a step may give that of
+        its last token only."""
+        raise NotImplementedError
+
+    def cached_rows(self) -> Iterator[Rows]:
+        """The batches that are read in cached steps."""
+        raise NotImplementedError
+
+    @once
+    def sites(self) -> Sequence[Site]:
+        """The attention that was seen in padded rows."""
+        raise NotImplementedError
+
+    @property
+    def masks(self) -> dict[str, np.ndarray]:
+        """The masks recovered from behaviour, by site: Bool [head, query, key]."""
+        return {}
+
+    def unproven(self, name: str) -> LeftOut:
+        """Why a test returned None; words at `certify.left_out`."""
+        return "no_site"
+
+    def tolerance_of(self, name: str) -> float:
+        """The largest deviation that is allowed for a property."""
+        return self.tolerance
+
+    def refuse_constant(self) -> None:
+        """The output depends on no token; a subclass may raise UntestableError."""
+
+    # Batches and places.
+
+    @once
     def plain(self) -> dict[str, Tensor]:
         """The run of the sentence alone, without padding: the reference for all comparisons."""
-        if self._plain is None:
-            self._plain = self.probe.run(self.alone())
-        return self._plain
+        return self.run(self.batch([self.sentence]))
 
-    @property
-    def tolerance(self) -> float:
-        precision = self.probe.precision or next(iter(self.plain.values())).dtype
-        return TOLERANCES.get(precision, 1e-2)
+    def stream(self, name: str) -> Stream:
+        """The sequence whose positions a tensor of a run has."""
+        site = self.blocks.get(name)
+        return "tgt" if site is None else site.query_stream
 
-    # Changed tokens.
+    def changed(self, rows: Rows, stream: Stream, cells: Sequence[Sequence[int]]) -> Rows:
+        """A batch of one, repeated: row 0 unchanged, row i + 1 with other tokens at `cells[i]`."""
+        copies = rows.select([0] * (len(cells) + 1))
+        tokens = copies.tokens(stream)
+        for row, places in enumerate(cells, start=1):
+            for place in places:
+                tokens[row, place] = self.another(tokens[row, place], stream)
+        return copies
 
-    def future_leak(self) -> Worst:
-        """Change each target token in turn: no earlier position may change, in any layer."""
-        row, worst = self.alone(right=N_PADS), Worst()
-        n_tgt = row.tgt.shape[1]
-        self.reach["decoder"] = self._reach(row, "tgt", self.probe.outcome)
-        after = self.probe.run(self.probe.with_changed(row, "tgt", [[key] for key in range(n_tgt)]))
-        before_it = torch.ones(n_tgt, n_tgt).tril(-1).bool()  # [changed, pos]
-        for name, tensor in after.items():
-            if self.probe.stream(name) == "tgt":
-                moved = _moved(tensor[1:], tensor[0]).masked_fill(~before_it, 0.0)
-                worst.see(moved, lambda key, query, name=name: self._at(name, query, key))
-        return worst
-
-    def pad_content(self) -> Worst:
-        """Replace the padding by words: no real position may change."""
-        worst = Worst()
-        for left in (0, N_PADS):
-            row = self.alone(left=left, right=N_PADS - left)
-            streams: tuple[Stream, ...] = ("tgt",) if row.src is None else ("src", "tgt")
-            for stream in streams:
-                pads = (~row.valid(stream)[0]).nonzero().flatten().tolist()
-                after = self.probe.run(self.probe.with_changed(row, stream, [pads]))
-                for name, tensor in after.items():
-                    real = row.valid(self.probe.stream(name))[0]
-                    moved = _moved(tensor[1], tensor[0]).masked_fill(~real, 0.0)
-                    worst.see(
-                        moved,
-                        lambda query, name=name, left=left, pads=pads: self._at(
-                            name, query, pads[0], left
-                        ),
-                    )
-        if self.sentence[0]:
-            row = self.alone(right=N_PADS)
-            last = [name for name, site in self.probe.blocks.items() if site.stack == "encoder"][-1]
-            self.reach["encoder"] = self._reach(row, "src", last)
-            self.reach["cross"] = self._reach(row, "src", self.probe.outcome)
-        return worst
-
-    def _reach(self, row: Rows, stream: Stream, name: str) -> np.ndarray:
-        """Bool [pos of the tensor, changed token]: whether the change reached that position."""
-        n = row.valid(stream).shape[1]
-        tensor = self.probe.run(self.probe.with_changed(row, stream, [[key] for key in range(n)]))
-        return (_moved(tensor[name][1:], tensor[name][0]) > self.tolerance).T.numpy()
-
-    # Padding, cache, prefix: equivalent computations.
-
-    def padding(self, left: int, right: int) -> Worst:
-        """Padded, the same numbers as alone."""
-        worst = Worst()
-        found = self.probe.run(self.probe.batch_of([self.sentence], left, right))
-        self._compare(worst, {name: rows[0] for name, rows in found.items()}, self.plain, left)
-        return worst
-
-    def in_a_batch(self) -> Worst:
-        """Batched with sentences of other lengths, the same numbers as alone, in every row."""
-        worst, sentences = Worst(), self._mixed()
-        found = self.probe.run(self.probe.batch_of(sentences))
-        for row, sentence in enumerate(sentences):
-            alone = self.probe.run(self.probe.batch_of([sentence]))
-            self._compare(worst, {name: rows[row] for name, rows in found.items()}, alone)
-        return worst
-
-    def _compare(
-        self, worst: Worst, found: dict[str, Tensor], alone: dict[str, Tensor], left: int = 0
-    ) -> None:
-        """One row of a batch, padded on the left by `left`, with the sentence alone."""
-        for name, before in alone.items():
-            after = found[name][left : left + before.shape[1]]
-            worst.see(
-                _moved(after, before[0]),
-                lambda pos, name=name: self._at(name, pos + left, left=left),
-            )
-
-    def _mixed(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Sentences of different lengths where possible: this one, and it reversed, shorter or
-        longer."""
+    def mixed(self) -> list[Sentence]:
+        """The sentence between two of other lengths where possible, made of it reversed."""
 
         def turned(tokens: tuple[int, ...], which: int) -> tuple[int, ...]:
-            n, room = len(tokens), self.config.n_ctx
-            lengths = [other for other in (n - 1, n + 3, n + 1, n - 2) if 0 < other <= room]
+            n = len(tokens)
+            wanted = (n - 1, n + 3, n + 1, n - 2) if self.n_pads else ()
+            lengths = [length for length in wanted if 0 < length <= self.room]
             return (tokens[::-1] * 4)[: [*lengths, n, n][which]]
 
-        src, tgt = self.sentence
-        first, last = ((turned(src, which), turned(tgt, which)) for which in (0, 1))
+        first, last = (
+            (turned(self.sentence[0], which), turned(self.sentence[1], which)) for which in (0, 1)
+        )
         return [first, self.sentence, last]
 
-    def cache(self) -> Worst:
-        """With the cache, in steps of one token, several, and all: the same numbers as in one pass,
-        with and without padding."""
-        worst, outcome = Worst(), self.probe.outcome
-        for left in (0, N_PADS):
-            row = self.alone(left=left)
-            whole = self.probe.run(row)[outcome][0, left:]
-            n = row.tgt.shape[1]
-            for sizes in ([1] * n, [n // 2, n - n // 2], [n]):
-                if 0 in sizes:
-                    continue
-                moved = _moved(self.probe.stepwise(row, sizes)[0, left:], whole)
-                worst.see(moved, lambda pos, left=left: self._at(outcome, pos + left, left=left))
-        return worst
-
-    # Recorded patterns against the actual output; positions against their formula.
-
-    def mixing(self) -> Worst:
-        """Recorded patterns times values equal each head's output in a run without recording."""
-        worst = Worst()
-        used = {site.hook(what) for site in self.probe.sites for what in ("v", "z")}
-        shown = {site.hook("pattern") for site in self.probe.sites}
-        ran = self.probe.record(self.padded, used.__contains__)
-        patterns = self.probe.record(self.padded, shown.__contains__)
-        for site in self.probe.sites:
-            z, v = ran[site.hook("z")], ran[site.hook("v")]
-            v = v.repeat_interleave(z.shape[1] // v.shape[1], dim=1)
-            made = patterns[site.hook("pattern")].to(v.dtype) @ v
-            # NaN in both violates other properties.
-            off = (made - z).masked_fill(made.isnan() & z.isnan(), 0.0).abs().amax(-1)
-            real = self.padded.valid(site.query_stream)[:, None]
-            scale = v.abs().max().nan_to_num(nan=1.0, posinf=1.0).clamp(min=1.0)
-            worst.see(
-                (off / scale).masked_fill(~real, 0.0),
-                lambda layout, head, query, site=site: self._cell(site, layout, head, query),
-            )
-        return worst
-
-    def positions(self) -> Worst:
-        """What positions add, rotate or bias matches the formula that the config names."""
-        worst = Worst()
-        for each in placed(self.probe, self.alone()):
-            moved = _moved(each.found, each.expected)
-            worst.see(
-                moved,
-                lambda *at, each=each: (
-                    Location(each.hook, query=at[-1], stack=each.stack)
-                    if each.site is None
-                    else self._cell(each.site, 0, at[1], at[-1])
-                ),
-            )
-        return worst
-
-    def prefix(self) -> Worst:
-        """A prefix of the target alone: the same logits as in one pass over the whole target."""
-        worst, outcome, (src, tgt) = Worst(), self.probe.outcome, self.sentence
-        for length in range(1, len(tgt)):
-            found = self.probe.run(self.probe.batch_of([(src, tgt[:length])]))
-            whole = self.plain[outcome][0, :length]
-            worst.see(_moved(found[outcome][0], whole), lambda pos: self._at(outcome, pos))
-        return worst
-
-    # Recovered weights.
-
-    def weights(self, site: str, level: float | None = None) -> Tensor:
-        """The weights [layout, head, query, key] of a site; layouts: PADs right, PADs left.
-
-        With a `level`, they are those of equal scores, as in `Probe.weights`.
-        """
-        if level not in self._weights:
-            self._weights[level] = {
-                each.name: self.probe.weights(each, self.padded, level) for each in self.probe.sites
-            }
-        return self._weights[level][site]
-
-    def visible(self, site: str) -> Tensor:
-        """The weights of a site if q·k is 0 everywhere: 0 only where masked."""
-        weights = self.weights(site, 0.0)
-        self.masks = {
-            name: (of_site[0] != 0).numpy() for name, of_site in self._weights[0.0].items()
-        }
-        return weights
-
-    def future_mass(self) -> Worst:
-        """No weight above the diagonal of decoder self-attention, in any row."""
-        return self._mass("self", lambda site: _future(self.weights(site.name)), "decoder")
-
-    def pad_mass(self) -> Worst:
-        """No weight on PAD keys in self-attention, in any row."""
-        return self._mass("self", self._pad_keys)
-
-    def cross_mask(self) -> Worst:
-        """No weight on PADs of the source in cross-attention, in any row."""
-        return self._mass("cross", self._pad_keys)
-
-    def _pad_keys(self, site: AttentionSite) -> Tensor:
-        return ~self.padded.valid(site.key_stream)[:, None, None, :]
-
-    def _mass(
-        self, kind: str, blocked_keys: Callable[[AttentionSite], Tensor], stack: str = ""
-    ) -> Worst:
-        """The largest weight that a row of these sites puts on keys that should be hidden.
-
-        Tested with the model's own scores and with equal low ones: own scores can be so low that a
-        missing mask does not show, or so high that a finite fill value does not.
-        """
-        worst = Worst()
-        for site in self.probe.sites:
-            if site.kind != kind or stack not in ("", site.stack):
-                continue
-            for weights in (self.weights(site.name), self.weights(site.name, LOW)):
-                hidden = weights.abs() * blocked_keys(site)  # [layout, head, query, key]
-                worst.see(
-                    hidden.sum(-1),
-                    lambda layout, head, query, site=site, hidden=hidden: self._cell(
-                        site, layout, head, query, int(hidden[layout, head, query].argmax())
-                    ),
-                )
-        return worst
-
-    def row_sums(self) -> Worst:
-        """The weights of every real query sum to 1."""
-        worst = Worst()
-        for site in self.probe.sites:
-            off = (self.weights(site.name).sum(-1) - 1).abs()
-            real = self.padded.valid(site.query_stream)[:, None]
-            worst.see(
-                off.masked_fill(~real, 0.0),
-                lambda layout, head, query, site=site: self._cell(site, layout, head, query),
-            )
-        return worst
-
-    def open_cells(self) -> Worst:
-        """Every key that a real query may attend to has a nonzero weight if q·k is 0; the deviation
-        is the share of cells at 0."""
-        worst = Worst()
-        for site in self.probe.sites:
-            weights = self.visible(site.name)
-            queries = self.padded.valid(site.query_stream)[:, None, :, None]
-            keys = self.padded.valid(site.key_stream)[:, None, None, :]
-            allowed = (queries & keys).expand(weights.shape)
-            if site.kind == "self" and site.stack == "decoder":
-                allowed = allowed & ~_future(weights)
-            if site.window is not None:
-                allowed = allowed & window_mask(weights.shape[-2], window=site.window)
-            closed = (allowed & (weights == 0)).double()
-            share = closed / allowed.sum()
-            worst.see(
-                share.sum().expand(1),
-                lambda _, site=site, closed=closed: self._cell(
-                    site, *map(int, np.unravel_index(int(closed.argmax()), closed.shape))
-                ),
-            )
-        return worst
-
-    # Locations.
-
     def _at(self, name: str, query: int, key: int | None = None, left: int = 0) -> Location:
-        site = self.probe.blocks.get(name)
+        site = self.blocks.get(name)
         if site is None:
             return Location(name, None, None, query, key, left)
         return Location(name, site.layer, None, query, key, left, site.stack)
 
-    def _cell(
-        self, site: AttentionSite, layout: int, head: int, query: int, key: int | None = None
-    ) -> Location:
-        left = N_PADS if layout else 0
-        return Location(site.name, site.layer, head, query, key, left, site.stack)
+    def _see(
+        self,
+        worst: Worst,
+        name: str,
+        after: Tensor,
+        before: Tensor,
+        real: Tensor | None = None,
+        left: int = 0,
+        key: int | None = None,
+        first: int = 0,
+    ) -> None:
+        """Compare tensors [..., pos, feature] that begin at place `first`, at the `real` places."""
+        moved = self.moved(after, before)
+        moved = moved if real is None else moved.masked_fill(~real, 0.0)
+        worst.see(moved, lambda *at: self._at(name, at[-1] + first, key, left))
 
+    # Changed tokens.
 
-def _future(weights: Tensor) -> Tensor:
-    """Bool [query, key] of weights [..., query, key]: True where the key comes after the query."""
-    return torch.ones(weights.shape[-2:]).triu(1).bool()
+    def future_leak(self) -> Worst | None:
+        """Change each target token in turn: no earlier position may change, in any layer."""
+        row, worst = self.batch([self.sentence], right=self.pads_changed), Worst()
+        n_tgt = row.tgt.shape[1]
+        after = self.run(self.changed(row, "tgt", [[key] for key in range(n_tgt)]))
+        before_it = (
+            torch.ones(n_tgt, n_tgt, device=row.tgt.device).tril(-1).bool()
+        )  # [changed, pos]
+        for name, tensor in after.items():
+            if self.stream(name) == "tgt":
+                moved = self.moved(tensor[1:], tensor[:1])
+                if name == self.outcome and not bool((moved != 0).any()):
+                    self.refuse_constant()
+                worst.see(
+                    moved.masked_fill(~before_it, 0.0),
+                    lambda key, query, name=name: self._at(name, query, key),
+                )
+        return worst
+
+    def pad_content(self) -> Worst | None:
+        """Replace the padding by words: no real position may change."""
+        worst, is_seen = Worst(), False
+        for left in (0, self.n_pads):
+            for change in self.other_pads(left):
+                is_seen = True
+                for name, before in change.before.items():
+                    real = change.rows.valid(self.stream(name))
+                    self._see(worst, name, change.after[name], before, real, left, change.key)
+        return worst if is_seen else None
+
+    # Padding, cache, prefix: equivalent computations.
+
+    def padding_right(self) -> Worst | None:
+        """Padded on the right, the same numbers as alone."""
+        return self._padded(0, self.n_pads)
+
+    def padding_left(self) -> Worst | None:
+        """Padded on the left, the same numbers as alone."""
+        return self._padded(self.n_pads, 0)
+
+    def _padded(self, left: int, right: int) -> Worst:
+        worst = Worst()
+        after = self.run(self.batch([self.sentence] * COPIES, left, right))
+        for name, before in self.plain.items():
+            real = after[name][:, left : left + before.shape[1]]
+            self._see(worst, name, real, before, left=left, first=left)
+        return worst
+
+    def padding_batch(self) -> Worst | None:
+        """Batched with sentences of other lengths, the same numbers as alone, in every row."""
+        worst, sentences = Worst(), self.mixed()
+        after = self.run(self.batch(sentences))
+        for row, sentence in enumerate(sentences):
+            for name, alone in self.run(self.batch([sentence])).items():
+                self._see(worst, name, after[name][row, : alone.shape[1]], alone[0])
+        return worst
+
+    def cache(self) -> Worst | None:
+        """Steps with a key/value cache: the same numbers as in one pass.
+
+        Tested: one token per step; half of the text at once (a prefill), then one token per step
+        or the rest at once; and all at once.
+        """
+        worst, outcome = Worst(), self.outcome
+        for rows in self.cached_rows():
+            whole, real, n = self.run(rows)[outcome], rows.valid("tgt"), rows.tgt.shape[1]
+            left, half = int(real[0].int().argmax()), max(1, n // 2)
+            plans = ([1] * n, [half, *[1] * (n - half)], [half, n - half], [n])
+            for sizes in dict.fromkeys(tuple(filter(None, plan)) for plan in plans):
+                end = 0
+                for size, found in zip(sizes, self.steps(rows, sizes), strict=True):
+                    end += size
+                    if found.shape[::2] != whole.shape[::2] or found.shape[1] not in (1, size):
+                        raise ValueError(
+                            f"the step gave logits of shape {list(found.shape)} for {size} tokens "
+                            f"of {len(whole)} rows"
+                        )
+                    part = slice(end - found.shape[1], end)
+                    self._see(
+                        worst, outcome, found, whole[:, part], real[:, part], left, first=part.start
+                    )
+        return worst
+
+    def prefix(self) -> Worst | None:
+        """A prefix of the target alone: the same logits as in one pass over the whole target."""
+        worst, outcome, (src, tgt) = Worst(), self.outcome, self.sentence
+        for length in range(1, len(tgt)):
+            alone = self.run(self.batch([(src, tgt[:length])]))[outcome]
+            self._see(worst, outcome, alone[0], self.plain[outcome][0, :length])
+        return worst
+
+    # Weights.
+
+    def future_mass(self) -> Worst | None:
+        """No weight above the diagonal of causal self-attention."""
+        return self._mass(lambda site: site.causal, lambda site: site.later)
+
+    def pad_mass(self) -> Worst | None:
+        """No weight on PAD keys in self-attention."""
+        return self._mass(lambda site: site.is_self, lambda site: site.pads)
+
+    def cross_mask(self) -> Worst | None:
+        """No weight on PADs of the source in cross-attention."""
+        return self._mass(lambda site: not site.is_self, lambda site: site.pads)
+
+    def _mass(
+        self, applies: Callable[[Site], bool], hidden: Callable[[Site], Tensor]
+    ) -> Worst | None:
+        """The largest weight on a key that should be hidden, at the sites that this concerns.
+
+        Tested with the scores of the run and with equal low ones: own scores can be so low that a
+        missing mask does not show, or so high that a finite fill value does not.
+        """
+        worst, is_seen = Worst(), False
+        for site in filter(applies, self.sites):
+            blocked = hidden(site)
+            if not bool(blocked.any()):
+                continue
+            is_seen = True
+            if not site.every_query:
+                blocked = blocked & site.query_real[:, None, :, None]
+            for weights in (site.weights, site.weigh(LOW)):
+                if weights is None:
+                    continue
+                worst.see(weights.abs().masked_fill(~blocked, 0.0), site.at)
+        return worst if is_seen else None
+
+    def row_sums(self) -> Worst | None:
+        """The weights of every real query sum to 1."""
+        worst = Worst()
+        for site in self.sites:
+            off = (site.weights.sum(-1) - 1).abs()
+            worst.see(off.masked_fill(~site.query_real[:, None], 0.0), site.at)
+        return worst if self.sites else None
+
+    def open_cells(self) -> Worst | None:
+        """Every key that a real query may attend to is open; the deviation is the share of those
+        that are not."""
+        worst = Worst()
+        for site in self.sites:
+            allowed = site.allowed
+            closed = (allowed & ~site.visible).double()
+            worst.see(closed * (closed.sum() / allowed.sum()), site.at)
+        return worst if self.sites else None

@@ -6,7 +6,7 @@ weights itself. A changed token shows how far its effect propagates.
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
@@ -21,10 +21,8 @@ from models.config import ModelConfig
 from models.fast.memory import FastRecord
 from models.hooks import LOGITS, NO_EDITS, AttentionSite, Change, Edits, Record, visiting
 from models.marks import Marks
-from models.rows import Rows, Stream
+from models.rows import Rows
 
-LOW = -1e30
-"""A score far below every fill value in use, except the lowest number of a dtype."""
 Interference = Callable[["Rows"], Edits]
 """The edits to apply at a model's hook points in a run over these rows."""
 
@@ -42,18 +40,6 @@ class Subject(Protocol):
     def memory_of(self, rows: Rows) -> Tensor | None: ...
 
     def attention_sites(self) -> tuple[AttentionSite, ...]: ...
-
-
-def stacked(first: Rows, *others: Rows) -> Rows:
-    """Concatenate batches of equal width."""
-    batches = (first, *others)
-    has_source = first.src is not None
-    return Rows(
-        torch.cat([rows.tgt for rows in batches]),
-        torch.cat([rows.valid("tgt") for rows in batches]),
-        torch.cat([rows.tokens("src") for rows in batches]) if has_source else None,
-        torch.cat([rows.valid("src") for rows in batches]) if has_source else None,
-    )
 
 
 class Probe:
@@ -100,31 +86,6 @@ class Probe:
         sources, targets = zip(*sentences, strict=True)
         return Rows.of(targets, sources, self.model.marks, left, right)
 
-    def with_changed(self, rows: Rows, stream: Stream, cells: Sequence[Sequence[int]]) -> Rows:
-        """A batch of one, repeated: row 0 unchanged, row i + 1 with other tokens at `cells[i]`."""
-        changed = rows.select([0] * (len(cells) + 1))
-        tokens = changed.tokens(stream)
-        for row, places in enumerate(cells, start=1):
-            for place in places:
-                tokens[row, place] = self._another(tokens[row, place], stream)
-        return changed
-
-    def _another(self, given: Tensor, stream: Stream) -> Tensor | int:
-        """A different token, if possible not padding, start or end; of a patch the negative."""
-        if given.ndim:
-            return 255 - given.clamp(min=0)
-        token = int(given)
-        n, marks = self.config.n_tokens(stream), self.model.marks.of(stream)
-        others = ((token + step) % n for step in range(1, n))
-        structural = {marks.pad, marks.start, marks.end}
-        ordinary = next((other for other in others if other not in structural), None)
-        return (token + 1) % n if ordinary is None else ordinary
-
-    def stream(self, name: str) -> Stream:
-        """The sequence whose positions the tensor at this residual hook point has."""
-        site = self.blocks.get(name)
-        return "tgt" if site is None else site.query_stream
-
     def run(self, rows: Rows) -> dict[str, Tensor]:
         """The residual stream after every block, and the logits if the model has an LM head, each
         [batch, pos, ...]."""
@@ -152,18 +113,19 @@ class Probe:
             parts.append(self.record(rows, lambda name: name == hook, marks)[hook])
         return torch.cat(parts, dim=-1)[..., :n_key]
 
-    def stepwise(self, rows: Rows, sizes: Sequence[int]) -> Float[Tensor, "batch tgt feature"]:
-        """The output with the cache, in steps of the given `sizes` (target positions)."""
+    def steps(
+        self, rows: Rows, sizes: Sequence[int]
+    ) -> Iterator[Float[Tensor, "batch tgt feature"]]:
+        """The output of cached steps of the given `sizes` (target positions)."""
         cache, record = KVCache(self.config.n_layers), self._visitor(rows, self.outcome.__eq__)
-        steps = []
         with torch.inference_mode(), visiting(record):
             memory = self.model.memory_of(rows)
-            for size, end in zip(sizes, accumulate(sizes), strict=True):
-                new = rows.tgt[:, end - size : end]
-                step = replace(rows, tgt=new, tgt_valid=rows.valid("tgt")[:, :end])
+        for size, end in zip(sizes, accumulate(sizes), strict=True):
+            new = rows.tgt[:, end - size : end]
+            step = replace(rows, tgt=new, tgt_valid=rows.valid("tgt")[:, :end])
+            with torch.inference_mode(), visiting(record):
                 self.model.read(step, memory, cache)
-                steps.append(record.activations[self.outcome])
-        return torch.cat(steps, dim=1)
+            yield record.activations[self.outcome]
 
     def record(
         self,

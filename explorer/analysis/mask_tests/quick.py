@@ -12,14 +12,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.mask_tests.certify import Examination
+from explorer.analysis.mask_tests.certify import edited, examine
 from explorer.analysis.mask_tests.probe import Interference, Probe, Subject, levelled, marked
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
-from explorer.runs.interventions import edit_functions
 from explorer.text import examples
 from models.config import ModelConfig
-from models.hooks import AttentionSite, Change, Edits
+from models.hooks import AttentionSite, Change
 from models.rows import Rows, Stream
 
 N_TOKENS = 4
@@ -95,18 +94,14 @@ def self_check(
     src = model.with_marks("src", _tokens(loaded, "src")) if model.config.reads_source else ()
     tgt = model.with_marks("tgt", _tokens(loaded, "tgt"))
 
-    def edited(rows: Rows) -> Edits:
-        return edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
-
-    interference = edited if edits else interference
-    examination = Examination(
-        model, loaded.config, src, tgt, interference, not edits, probe=QuickProbe
-    )
+    interference = edited(loaded, edits) or interference
+    examination = examine(model, loaded.config, src, tgt, interference, not edits, QuickProbe)
     for name in examination.names:
         step()
         examination.finding(name)
-    findings = examination.certificate().findings
-    return SelfCheck(len(findings), tuple(each.name for each in findings if not each.passed))
+    certificate = examination.certificate()
+    broken = tuple(finding.name for finding in certificate.broken)
+    return SelfCheck(len(certificate.findings), broken)
 
 
 def _tokens(loaded: LoadedModel, stream: Stream) -> list[int]:

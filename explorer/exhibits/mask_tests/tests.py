@@ -11,22 +11,20 @@ from explorer.analysis.mask_tests.certify import (
     MAX_PROBED,
     Certificate,
     Finding,
-    LeftOut,
     examine_text,
 )
-from explorer.analysis.mask_tests.examiner import Examiner, Location
+from explorer.analysis.mask_tests.examiner import LeftOut, Location
+from explorer.analysis.mask_tests.hooked import HookedExaminer
 from explorer.analysis.mask_tests.probe import Probe
 from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.escape import escape
-from explorer.exports.report import report_lines, report_record
+from explorer.exports.report import Tested, report_lines, report_record
 from explorer.library import LoadedModel
 from explorer.numbers import number
 from explorer.runs.edits import Edit, about_masks
 from models.rows import Stream
 
-PADDINGS = ("padding_right", "padding_left", "padding_batch")
-"""Promises that share one test, each with padding at another position."""
 REACH: dict[str, tuple[Stream, Stream]] = {
     "encoder": ("src", "src"),
     "decoder": ("tgt", "tgt"),
@@ -74,7 +72,7 @@ def show(tests: Tests, view: View) -> b.Blocks:
         yield _two_columns([_kept(view, finding) for finding in kept])
     for name, why in tests.left_out.items():
         words = view.t("certify.untested", promise=view.t(f"certify.{name}.title"))
-        yield b.Note(f"{words} {view.t(f'certify.untested_{why}')}")
+        yield b.Note(f"{words} {view.t(f'certify.left_out.{why}')}")
     if found is None:
         return
     yield b.Prose(view.t("mask_tests.reach"))
@@ -105,11 +103,8 @@ def _subject(view: View) -> b.Blocks:
 def _code(certificate: Certificate) -> list[object]:
     """The code of the tests that ran, broken promises first."""
     tested = [*certificate.broken, *(each for each in certificate.findings if each.passed)]
-    checks: dict[str, object] = {
-        each.name: getattr(Examiner, "padding" if each.name in PADDINGS else each.name)
-        for each in tested
-    }
-    return [*dict.fromkeys(checks.values()), Probe.weights]
+    checks = [getattr(HookedExaminer, finding.name) for finding in tested]
+    return [*checks, Probe.weights]
 
 
 def _verdict(view: View, certificate: Certificate) -> b.Blocks:
@@ -172,8 +167,8 @@ def _place(view: View, certificate: Certificate, place: Location) -> str:
     if place.head is not None:
         words.append(view.t("certify.at_head", index=place.head + 1))
     # At the logits, after the last block, no stack is named.
-    behind = next((each.stream for each in view.trace.stacks if each.role == place.stack), "tgt")
-    stream = site.query_stream if site else behind
+    streams: dict[str, Stream] = {stack.role: stack.stream for stack in view.trace.stacks}
+    stream = site.query_stream if site else streams.get(place.stack, "tgt")
     if place.query is not None:
         token = _token(view, certificate, stream, place.query - place.left)
         words.append(view.t("mask_tests.query", token=token))
@@ -187,7 +182,7 @@ def _place(view: View, certificate: Certificate, place: Location) -> str:
     return " · ".join(words)
 
 
-def _token(view: View, certificate: Certificate, stream: str, index: int) -> str:
+def _token(view: View, certificate: Certificate, stream: Stream, index: int) -> str:
     """A token of the sentence in quotation marks; a position outside of it is padding."""
     tokens = _tokens(view, certificate, stream)
     if not 0 <= index < len(tokens) or tokens[index] == tokens[-1]:
@@ -195,9 +190,8 @@ def _token(view: View, certificate: Certificate, stream: str, index: int) -> str
     return saying.quoted_at(view, tokens, index)
 
 
-def _tokens(view: View, certificate: Certificate, stream: str) -> list[str]:
-    ids = certificate.src_tokens if stream == "src" else certificate.tgt_tokens
-    return view.loaded.str_tokens(ids, "src" if stream == "src" else "tgt")
+def _tokens(view: View, certificate: Certificate, stream: Stream) -> list[str]:
+    return view.loaded.str_tokens(certificate.tokens[stream], stream)
 
 
 def _reach(view: View, certificate: Certificate, name: str) -> tuple[b.Block, ...]:
@@ -223,15 +217,14 @@ def _reach(view: View, certificate: Certificate, name: str) -> tuple[b.Block, ..
 
 
 def _downloads(view: View, certificate: Certificate) -> b.Row:
-    name, text = view.loaded.name, view.text
     edits = tuple(edit for edit in view.trace.edits if about_masks(edit))
+    tested = Tested(view.loaded.name, view.text, edits)
 
     def lines() -> str:
-        return "\n".join(report_lines(certificate, name, text, view.lang, edits)) + "\n"
+        return "\n".join(report_lines(certificate, view.lang, tested)) + "\n"
 
     def record() -> str:
-        found = report_record(certificate, name, text, edits)
-        return json.dumps(found, ensure_ascii=False, indent=2)
+        return json.dumps(report_record(certificate, tested), ensure_ascii=False, indent=2)
 
     return b.Row(
         (

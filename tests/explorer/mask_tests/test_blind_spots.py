@@ -13,7 +13,7 @@ from torch import Tensor
 import models.fast
 import models.positions
 import models.transformer
-from explorer.analysis.mask_tests.certify import Examination
+from explorer.analysis.mask_tests.certify import examine
 from explorer.analysis.mask_tests.placing import has_formula
 from explorer.analysis.mask_tests.quick import self_check
 from explorer.library import LoadedModel
@@ -154,7 +154,7 @@ def test_a_new_kind_is_judged_by_its_own_formula(family: str, kind: str, tiny: T
     with registered(kind):
         loaded = tiny(family=family, **{field: kind})
         assert found_in_both(loaded) == set()
-        assert "positions" in Examination(loaded.model, loaded.config, SRC, TGT).names
+        assert "positions" in examine(loaded.model, loaded.config, SRC, TGT).names
         for fault, breaks in FAULTS.get(kind, ()) if loaded.config.is_causal else ():
             registry[kind] = fault
             wrong = tiny(family=family, **{field: kind})

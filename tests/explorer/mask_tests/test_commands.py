@@ -112,7 +112,7 @@ def test_a_number_that_is_none_stays_out_of_json(tiny_model: Callable[..., Any])
     model = tiny_model(n_ctx=40)
     found = planted(model, BY_ID["empty_row_nan"])
     assert any(math.isinf(finding.deviation) for finding in found.findings)
-    text = json.dumps(report_record(found, "m", "s"), allow_nan=False)
+    text = json.dumps(report_record(found), allow_nan=False)
     assert None in [finding["deviation"] for finding in json.loads(text)["findings"]]
 
 

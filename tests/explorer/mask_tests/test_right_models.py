@@ -98,7 +98,7 @@ def test_short_and_long_rows(tiny_model: Callable[..., Any]) -> None:
     long = tuple(4 + i % 19 for i in range(60))
     certificate = certify(model, model.config, long, long)
     assert certificate.passed
-    assert len(certificate.tgt_tokens) == MAX_PROBED + N_PADS
+    assert len(certificate.tokens["tgt"]) == MAX_PROBED + N_PADS
     model = tiny_model(n_ctx=6, positions="learned")  # no room for a longer neighbour
     assert certify(model, model.config, SRC, TGT).passed
     with pytest.raises(ValueError, match="at least one token"):

@@ -1,0 +1,183 @@
+"""The examiner of a model with hook points: every layer is compared, not only the output, and what
+the model shows is compared with what it ran."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from explorer.analysis.mask_tests.examiner import (
+    N_PADS,
+    Examiner,
+    Location,
+    OtherPads,
+    Sentence,
+    Site,
+    Worst,
+)
+from explorer.analysis.mask_tests.placing import TOLERANCE, placed
+from explorer.analysis.mask_tests.probe import Probe
+from explorer.once import once
+from models.hooks import AttentionSite
+from models.rows import Rows, Stream
+
+TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
+"""Relative to the largest value of the tensor; 1e-2 in half precision."""
+
+
+class HookedExaminer(Examiner):
+    """Examines the model of a probe.
+
+    `reach` shows how far a changed token propagates, and `masks` which keys reach which queries;
+    see `Certificate`.
+    """
+
+    def __init__(self, probe: Probe, src: Sequence[int], tgt: Sequence[int]) -> None:
+        super().__init__(src, tgt)
+        self.probe, self.outcome, self.blocks = probe, probe.outcome, probe.blocks
+        self.room = probe.config.n_ctx
+        self._weights: dict[tuple[str, float | None], Tensor] = {}
+        # One row padded on the right, one on the left, with equal width. Never a batch of one, nor
+        # only its first row: some bugs leave batch item 0 intact.
+        self.padded = _stacked(
+            self.batch([self.sentence], right=N_PADS), self.batch([self.sentence], left=N_PADS)
+        )
+
+    @property
+    def tolerance(self) -> float:  # type: ignore[override]
+        precision = self.probe.precision or next(iter(self.plain.values())).dtype
+        return TOLERANCES.get(precision, 1e-2)
+
+    def tolerance_of(self, name: str) -> float:
+        return max(self.tolerance, TOLERANCE) if name == "positions" else self.tolerance
+
+    def batch(self, sentences: Sequence[Sentence], left: int = 0, right: int = 0) -> Rows:
+        return self.probe.batch_of(sentences, left, right)
+
+    def run(self, rows: Rows) -> dict[str, Tensor]:
+        return self.probe.run(rows)
+
+    def steps(self, rows: Rows, sizes: Sequence[int]) -> Iterator[Tensor]:
+        return self.probe.steps(rows, sizes)
+
+    def moved(self, after: Tensor, before: Tensor) -> Tensor:
+        scale = before.abs().max().nan_to_num(nan=1.0, posinf=1.0).clamp(min=1.0)
+        return ((after - before).abs() / scale).amax(-1)
+
+    def another(self, token: Tensor, stream: Stream) -> Tensor | int:
+        """If possible not padding, start or end; of a patch the negative."""
+        if token.ndim:
+            return 255 - token.clamp(min=0)
+        n, marks = self.probe.config.n_tokens(stream), self.probe.model.marks.of(stream)
+        others = [(int(token) + step) % n for step in range(1, n)]
+        structural = {marks.pad, marks.start, marks.end}
+        return next((other for other in others if other not in structural), (int(token) + 1) % n)
+
+    def other_pads(self, left: int) -> Iterator[OtherPads]:
+        rows = self.batch([self.sentence], left, N_PADS - left)
+        for stream in self.streams:
+            pads = (~rows.valid(stream)[0]).nonzero().flatten().tolist()
+            both = self.run(self.changed(rows, stream, [pads]))
+            before, after = (
+                {name: tensor[at : at + 1] for name, tensor in both.items()} for at in (0, 1)
+            )
+            yield OtherPads(rows, before, after, pads[0])
+
+    def cached_rows(self) -> Iterator[Rows]:
+        for left in (0, N_PADS):
+            yield self.batch([self.sentence], left)
+
+    @once
+    def sites(self) -> Sequence[Site]:
+        return [self._site(site) for site in self.probe.sites]
+
+    def _site(self, site: AttentionSite) -> Site:
+        return Site(
+            site.name,
+            (site.query_stream, site.key_stream),
+            self.padded.valid(site.query_stream),
+            self.padded.valid(site.key_stream),
+            site.kind == "self" and site.stack == "decoder",
+            partial(self._weigh, site),
+            every_query=True,
+            window=site.window if site.kind == "self" else None,
+            layer=site.layer,
+            stack=site.stack,
+        )
+
+    def _weigh(self, site: AttentionSite, level: float | None) -> Tensor:
+        if (site.name, level) not in self._weights:
+            self._weights[site.name, level] = self.probe.weights(site, self.padded, level)
+        return self._weights[site.name, level]
+
+    @property
+    def masks(self) -> dict[str, np.ndarray]:
+        """Of each site that was tested for open cells, with padding on the right."""
+        levels = self._weights.items()
+        return {name: (weights[0] != 0).numpy() for (name, level), weights in levels if level == 0}
+
+    # Changed tokens: how far they reach.
+
+    def future_leak(self) -> Worst | None:
+        self.reach["decoder"] = self._reach("tgt", self.outcome)
+        return super().future_leak()
+
+    def pad_content(self) -> Worst | None:
+        if self.sentence[0]:
+            last = [name for name, site in self.blocks.items() if site.stack == "encoder"][-1]
+            self.reach["encoder"] = self._reach("src", last)
+            self.reach["cross"] = self._reach("src", self.outcome)
+        return super().pad_content()
+
+    def _reach(self, stream: Stream, name: str) -> np.ndarray:
+        """Bool [pos of the tensor, changed token]: whether the change reached that position."""
+        row = self.batch([self.sentence], right=N_PADS)
+        n = row.valid(stream).shape[1]
+        tensor = self.run(self.changed(row, stream, [[key] for key in range(n)]))[name]
+        return (self.moved(tensor[1:], tensor[0]) > self.tolerance).T.numpy()
+
+    # Recorded patterns against the actual output; positions against their formula.
+
+    def mixing(self) -> Worst:
+        """Recorded patterns times values equal each head's output in a run without recording."""
+        worst, probe = Worst(), self.probe
+        used = {site.hook(what) for site in probe.sites for what in ("v", "z")}
+        shown = {site.hook("pattern") for site in probe.sites}
+        ran = probe.record(self.padded, used.__contains__)
+        patterns = probe.record(self.padded, shown.__contains__)
+        for site, seen in zip(probe.sites, self.sites, strict=True):
+            z, v = ran[site.hook("z")], ran[site.hook("v")]
+            v = v.repeat_interleave(z.shape[1] // v.shape[1], dim=1)
+            made = patterns[site.hook("pattern")].to(v.dtype) @ v
+            # NaN in both violates other properties.
+            off = (made - z).masked_fill(made.isnan() & z.isnan(), 0.0).abs().amax(-1)
+            scale = v.abs().max().nan_to_num(nan=1.0, posinf=1.0).clamp(min=1.0)
+            worst.see((off / scale).masked_fill(~seen.query_real[:, None], 0.0), seen.at)
+        return worst
+
+    def positions(self) -> Worst:
+        """What positions add, rotate or bias matches the formula that the config names."""
+        worst, sites = Worst(), {site.name: site for site in self.sites}
+        for each in placed(self.probe, self.batch([self.sentence])):
+            worst.see(
+                self.moved(each.found, each.expected),
+                lambda *at, each=each: (
+                    Location(each.hook, query=at[-1], stack=each.stack)
+                    if each.site is None
+                    else sites[each.site.name].at(0, at[1], at[-1])
+                ),
+            )
+        return worst
+
+
+def _stacked(first: Rows, second: Rows) -> Rows:
+    """Two batches of equal width, one below the other."""
+    return Rows(
+        **{
+            name: torch.cat([tensor, getattr(second, name)])
+            for name, tensor in vars(first).items()
+            if tensor is not None
+        }
+    )
