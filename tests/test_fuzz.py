@@ -14,7 +14,6 @@ CASES = {
     "shell": 15,
     "checkpoint": 20,
     "upload": 20,
-    "tokenizer": 20,
     "foreign": 30,
     "atlas": 30,
     "setup": 60,

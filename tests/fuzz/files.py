@@ -13,10 +13,8 @@ from pathlib import Path
 from explorer import cli, library, uploads
 from explorer.analysis.atlas.store import read_atlas
 from explorer.runs.sentences import pairs_in, sentences_from_file
-from explorer.sandbox.tokenizing import read_apart
 from models.foreign import look
 from models.refusals import Refusal
-from models.tokenizer import Tokenizer, reading_by
 from models.training.corpus import DataConfig, read_rows
 from models.training.home import asset
 from models.training.recipe import read_recipe
@@ -131,45 +129,6 @@ def upload(rng: random.Random, folder: Path) -> None:
     sent = io.BytesIO(damaged(rng, data) if rng.random() < 0.7 else data)
     uploads.open_zip(words(rng, 20), sent)
     assert not list(folder.iterdir()), "an unpacked model was left behind"
-
-
-PARTS: dict[str, tuple[dict[str, object], ...]] = {
-    "normalizer": (
-        {"type": "NFKC"},
-        {"type": "Prepend", "prepend": "▁"},
-        {"type": "Strip", "strip_left": True, "strip_right": True},
-        {"type": "Replace", "pattern": {"Regex": "[aeiou]"}, "content": "oo"},
-        {"type": "Precompiled", "precompiled_charsmap": "AAAA"},
-    ),
-    "pre_tokenizer": (
-        {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
-        {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
-        {"type": "Split", "pattern": {"Regex": "(?=a)"}, "behavior": "Isolated", "invert": False},
-        {"type": "Digits", "individual_digits": True},
-    ),
-    "decoder": (
-        {"type": "ByteFallback"},
-        {"type": "Fuse"},
-        {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
-        {"type": "Strip", "content": " ", "start": 10**9, "stop": 10**9},
-    ),
-}
-
-
-def tokenizer(rng: random.Random, folder: Path) -> None:
-    """The tokenizer of an upload, with odd parts, and a text for it."""
-    said = json.loads(asset("checkpoints", "copy", "tokenizer.json").read_bytes())
-    for name, kinds in PARTS.items():
-        if rng.random() < 0.5:
-            said[name] = rng.choice(kinds)
-    if rng.random() < 0.5:
-        _change(rng, said)
-    path = folder / "tokenizer.json"
-    path.write_text(json.dumps(said), encoding="utf-8")
-    with contextlib.suppress(Refusal), reading_by(read_apart):
-        made = Tokenizer.load(path)
-        ids = made.encode(words(rng).encode(errors="replace").decode())
-        assert isinstance(made.decode(ids), str)
 
 
 def training(rng: random.Random, folder: Path) -> None:

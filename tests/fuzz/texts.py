@@ -12,10 +12,6 @@ from urllib.parse import urlencode
 from explorer import library, sandbox
 from explorer.analysis.exercises.grading import grade
 from explorer.analysis.exercises.tasks import tasks
-from explorer.components.film import Frame, read_scene, read_taken
-from explorer.components.heads_payload import HeadAddresses, read_selection
-from explorer.components.mask_matrix import stroke_of
-from explorer.components.mount import index_of, inside
 from explorer.exhibits.choices import Offered, RefusedError, form_of, link_name
 from explorer.exhibits.exercises.choices import MOST_CARRIED, read_programs, write_programs
 from explorer.exhibits.tour.learners import read_results
@@ -29,7 +25,7 @@ from explorer.training import pairs
 from explorer.training.opened import untrained
 from explorer.training.setup import OPTIONS, RANGES, Setup, check, format_setup, parse_setup
 from explorer.training.tasks import corpus
-from tests.fuzz.given import MODELS, damaged, value, words
+from tests.fuzz.given import MODELS, damaged, words
 from tests.hostile import answers, programs
 
 _opened: dict[str, library.LoadedModel] = {}
@@ -114,19 +110,6 @@ def program(rng: random.Random, folder: Path) -> None:
     assert len(packed) > MOST_CARRIED or dict(read_programs(packed))
     with contextlib.suppress(RefusedError):
         read_programs(damaged(rng, packed.encode()).decode("utf-8", "replace"))
-
-
-def message(rng: random.Random, folder: Path) -> None:
-    """What a view in the browser sends."""
-    names = ("opened", "pinned", "query", "key", "scale", "step", "layer", "head", "cells", "open")
-    sent = value(rng, 3) if rng.random() < 0.3 else {n: value(rng) for n in rng.sample(names, 4)}
-    frame = Frame(("a", "b"), (0.5, 0.5), (0.5, 0.5), (True, True), 0, False, "")
-    index_of(sent, (2, 3))
-    inside(sent, 3)
-    stroke_of(sent, (2, 3))
-    read_scene(sent, 1, 2, 3)
-    read_taken(sent, (frame,))
-    read_selection(sent, HeadAddresses(2, 4, 1), 2, 3)
 
 
 def setup(rng: random.Random, folder: Path) -> None:

@@ -350,25 +350,6 @@ def test_beam_follows_its_rule(seed, width, penalty, limit):
     assert found == reference_beam(model, width, penalty, limit)
 
 
-@pytest.mark.parametrize("penalty", [0, 1, 2.5])
-def test_a_wide_beam_searches_everything(penalty):
-    model, limit = random_chain(11, n_vocab=4), 5
-    table = model.table.log_softmax(-1)
-    outputs = {}
-    for length in range(1, limit + 1):
-        for body in itertools.product([0, 1, 3], repeat=length - 1):
-            tokens = (*body, EOS)
-            logprob = sum(table[a, b].item() for a, b in itertools.pairwise((1, *tokens)))
-            outputs[tokens] = logprob / length**penalty
-    beam = Beam(4**limit, penalty)
-    *_, before, last = decode(model, START, beam, limit)
-    assert {h.tokens for h in last.ended[0]} == set(outputs)
-    scores = [h.score for h in last.ended[0]]
-    assert scores == pytest.approx(sorted(outputs.values(), reverse=True), abs=1e-5)
-    assert last.best[0].tokens == max(outputs, key=outputs.__getitem__)
-    assert not fallen(beam, last, [h.logprob for h in before.live[0]])
-
-
 def test_a_forced_token_of_probability_0_does_not_stop_a_beam():
     model = chain(_1={A: 1}, _4={C: 0.6, A: 0.4}, _5={C: 1}, _3={A: 1})
     steps = list(decode(model, START, Beam(2), 2, prefix=[B]))

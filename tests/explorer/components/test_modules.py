@@ -49,11 +49,6 @@ def test_modules_stay_apart_and_come_in_order(tmp_path):
     )
 
 
-def test_a_view_alone_stays_as_it_is(tmp_path):
-    text = "export default function () {}\nconst later = 1;\n"
-    assert link(written(tmp_path, view=text), "view.js") == text
-
-
 def test_every_form_of_export_is_known(tmp_path):
     written(
         tmp_path,

@@ -85,9 +85,10 @@ def test_other_edits_stay_and_the_causal_one_is_what_is_compared(translator):
     assert np.abs(plain.logprobs - found.logprobs).max() > 1e-3
 
 
-def test_a_decoding_of_another_model_is_refused(translator, writer):
+@pytest.mark.parametrize("compare", [one_pass, cached_and_not])
+def test_a_decoding_of_another_model_is_refused(compare, translator, writer):
     with pytest.raises(ValueError, match="'tiny', not by 'writer'"):
-        walked(one_pass(writer, generate(translator, TEXT, Greedy(), 2)))
+        walked(compare(writer, generate(translator, TEXT, Greedy(), 2)))
 
 
 # The batch
@@ -335,11 +336,6 @@ def test_a_whole_decoding_adds_its_passes_up(grouped):
     assert cached[0] == uncached[0] == multiply_adds(config, 7, 0, 3)
     assert cached[3] == cached[0] + sum(multiply_adds(config, 7, past, 1) for past in (3, 4, 5))
     assert uncached[3] == sum(multiply_adds(config, 7, 0, n) for n in (3, 4, 5, 6))
-
-
-def test_the_cache_of_another_model_is_refused(translator, writer):
-    with pytest.raises(ValueError, match="'tiny', not by 'writer'"):
-        walked(cached_and_not(writer, generate(translator, TEXT, Greedy(), 2)))
 
 
 def test_the_picture_sends_every_vector_as_a_share_of_the_longest():

@@ -60,28 +60,6 @@ def test_an_answer_that_is_not_worth_it_is_not_kept(long):
         assert is_answered(request) == kept
 
 
-def counting(to: int) -> Steps[int]:
-    for done in range(to):
-        yield done + 1, to
-    return to * to
-
-
-class Told(list[tuple[int, int]]):
-    """What a request told of its progress; it is never stopped."""
-
-    def __call__(self, done: int, total: int) -> bool:
-        self.append((done, total))
-        return True
-
-
-def test_a_generator_tells_how_far_it_is_and_returns_its_answer():
-    request, told = request_of(counting, to=3), Told()
-    assert request.takes_long
-    assert ask(request, told) == 9
-    assert told == [(1, 3), (2, 3), (3, 3)]
-    assert ask(request) == 9
-
-
 def test_a_part_is_given_to_who_stopped_and_to_nobody_else():
     def halves() -> Steps[str]:
         return "a half" if (yield 1, 2) is False else "all"

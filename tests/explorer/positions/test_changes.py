@@ -16,6 +16,7 @@ from explorer.analysis.positions.changes import (
     position_functions,
     told_positions,
 )
+from explorer.analysis.positions.length import MOST_SHIFT, most_shift, shift_losses
 from explorer.analysis.positions.order import four_texts, moved, shuffled_order
 from explorer.engine.jobs import walked
 from explorer.exhibits.positions.head import by_offset, reread, weight_moved, write_under
@@ -95,14 +96,6 @@ def test_a_change_is_the_model_itself_at_other_positions(positions, stream, tiny
         unseen |= positions == "alibi" and change.kind == "reverse"  # both directions alike
         usual = reread(loaded, traced, stream, None).losses
         assert np.allclose(got.losses, usual, atol=1e-4) == unseen
-
-
-def test_a_rotary_model_does_not_notice_a_shift(tiny):
-    loaded = tiny("writer", positions="rotary", **WRITER)
-    traced = trace(loaded, TEXT)
-    before, after = (reread(loaded, traced, "tgt", c) for c in (None, PositionChange("shift", 300)))
-    np.testing.assert_allclose(after.losses, before.losses, atol=1e-4)
-    assert not np.allclose(reread(loaded, traced, "tgt", REMOVE).losses, before.losses, atol=1e-3)
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi", "t5"])
@@ -219,3 +212,18 @@ def test_means_by_offset_leave_out_what_is_blocked():
     offsets, means = by_offset(values, np.tril(np.ones((2, 2), bool)))
     assert offsets.tolist() == [-1, 0]
     assert means.tolist() == [3.0, 3.0]
+
+
+def test_losses_by_shift(tiny):
+    rotary = tiny("writer", family="decoder-only", positions="rotary")
+    flat = shift_losses(rotary, trace(rotary, "The cat ran"), "tgt", (0, 9, 200))
+    np.testing.assert_allclose(flat, flat[0], atol=1e-4)
+    sines = tiny()
+    traced = trace(sines, "The cat ran", "猫跑开了")
+    losses = shift_losses(sines, traced, "src", (0, 9))
+    assert losses[0] != pytest.approx(losses[1], abs=1e-4)
+
+
+def test_learned_positions_end(tiny):
+    assert most_shift(tiny(positions="learned", n_ctx=20), 8) == 12
+    assert most_shift(tiny(), 8) == MOST_SHIFT

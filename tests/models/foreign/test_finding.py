@@ -70,6 +70,10 @@ def test_the_variable_names_folders_as_path_does(tmp_path, monkeypatch):
     Golden.load("gpt2").write(tmp_path / "a" / "mine")
     monkeypatch.setenv(VARIABLE, f"{tmp_path / 'nothing'}{os.pathsep}{tmp_path / 'a'}")
     assert list(found()) == ["mine"]
+    assert without_models() == ()
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv(VARIABLE, f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'empty'}")
+    assert without_models() == (tmp_path / "empty",)
     monkeypatch.delenv(VARIABLE)
     assert found() == {}
 
@@ -85,11 +89,3 @@ def test_weights_without_a_config_and_links_to_nothing_are_found(tmp_path):
     assert list(found([tmp_path])) == ["bare", "circle", "few-bits", "many-bits"]
     assert list(found([tmp_path / "bare"])) == ["bare"]
     assert list(found([tmp_path / "ggufs" / "few-bits.gguf"])) == ["few-bits"]
-
-
-def test_a_folder_in_which_there_is_no_model_is_named(tmp_path, monkeypatch):
-    places = (tmp_path / "nothing", tmp_path / "empty", tmp_path / "full")
-    places[1].mkdir()
-    Golden.load("gpt2").write(places[2] / "mine")
-    monkeypatch.setenv(VARIABLE, os.pathsep.join(map(str, places)))
-    assert without_models() == (places[1],)

@@ -34,6 +34,16 @@ def words_of(raw: Tokenizer) -> list[str]:
     return [raw.id_to_token(i) for i in range(raw.get_vocab_size())]
 
 
+def byte_level_inside(*more: str, **said: Any) -> dict[str, Any]:
+    """What a file says of the tokenizer of GPT-2, which has `more` words."""
+    listed = words_of(byte_level())
+    words = [*listed, *more]
+    kinds = [3 if word.startswith("<|") else 1 for word in words]
+    usual = {"words": words, "vocab": len(words), "token_type": kinds}
+    usual |= {"merges": ["Ġ t", "h e", "Ġt he"], "eos_token_id": len(listed) - 1}
+    return usual | said
+
+
 LINEAR: dict[str, Any] = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
 
 
@@ -120,10 +130,7 @@ def test_a_setting_that_is_not_honoured_is_refused(key, value, said, tmp_path):
 
 
 def test_a_notebook_opens_a_file_by_its_path(tmp_path, monkeypatch):
-    raw = byte_level()
-    words = words_of(raw)
-    fields: Any = {"words": words, "merges": ["Ġ t", "h e", "Ġt he"], "vocab": len(words)}
-    write_gguf(Golden.load("qwen2"), tmp_path / "x.gguf", **fields)
+    write_gguf(Golden.load("qwen2"), tmp_path / "x.gguf", **byte_level_inside())
     monkeypatch.chdir(tmp_path)
     for name in ("x.gguf", Path("x.gguf"), str(tmp_path)):
         assert hl.open_model(name).config.d_model == 24
@@ -137,29 +144,19 @@ def test_blocks_of_fewer_bits_become_floats(tmp_path):
 
 
 def test_a_byte_level_tokenizer_is_inside(tmp_path):
-    raw = byte_level()
-    words = words_of(raw)
-    fields: Any = {
-        "words": words,
-        "merges": ["Ġ t", "h e", "Ġt he"],
-        "token_type": [3 if word.startswith("<|") else 1 for word in words],
-        "eos_token_id": len(words) - 1,
-    }
-    golden = Golden.load("qwen2")
-    path = write_gguf(golden, tmp_path / "tiny.gguf", vocab=len(words), **fields)
+    raw, golden = byte_level(), Golden.load("qwen2")
+    path = write_gguf(golden, tmp_path / "tiny.gguf", **byte_level_inside())
     tokenizer = open_folder(path).tokenizer
     for text in TEXTS:
         assert tokenizer.encode(text) == raw.encode(text).ids
         assert tokenizer.decode(tokenizer.encode(text)) == text
-    assert tokenizer.marks.end == len(words) - 1
-    assert tokenizer.is_special(len(words) - 1)
+    assert tokenizer.marks.end == raw.get_vocab_size() - 1
+    assert tokenizer.is_special(tokenizer.marks.end)
     assert tokenizer.marks.start is None
-    path = write_gguf(golden, tmp_path / "cut.gguf", vocab=len(words), **{**fields, "pre": "qwen2"})
+    path = write_gguf(golden, tmp_path / "cut.gguf", **byte_level_inside(pre="qwen2"))
     cut = open_folder(path).tokenizer
     assert str_tokens(cut, cut.encode("19 the")) == ["1", "9", "the"]
-    path = write_gguf(
-        golden, tmp_path / "other.gguf", vocab=len(words), **{**fields, "pre": "falcon"}
-    )
+    path = write_gguf(golden, tmp_path / "other.gguf", **byte_level_inside(pre="falcon"))
     with pytest.raises(
         CheckpointError, match=r"other\.gguf: its tokenizer splits words in the style of 'falcon'"
     ):
@@ -170,29 +167,20 @@ def test_a_byte_level_tokenizer_is_inside(tmp_path):
 def test_a_word_of_the_vocabulary_is_taken_whole_by_some(pre, tmp_path):
     """No merges build the token " zebra". The tokenizers of Llama 3 and Mistral's tekken take it
     whole, and begin a text with the start mark; Qwen's does neither, but composes accents."""
-    raw = byte_level()
-    listed = words_of(raw)
-    words = [*listed, "Ġzebra", "Ã©"]
-    fields: Any = {
-        "words": words,
-        "merges": ["Ġ t", "h e", "Ġt he", "Ã ©"],
-        "token_type": [3 if word.startswith("<|") else 1 for word in words],
-        "eos_token_id": len(listed) - 1,
-        "bos_token_id": len(listed) - 1,
-        "pre": pre,
-    }
-    golden = Golden.load("qwen2")
-    path = write_gguf(golden, tmp_path / "tiny.gguf", vocab=len(words), **fields)
+    zebra = byte_level().get_vocab_size()
+    merges = ["Ġ t", "h e", "Ġt he", "Ã ©"]
+    fields = byte_level_inside("Ġzebra", "Ã©", merges=merges, bos_token_id=zebra - 1, pre=pre)
+    path = write_gguf(Golden.load("qwen2"), tmp_path / "tiny.gguf", **fields)
     opened = open_folder(path)
     ids = opened.tokenizer.encode("the zebra")
     if pre == "qwen2":
         assert len(ids) == len(["t", "he"]) + len(" zebra")
-        assert opened.tokenizer.encode("e\u0301") == [len(words) - 1]
+        assert opened.tokenizer.encode("e\u0301") == [zebra + 1]
         assert opened.model.with_marks("tgt", [9]) == (9,)
     else:
-        assert ids[-1] == len(words) - 2
+        assert ids[-1] == zebra
         assert len(opened.tokenizer.encode("e\u0301")) == 3
-        assert opened.model.with_marks("tgt", [9]) == (len(listed) - 1, 9)
+        assert opened.model.with_marks("tgt", [9]) == (zebra - 1, 9)
     text = "aB 1234 Cd"
     cuts = {"qwen2": [1, 1, 1, 1], "tekken": [1, 1, 1, 1]}.get(pre, [3, 1])
     cutting = opened.tokenizer._tokenizer.pre_tokenizer
