@@ -18,6 +18,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PROCESSES = "HEADLIGHT_PROCESSES"
@@ -141,7 +142,7 @@ class Admission:
             await self._session(scope, receive, send)
         elif scope["type"] == "http":
             if self.n_open >= self._places and _asks_for_a_page(scope):
-                await self._refuse(send, "http.response")
+                await self._refusal(scope, receive, send)
             else:
                 await self._app(scope, _in_time(receive, of="http.request"), send)
         else:
@@ -151,7 +152,7 @@ class Admission:
         if self.n_open >= self._places:
             await receive()  # its `websocket.connect`
             if "websocket.http.response" in scope.get("extensions", {}):
-                await self._refuse(send, "websocket.http.response")
+                await self._refusal(scope, receive, send)
             else:
                 await send({"type": "websocket.close", "code": 1013})  # "try again later"
             return
@@ -169,18 +170,11 @@ class Admission:
         recent = sum(now - left < RECENT for left in self._left)
         return min(LATEST, max(SOONEST, round(RECENT / recent))) if recent else 60
 
-    async def _refuse(self, send: Send, kind: str) -> None:
+    @property
+    def _refusal(self) -> ASGIApp:
         seconds = self.wait
-        body = full_page(seconds).encode()
-        headers = {
-            "content-type": "text/html; charset=utf-8",
-            "content-length": str(len(body)),
-            "retry-after": str(seconds),
-            "cache-control": "no-store",
-        }
-        encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await send({"type": f"{kind}.start", "status": 503, "headers": encoded})
-        await send({"type": f"{kind}.body", "body": body})
+        headers = {"retry-after": str(seconds), "cache-control": "no-store"}
+        return HTMLResponse(full_page(seconds), 503, headers)
 
 
 def _asks_for_a_page(scope: Scope) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit import config, file_util
 
@@ -69,55 +70,39 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request (ASGI)."""
+        answer: ASGIApp | None = None
         path = scope.get("path", "")
         if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
-            path = path.removeprefix(self._base) if path.startswith(self._base) else ""
-            if path == f"/{_WORDS['']}":  # Streamlit serves the first page only at the root
-                await _move(scope, send, "")
-                return
-            if path[1:] in text.EARLIER:
-                await _move(scope, send, text.EARLIER[path[1:]])
-                return
-            if _PAGE.fullmatch(path):
-                made = page(path[1:], self._base, scope).encode()
-                await _answer(scope, send, 200, "text/html; charset=utf-8", made, "no-cache")
-                return
-            if path == f"/{BEFORE}":
-                await _answer(scope, send, 200, "text/javascript", TOLD, "no-cache")
-                return
-            if path == f"/{PICTURE}":
-                status, made = await self._pictures.of(scope["query_string"].decode("latin-1"))
-                keeping = "public, max-age=3600" if status == 200 else "no-store"
-                await _answer(scope, send, status, "image/png", made, keeping)
-                return
-        await self._app(scope, receive, send)
+            inside = path.removeprefix(self._base) if path.startswith(self._base) else ""
+            answer = await self._answer(inside, scope)
+        await (answer or self._app)(scope, receive, send)
+
+    async def _answer(self, path: str, scope: Scope) -> Response | None:
+        if path == f"/{_WORDS['']}":  # Streamlit serves the first page only at the root
+            return _moved(scope, "")
+        if path[1:] in text.EARLIER:
+            return _moved(scope, text.EARLIER[path[1:]])
+        headers = {"cache-control": "no-cache", "vary": "accept-language"}
+        if _PAGE.fullmatch(path):
+            return HTMLResponse(page(path[1:], self._base, scope), headers=headers)
+        if path == f"/{BEFORE}":
+            return Response(TOLD, headers=headers, media_type="text/javascript")
+        if path != f"/{PICTURE}":
+            return None
+        status, made = await self._pictures.of(scope["query_string"].decode("latin-1"))
+        headers["cache-control"] = "public, max-age=3600" if status == 200 else "no-store"
+        if status == 503:
+            headers["retry-after"] = str(60 // PER_MINUTE)
+        return Response(made, status, headers, "image/png" if made else "text/plain")
 
 
-async def _answer(
-    scope: Scope, send: Send, status: int, kind: str, content: bytes, keeping: str
-) -> None:
-    said = {
-        "content-type": kind if content else "text/plain",
-        "content-length": str(len(content)),
-        "cache-control": keeping,
-        "vary": "accept-language",
-    }
-    if status == 503:
-        said["retry-after"] = str(60 // PER_MINUTE)
-    headers = [(name.encode(), value.encode()) for name, value in said.items()]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    body = b"" if scope["method"] == "HEAD" else content
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _move(scope: Scope, send: Send, name: str) -> None:
+def _moved(scope: Scope, name: str) -> Response:
     """Send the browser to another page, with the same choices."""
-    asked = (name.partition("?")[2].encode(), scope["query_string"])
-    query = b"&".join(filter(None, asked))
-    place = b"./" + name.partition("?")[0].encode() + (b"?" + query if query else b"")
-    headers = [(b"location", place), (b"content-length", b"0"), (b"cache-control", b"no-cache")]
-    await send({"type": "http.response.start", "status": 307, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
+    address, _, own = name.partition("?")
+    query = "&".join(filter(None, (own, scope["query_string"].decode("latin-1"))))
+    return RedirectResponse(
+        f"./{address}?{query}" if query else f"./{address}", headers={"cache-control": "no-cache"}
+    )
 
 
 def page(name: str, base: str, scope: Scope) -> str:

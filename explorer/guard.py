@@ -20,6 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit import config, file_util, url_util
 
@@ -187,15 +188,8 @@ class _Exchange:
 
     async def answer(self, status: int, kind: str, content: bytes, **more: str) -> None:
         """Send the whole response at once."""
-        said = {
-            "content-type": kind,
-            "content-length": str(len(content)),
-            "cache-control": "no-cache",
-            **more,
-        }
-        encoded = [(name.encode(), value.encode()) for name, value in said.items()]
-        await self.send({"type": "http.response.start", "status": status, "headers": encoded})
-        await self.send({"type": "http.response.body", "body": content})
+        headers = {"content-type": kind, "cache-control": "no-cache", **more}
+        await Response(content, status, headers)({"type": "http"}, self.receive, self.send)
 
     async def _drain(self) -> None:
         """Read the rest of the request: a connection that is closed earlier loses the response, and

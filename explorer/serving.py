@@ -18,6 +18,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit import cli_util, config, file_util
 from streamlit.starlette import App
@@ -115,14 +116,8 @@ class FromMemory:
             await self._app(scope, receive, send)
             return
         content, kind = _read(path)
-        headers = {
-            "content-type": kind,
-            "content-length": str(len(content)),
-            "cache-control": FOREVER,
-        }
-        encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": 200, "headers": encoded})
-        await send({"type": "http.response.body", "body": content})
+        headers = {"content-type": kind, "cache-control": FOREVER}
+        await Response(content, headers=headers)(scope, receive, send)
 
 
 @cache
