@@ -116,13 +116,15 @@ def table_of(view: View, result: Result) -> Iterator[b.Table | b.Note]:
     head = [view.t("cases.row"), *(view.t(f"cases.columns.{name}") for name in result.columns)]
     number = as_text if result.ways[1].numbers else tabled
     rows = [[_label(view, row), *map(number, row.values)] for row in result.rows]
+    align = "l" + "r" * len(result.columns)
     if result.rows[0].outcomes:
-        head.insert(1, view.t("cases.columns.outcome"))
+        align = f"l{align}"
+        head[:1] = view.t("cases.way"), view.t("cases.columns.outcome")
         for cells, row in zip(rows, result.rows, strict=True):
             bold = level_of(row.outcomes[0]) != "good"
             word = spelt(view, row.outcomes[0])
             cells.insert(1, f":orange[**{word}**]" if bold else word)
-    yield b.Table(head, rows)
+    yield b.Table(head, rows, align)
     values = [value for row in result.rows for value in row.values]
     if result.verdict and any(map(math.isnan, values)):
         yield b.Note(view.t("cases.dash"))
