@@ -6,7 +6,7 @@ attention, which does not show that they attend to a translation, and the page s
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -23,7 +23,6 @@ from explorer.analysis.alignment.agreement import (
     best_pair,
     learn,
     links_of,
-    matrix,
     one_head,
 )
 from explorer.analysis.alignment.known import (
@@ -43,7 +42,6 @@ from explorer.analysis.alignment.links import (
     Method,
     diagonal,
     score,
-    strongest,
     symmetrised,
 )
 from explorer.analysis.alignment.reading import (
@@ -177,36 +175,34 @@ def study(
         known = [known_of_drawing(picture, reading) for reading in readings]
     if not all(any(links is not None for links in known[half]) for half in (learned, held)):
         known = []  # an untrained model: no answer is right
-    mean = along = None
+    along = None
     if backs is not None:
         basis: Basis = "agreement"
         table = agreement(readings[learned], backs[learned])
         scores, best = table.max((2, 3)), best_pair(table)
         along = float(agreement([*map(along_diagonal, readings[learned])], backs[learned]).max())
-        mean = learn(readings[learned], backs[learned], best)
-        named = {"best": best, "mean": mean}
-        rated = {name: agreed(readings[held], backs[held], by) for name, by in named.items()}
+        aligners = {"best": best, "mean": learn(readings[learned], backs[learned], best)}
+        rated = {name: agreed(readings[held], backs[held], by) for name, by in aligners.items()}
     else:
         basis = "known" if known else "sharpness"
         scores = _alone(readings[learned], known[learned])
         shift, head = np.unravel_index(scores.argmax(), scores.shape)
-        best = Aligner(one_head(scores.shape, int(shift), int(head)))
+        aligners = {"best": Aligner(one_head(scores.shape, int(shift), int(head)))}
         rated = {"best": float(_alone(readings[held], known[held])[shift, head])}
     if known:
         right = [at for at in range(len(known))[held] if known[at] is not None]
-        own = [readings[at] for at in right]
-        own_backs = None if backs is None else [backs[at] for at in right]
         truth = [links for links in known[held] if links is not None]
-        source: Source = "task" if toy else "drawn"
-        checked: Checked | None = _checked(own, own_backs, truth, best, mean, source)
+        own_backs = None if backs is None else [backs[at] for at in right]
+        own: Source = "task" if toy else "drawn"
+        checked = _checked([readings[at] for at in right], own_backs, truth, aligners, own)
     else:
-        checked = _checked_by_hand(loaded, back, pairs[learned], best, mean)
+        checked = _checked_by_hand(loaded, back, pairs[learned], aligners)
     return Study(
         heads=heads_of(loaded),
         basis=basis,
         scores=scores,
-        best=best,
-        mean=mean,
+        best=aligners["best"],
+        mean=aligners.get("mean"),
         diagonal=along,
         n_learned=len(pairs[learned]),
         n_held=len(pairs[held]),
@@ -260,19 +256,18 @@ def _checked_by_hand(
     loaded: LoadedModel,
     back: LoadedModel | None,
     learned: Sequence[Pair],
-    best: Aligner,
-    mean: Aligner | None,
+    aligners: Mapping[str, Aligner],
 ) -> Checked | None:
     """Evaluate against the hand-drawn links of pairs not learned from; None if there are none."""
     drawn = [gold for gold in drawn_by_hand(loaded.name) if gold.pair not in learned]
-    read_too = zip(drawn, read(loaded, [gold.pair for gold in drawn]), strict=True)
-    both = [(known_by_hand(gold, reading), reading) for gold, reading in read_too]
-    known = [links for links, _ in both if links is not None]
-    readings = [reading for links, reading in both if links is not None]
-    if not known:
-        return None
-    backs = None if back is None else tuple(read_back(back, readings))
-    return _checked(readings, backs, known, best, mean, "hand")
+    known, readings = [], []
+    for gold, reading in zip(drawn, read(loaded, [gold.pair for gold in drawn]), strict=True):
+        links = known_by_hand(gold, reading)
+        if links is not None:
+            known.append(links)
+            readings.append(reading)
+    backs = None if back is None else [*read_back(back, readings)]
+    return _checked(readings, backs, known, aligners, "hand")
 
 
 def _certain(known: Known) -> Links:
@@ -286,17 +281,16 @@ def _checked(
     readings: Sequence[Reading],
     backs: Sequence[Reading] | None,
     known: Sequence[Known],
-    best: Aligner,
-    mean: Aligner | None,
+    aligners: Mapping[str, Aligner],
     source: Source,
-) -> Checked:
-    named = {"best": best} if mean is None else {"best": best, "mean": mean}
+) -> Checked | None:
+    """Evaluate aligners against known links; None without any."""
+    if not known:
+        return None
     scores = {}
-    for name, aligner in named.items():
-        if backs is None:
-            both = [(strongest(matrix(each, aligner.forward)),) * 2 for each in readings]
-        else:
-            both = [links_of(*each, aligner) for each in zip(readings, backs, strict=True)]
+    for name, aligner in aligners.items():
+        pairs = zip(readings, backs or [None] * len(readings), strict=True)
+        both = [links_of(*pair, aligner) for pair in pairs]
         for method in METHODS if backs is not None else METHODS[:1]:
             scores[name, method] = score([symmetrised(*each, method) for each in both], known)
     shapes = [(len(each.tgt), len(each.src)) for each in readings]
