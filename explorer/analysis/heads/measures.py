@@ -45,11 +45,11 @@ def head_measures(
         weights = torch.tensor(pattern, dtype=torch.float64)[None, None]
         counts = (weights.sum(-1) > 0) & valid  # an edit may leave nothing to see
         rows = AttentionRows.of(weights, torch.tensor(mask)[None, None], counts)
-        measures.append(_measures(rows.even() if even else rows, is_end, of_site.kind == "self"))
+        measures.append(measures_of(rows.even() if even else rows, is_end, of_site.kind == "self"))
     return {name: np.array([head.get(name, np.nan) for head in measures]) for name in HEAD_MEASURES}
 
 
-def _measures(
+def measures_of(
     rows: AttentionRows, is_end: Bool[Tensor, " key"], is_self: bool
 ) -> dict[HeadMeasure, float]:
     """The measures of one head."""

@@ -8,7 +8,7 @@ from typing import Any
 from explorer.analysis.heads.ablation import ablating
 from explorer.analysis.heads.aggregates import MAX_ROWS
 from explorer.analysis.heads.flow import attention_flow
-from explorer.analysis.heads.measures import HEAD_MEASURES, head_measures
+from explorer.analysis.heads.measures import HEAD_MEASURES, head_measures, measures_of
 from explorer.analysis.heads.reading import KeyWeight, top_keys
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
 from explorer.analysis.heads.versus import mean_divergence
@@ -291,8 +291,8 @@ def _code(choice: Opened) -> list[object]:
         rolled = cross_rollout if view.kind == "cross" else rollout
         code.insert(0, {"rollout": rolled, "flow": attention_flow}.get(aggregate.name, mean_head))
     if choice.measure is not None:
-        known = {"needed": ablating, "differs": mean_divergence}
-        code.append(known.get(choice.measure, head_measures))
+        known: dict[str, list[object]] = {"needed": [ablating], "differs": [mean_divergence]}
+        code += known.get(choice.measure, [head_measures, measures_of])
     if choice.words is not None:
         code.append(by_word)
     return code
