@@ -1,5 +1,6 @@
 """The wheel: what is inside, and that it works from any directory without the checkout."""
 
+import io
 import json
 import os
 import re
@@ -270,6 +271,9 @@ def test_one_or_several_texts_in_either_way(monkeypatch, capsys):
     )
     assert cli.main(["translate", "--model", "copy", "a", "--text", "b"]) == 0
     assert capsys.readouterr().out == "a\nb\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(" a  b \n \n\tc"))
+    assert cli.main(["translate", "--model", "copy"]) == 0
+    assert capsys.readouterr().out == " a  b \n\tc\n"
 
 
 def pins(file: str) -> dict[str, Version]:

@@ -31,7 +31,9 @@ def translate_text(args: argparse.Namespace) -> None:
         if not config.lm_head:
             does, then = "reads a text and writes none", ""
         raise ValueError(f"{args.model} does not translate: it {does}{then}")
-    sentences = args.text + args.more or [line.strip() for line in sys.stdin if line.strip()]
+    sentences = args.text + args.more or [
+        line for line in sys.stdin.read().splitlines() if line.strip()
+    ]
     strategy = options.strategy_of(args)
     _say_unread(checkpoint, sentences)
     rules = _rules_of(checkpoint)
