@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer import text
+from explorer.analysis.mask_tests.certify import FINDINGS
 from explorer.analysis.start.flow import Flow, Lane, flow
 from explorer.components.modules import link
 from explorer.components.standalone import sheet_of, views_script
@@ -36,10 +37,7 @@ POLICY = (
 MOST_EXAMPLES = 6
 MOST_NEW = 24
 """Maximum tokens of a continuation; the same as in `flow.js`."""
-TESTED = (
-    *("future_leak", "future_mass", "pad_mass", "pad_content", "padding_right", "padding_left"),
-    *("cross_mask", "row_sums", "open_cells", "cache", "prefix", "mixing"),
-)
+TESTED = tuple(name for name in FINDINGS if name not in ("padding_batch", "positions"))
 """The properties that `mask_tests.js` tests."""
 CELL = (
     *("title", "query", "key", "reading_similarity", "reading_scale", "reading_scale_biased"),

@@ -128,7 +128,8 @@ def _two_columns(blocks: Sequence[b.Block]) -> b.Columns:
 def _kept(view: View, finding: Finding) -> b.Prose:
     title, measured = view.t(finding.title_key), _measured(view, finding)
     words = f":material/check_circle: {title}  \n:small[:gray[{measured}]]"
-    return b.Prose(words, help=view.t(finding.meaning_key))
+    missed = view.t("certify.misses", what=view.t(f"certify.{finding.name}.misses"))
+    return b.Prose(words, help=f"{view.t(finding.meaning_key)} {missed}")
 
 
 def _broken(view: View, certificate: Certificate, finding: Finding) -> b.Blocks:

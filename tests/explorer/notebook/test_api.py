@@ -15,9 +15,9 @@ import torch
 from foreign import Golden
 
 import explorer as hl
+from docs.website import api
 from explorer.analysis.cases.fills import filled
 from explorer.library import LoadedModel, open_model
-from explorer.notebook import api
 from explorer.pages import PAGES
 from explorer.render.notebook import is_shown
 from explorer.runs.trace import Trace, trace
@@ -29,7 +29,7 @@ NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 def test_the_pages_are_made_from_the_docstrings() -> None:
     for path, written in api.pages().items():
-        assert (ROOT / path).read_text("utf-8") == written, "run python -m explorer.notebook.api"
+        assert (ROOT / path).read_text("utf-8") == written, "run python -m docs.website.api"
     assert {name for _, names in api.PAGES.values() for name in names} == set(hl.__all__)
 
 

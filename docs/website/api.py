@@ -1,4 +1,4 @@
-"""`python -m explorer.notebook.api` writes docs/api.md and docs/api/ from the public docstrings."""
+"""`python -m docs.website.api` writes docs/api.md and docs/api/ from the public docstrings."""
 
 import inspect
 import re
@@ -21,7 +21,7 @@ HEAD = """\
 # Headlight in Python
 
 `import explorer as hl` provides the names below. Their interface is stable: every change is listed
-in the changelog. These pages are generated from the docstrings (`python -m explorer.notebook.api`).
+in the changelog. These pages are generated from the docstrings (`python -m docs.website.api`).
 """
 FOOT = """\
 ## Where pictures are displayed
