@@ -11,7 +11,7 @@ import torch.distributed as dist
 from tqdm import tqdm
 
 from explorer.analysis.atlas.ablation import SENTENCES
-from explorer.analysis.atlas.corpus import scan
+from explorer.analysis.atlas.corpus import header_of, scan
 from explorer.analysis.atlas.make import Making, Unit, home_of
 from explorer.analysis.atlas.store import read_atlas
 from explorer.library import LoadedModel
@@ -110,7 +110,9 @@ def _measure(making: Making, rank: int, world: int, lang: str) -> None:
 
 
 def _say_what_is_there(making: Making, lang: str) -> None:
-    """Report the results of an earlier run in the folder on standard error."""
+    """Report a skipped header and the results of an earlier run on standard error."""
+    if header := header_of(making.corpus.path):
+        print(t("align.header", lang=lang, names=", ".join(header)), file=sys.stderr)
     if (before := making.changed()) is not None:
         _say(
             "changed", lang, name=making.corpus.path.name, before=before[:12],

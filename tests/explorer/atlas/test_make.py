@@ -204,12 +204,15 @@ def test_the_atlas_beside_a_model_is_replaced_only_where_that_is_said(
     command = ["atlas", str(folder), "--data", str(pairs), "--ablate=0"]
     assert main(command) == 0
     made = (folder / "atlas" / "atlas.json").read_bytes()
-    pairs.write_text(pairs.read_text(encoding="utf-8") * 2, encoding="utf-8")
+    twice = pairs.read_text(encoding="utf-8") * 2
+    pairs.write_text(f"source\ttarget\n{twice}", encoding="utf-8")
     assert main(command) == 2
     assert f"--out {folder / 'atlas'}" in capsys.readouterr().err
     assert (folder / "atlas" / "atlas.json").read_bytes() == made
     assert main([*command, "--out", str(folder / "atlas")]) == 0
-    assert (folder / "atlas" / "atlas.json").read_bytes() != made
+    assert "a header: source, target" in capsys.readouterr().err
+    measured = json.loads((folder / "atlas" / "atlas.json").read_bytes())
+    assert measured["counts"]["sentences"] == 2 * json.loads(made)["counts"]["sentences"]
 
 
 @pytest.mark.sweep

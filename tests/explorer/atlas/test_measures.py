@@ -237,6 +237,8 @@ def test_columns_are_a_source_its_translation_and_whom_to_credit() -> None:
     assert parse(0, "  a\u202e  b ") == Line(0, "  a  b ")
     assert parse(0, "a\t\u3000") == parse(0, "a\t ") == Line(0, "a", "")
     assert parse(0, "\ttarget alone") is None
+    assert parse(0, "en\tzh\n") is None
+    assert parse(9, "en\tzh\n") == Line(9, "en", "zh")
     assert parse(0, "\u202e\n") is None
 
 
