@@ -14,6 +14,7 @@ from faults import BY_ID, figure
 from explorer.analysis.cases import BUGS, CHOICES, CLAIMS, Case
 from explorer.analysis.cases.case import source_of
 from explorer.analysis.cases.fixed import fixed_scores
+from explorer.analysis.cases.planting import decoder_self
 from explorer.analysis.cases.symptom import LEFT, padded_on_the_left, room, symptom
 from explorer.engine.jobs import walked
 from explorer.library import LoadedModel, open_model
@@ -21,13 +22,14 @@ from explorer.numerics import masked_softmax
 from explorer.runs.inputs import limit
 from explorer.runs.rerun import rows_of, token_logprobs, written_tokens
 from explorer.runs.run import run
-from explorer.runs.trace import Trace, trace
+from explorer.runs.trace import trace
 from explorer.text import LANGUAGES, t
 from models.attention import attend
 from models.hooks import LOGITS, NO_EDITS
 from models.rows import Rows
 
 ROOT = Path(__file__).resolve().parents[3]
+Tiny = Callable[..., LoadedModel]
 
 
 def test_ids_are_unique_and_the_list_is_whole() -> None:
@@ -118,6 +120,10 @@ def test_a_symptom_is_the_run_with_the_fault(translator: LoadedModel) -> None:
     found = walked(symptom(translator, traced, BY_ID["inverted_causal"]))
     assert len(found.logprobs_before) == len(found.logprobs_after) > 0
     assert found.loss_before != found.loss_after
+    assert found.tokens == (*traced.tgt_str_tokens[1:], "</s>")
+    assert len(found.tokens) == len(found.logprobs_after)
+    kept = [token for token, status in found.words if status != "gone"]
+    assert "".join(kept).replace("·", "") == found.output_after.replace(" ", "")
     rows = rows_of(traced)
     hook, planted = "decoder.blocks.0.attn.hook_pattern", BY_ID["inverted_causal"].plant
     assert planted is not None
@@ -171,15 +177,6 @@ def test_a_fault_that_spares_the_first_sentence_shows_at_the_second(
     np.testing.assert_allclose(found.logprobs_before, usual.logprobs_before, atol=1e-5)
 
 
-def test_a_symptom_names_its_tokens_and_words(translator: LoadedModel) -> None:
-    traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
-    found = walked(symptom(translator, traced, BY_ID["inverted_causal"]))
-    assert found.tokens == (*traced.tgt_str_tokens[1:], "</s>")
-    assert len(found.tokens) == len(found.logprobs_after)
-    kept = [token for token, status in found.words if status != "gone"]
-    assert "".join(kept).replace("·", "") == found.output_after.replace(" ", "")
-
-
 def test_a_picture_shows_the_head_that_differs_most() -> None:
     shown = BY_ID["first_head"].compared()
     picture = shown.pair
@@ -227,7 +224,7 @@ def test_what_cannot_be_planted_is_refused(translator: LoadedModel, writer: Load
     ],
 )
 def test_a_bug_is_injected_only_where_there_is_what_it_needs(
-    tiny: Callable[..., LoadedModel], changes: dict[str, str], lacking: set[str]
+    tiny: Tiny, changes: dict[str, str], lacking: set[str]
 ) -> None:
     loaded = tiny("needs", **changes)
     traced = trace(loaded, "The cat sat.", "猫坐" if not changes else "")
@@ -236,9 +233,7 @@ def test_a_bug_is_injected_only_where_there_is_what_it_needs(
         assert fits == (bug.needs not in lacking), bug.id
 
 
-def test_a_model_without_logits_is_compared_by_its_vectors(
-    tiny: Callable[..., LoadedModel],
-) -> None:
+def test_a_model_without_logits_is_compared_by_its_vectors(tiny: Tiny) -> None:
     loaded = tiny("bare", family="encoder-only", lm_head=False)
     traced = trace(loaded, "The cat sat.")
     stream = loaded.model.stacks()[-1].hook("resid_final")
@@ -250,9 +245,6 @@ def test_a_model_without_logits_is_compared_by_its_vectors(
     assert found.moved == pytest.approx(float((after - before).norm() / before.norm()))
     assert found.changed
     assert not walked(symptom(loaded, traced, BY_ID["small_fill"])).changed
-
-
-Tiny = Callable[..., LoadedModel]
 
 
 def test_the_second_mask_replaces_the_first() -> None:
@@ -328,34 +320,26 @@ def test_a_row_that_pads_have_made_too_long_has_no_room_left() -> None:
     assert walked(symptom(loaded, traced, BY_ID["left_positions"])).left == 0
 
 
-(SCALE,) = (bug for bug in BUGS if bug.id == "model_scale")
-
-
-def figures(traced: Trace | None) -> dict[str, tuple[float, ...]]:
-    return {row.name: row.values for row in SCALE.compared(traced).rows}
+SCALE = BY_ID["model_scale"]
 
 
 def test_the_scale_of_the_model_flattens_every_row() -> None:
-    shown = figures(None)
-    (spread, right_spread), (entropy, right_entropy) = shown["score_spread"], shown["entropy"]
-    assert right_spread == pytest.approx(0.99, abs=0.02)
-    assert spread == pytest.approx(right_spread / math.sqrt(8))  # 512 / 64
-    assert right_entropy == pytest.approx(2.37, abs=0.03)
-    assert entropy == pytest.approx(2.72, abs=0.01)
-    equal = shown["equal_entropy"]
-    assert entropy < equal[0] == equal[1] == pytest.approx(math.log(16))
+    spread, entropy, equal = (
+        figure("model_scale", name) for name in ("score_spread", "entropy", "equal_entropy")
+    )
+    assert spread.right == pytest.approx(0.99, abs=0.02)
+    assert spread.wrong == pytest.approx(spread.right / math.sqrt(8))  # 512 / 64
+    assert entropy.right == pytest.approx(2.37, abs=0.03)
+    assert entropy.wrong == pytest.approx(2.72, abs=0.01)
+    assert entropy.wrong < equal.wrong == equal.right == pytest.approx(math.log(16))
 
 
 def test_flatter_need_not_be_uniform(translator: LoadedModel) -> None:
     """What is said of a wrong scale has to hold of heads that are sharp, too."""
     traced = trace(translator, "I love you.", "我爱你。")
-    hooks = [site.hook("q") for site in translator.sites]
-    sharp = replace(
-        traced,
-        activations=dict(traced.activations)
-        | {hook: 30 * traced.activations[hook] for hook in hooks},
-    )
-    shown = figures(sharp)
+    sharp = {site.hook("q"): 30 * traced.activations[site.hook("q")] for site in translator.sites}
+    sharpened = replace(traced, activations=dict(traced.activations) | sharp)
+    shown = {row.name: row.values for row in SCALE.compared(sharpened).rows}
     assert shown["entropy"][1] < shown["entropy"][0] < 0.8 * shown["equal_entropy"][1]
     for lang in LANGUAGES:
         said = t("cases.model_scale.symptom", lang=lang)
@@ -363,13 +347,20 @@ def test_flatter_need_not_be_uniform(translator: LoadedModel) -> None:
         assert "接近均匀" not in said
 
 
-@pytest.mark.parametrize("positions", ["alibi", "t5", "sinusoidal"])
-def test_a_bias_of_the_positions_is_not_scaled(
-    tiny: Callable[..., LoadedModel], positions: str
-) -> None:
-    loaded = tiny("biased", positions=positions)
-    traced = trace(loaded, "The cat sat on the mat.", "猫坐在垫子上。")
-    site = next(site for site in loaded.sites if site.kind == "self" and site.stack == "decoder")
+@pytest.mark.parametrize(
+    ("family", "positions"),
+    [
+        *(("encoder-decoder", positions) for positions in ("alibi", "t5", "sinusoidal")),
+        ("encoder-only", "alibi"),  # an encoder alone has scores to scale, too
+    ],
+)
+def test_a_bias_of_the_positions_is_not_scaled(tiny: Tiny, family: str, positions: str) -> None:
+    loaded = tiny("biased", family=family, positions=positions)
+    reads = family != "encoder-only"
+    traced = trace(loaded, "The cat sat on the mat.", "猫坐在垫子上。" if reads else None)
+    site = loaded.sites[0]
+    if reads:
+        site = next(each for each in loaded.sites if decoder_self(each))
     scores = torch.tensor(traced.activations[site.hook("scores")])
     bias = torch.tensor(traced.activations.get(site.hook("bias"), 0.0))
     assert bool(bias.any()) == (positions != "sinusoidal")
@@ -379,7 +370,7 @@ def test_a_bias_of_the_positions_is_not_scaled(
     shown = SCALE.compared(traced)
     keep = torch.tensor(traced.mask(site.name))
     pattern = wrong.masked_fill(~keep, -torch.inf).softmax(-1)
-    assert shown.ways[0].site == site.name
+    assert (shown.ways[0].own, shown.ways[0].site) == (True, site.name)
     torch.testing.assert_close(shown.ways[0].picture, pattern)
 
     # What is planted makes the same scores, in the first layer, where the inputs are the same.
@@ -388,23 +379,3 @@ def test_a_bias_of_the_positions_is_not_scaled(
     hook = site.hook("scores")
     planted = run(loaded.model, rows, {hook}, SCALE.plant(loaded.model, rows))[hook][0]
     torch.testing.assert_close(planted, wrong)
-
-
-def test_the_bias_of_an_encoder_alone_is_left_alone_too(tiny: Callable[..., LoadedModel]) -> None:
-    loaded = tiny("reader", family="encoder-only", positions="alibi")
-    traced = trace(loaded, "The cat sat on the mat.")
-    shown = SCALE.compared(traced)
-    assert shown.ways[0].own, "an encoder alone has scores to scale, too"
-    assert shown.ways[0].site == loaded.sites[0].name
-    rows = rows_of(traced)
-    assert SCALE.plant is not None
-    hooks = {loaded.sites[0].hook(name) for name in ("scores", "bias")}
-    before, after = (
-        run(loaded.model, rows, hooks, *edits) for edits in ((), (SCALE.plant(loaded.model, rows),))
-    )
-    scores, bias = (loaded.sites[0].hook(name) for name in ("scores", "bias"))
-    torch.testing.assert_close(after[bias], before[bias])
-    torch.testing.assert_close(
-        after[scores] - after[bias],
-        (before[scores] - before[bias]) / 2,  # 4 heads
-    )
