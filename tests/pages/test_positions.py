@@ -103,6 +103,13 @@ def test_shuffling_moves_vectors_with_positions_only(open_page):
     assert reading(at, "this order changes the vectors") != before
 
 
+@pytest.mark.parametrize("text", ["book", "I I I"])
+def test_words_in_one_order_only_are_not_shuffled(open_page, text):
+    words = everything(open_page("positions", text=text))
+    assert t("positions.one_word", lang="en") in words
+    assert t("positions.texts", lang="en") not in words
+
+
 def test_a_causal_mask_tells_the_order(open_page):
     at = open_page("positions", model="writer", text="She reads a book every morning.")
     said = reading(at, "this order changes the vectors")

@@ -204,13 +204,16 @@ class FourTexts:
 
 def four_texts(
     loaded: LoadedModel, text: str, seed: int, edits: Sequence[Edit] = ()
-) -> Steps[FourTexts]:
-    """Generate four texts in one batch. Yields the tokens generated and their maximum.
+) -> Steps[FourTexts | None]:
+    """Generate four texts in one batch; None if the words have only one order. Yields the tokens
+    generated and their maximum.
 
     Raises InputProblem as `trace`.
     """
     given, stream = given_tokens(loaded, text), reading_stream(loaded)
     order = shuffled_order(loaded, loaded.str_tokens(given, stream), len(given), stream, seed)
+    if [given[place] for place in order] == list(given):
+        return None
     removed = position_functions(loaded, stream, REMOVE)
     without = Edits({name: partial(_from_row, 2, change) for name, change in removed.items()})
     functions = edit_functions(loaded.sites, edits).then(without)

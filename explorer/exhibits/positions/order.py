@@ -33,9 +33,10 @@ def compute(
     tokens = trace.src_str_tokens if src else trace.tgt_str_tokens
     n_real = int((trace.src_valid if src else trace.tgt_valid).sum())
     order = shuffled_order(loaded, tokens, n_real, stream, 1 if shuffle is None else shuffle)
-    if order == tuple(range(len(tokens))):
+    shuffled = [tokens[place] for place in order]
+    if shuffled == list(tokens):
         return None
-    return [tokens[place] for place in order], moved(loaded, trace, stream, order)
+    return shuffled, moved(loaded, trace, stream, order)
 
 
 def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Blocks:

@@ -13,7 +13,8 @@ from models.rows import Stream
 def compute(
     loaded: LoadedModel, text: str, shuffle: int | None, edits: tuple[Edit, ...], stream: Stream
 ) -> Steps[FourTexts | None]:
-    """The four texts if the shuffled sequence is the one that is read. Raises InputProblem."""
+    """The four texts if the shuffled sequence is the one that is read, and is another one. Raises
+    InputProblem."""
     if stream != reading_stream(loaded):
         return None
     return (yield from four_texts(loaded, text, 1 if shuffle is None else shuffle, edits))
