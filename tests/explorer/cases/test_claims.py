@@ -188,8 +188,12 @@ NUMBERS: list[tuple[str, str, str, str, tuple[float, float]]] = [
     ("causal_order", "with_positions", "value", "", (0.1, 1e9)),
     ("batch_norm", "another_sentence", "batch_norm", "", (0.1, 1e9)),
     ("batch_norm", "another_sentence", "layer_norm", "", (0, 1e-6)),
+    ("batch_norm", "one_token", "layer_norm", "", (0, 1e-5)),
     ("batch_norm", "training_and_use", "batch_norm", "", (0.01, 1e9)),
     ("gelu_tanh", "largest_difference", "value", "", near(4.7e-4, 1e-5)),
+    ("gelu_tanh", "float16_below", "value", "", near(62, 1)),
+    ("gelu_tanh", "float16_above", "value", "", (0, 1)),
+    ("gelu_tanh", "float16_most", "value", "", (500, 1e9)),
     ("gelu_tanh", "at_x", "value", "", near(2.70, 0.01)),
     ("gelu_tanh", "gelu_minimum_at", "value", "", near(-0.752, 0.001)),
 ]
