@@ -74,6 +74,7 @@ def test_no_false_alarm_on_nn_transformer_encoder(
 
 def test_no_false_alarm_on_a_plain_model_or_without_padding() -> None:
     assert_masks(PlainTranslator().eval(), SRC, TGT, capture=True)
+    assert hl.certify(PlainTranslator().eval(), SRC, TGT).causes == ()
     result = hl.certify(PlainTranslator().double(), SRC, TGT, pad_id=None)
     assert result.passed
     assert result.left_out["padding_left"] == "no_pad"
@@ -90,35 +91,24 @@ def test_sharp_scores_are_neither_closed_cells_nor_a_fill(scale: float, where: s
     assert not result.notes
 
 
-FAULTS = {
-    "inverted_causal": ("own", "future_leak"),
-    "inverted_padding": ("reading", "padding_right"),
-    "after_softmax": ("own", "future_leak"),
-    "times_zero": ("own", "future_leak"),
-    "added_ones": ("own", "future_leak"),
-    "diagonal_open": ("own", "future_leak"),
-    "diagonal_closed": ("own", "open_cells"),
-    "no_mask": ("own", "future_leak"),
-    "first_item": ("own", "future_leak"),
-    "first_head": ("own", "future_leak"),
-}
+FAULTS = (
+    *("inverted_causal", "inverted_padding", "after_softmax", "times_zero", "added_ones"),
+    *("diagonal_open", "diagonal_closed", "no_mask", "first_item", "first_head"),
+)
+"""Faults of a pattern; `test_diagnosis` tests them with the weights captured."""
 
 
 # A residual stream hides from outside that a token does not see itself.
-@pytest.mark.parametrize(
-    ("fault", "seen"),
-    [(fault, True) for fault in FAULTS]
-    + [(fault, False) for fault in FAULTS if fault != "diagonal_closed"],
-)
-def test_every_mask_fault_of_the_clinic_is_found(fault: str, seen: bool) -> None:
-    where, promise = FAULTS[fault]
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "diagonal_closed"])
+def test_every_fault_of_a_pattern_is_found_without_its_weights(fault: str) -> None:
+    where = "reading" if fault == "inverted_padding" else "own"
     model = PlainTranslator(**{where: BY_ID[fault].variant}).eval()
-    result = hl.certify(model, SRC, TGT, capture=seen)
-    assert promise in names(result), result.report()
-    worst = next(finding for finding in result.broken if finding.name == promise)
-    assert worst.error or worst.where is not None
+    result = hl.certify(model, SRC, TGT, capture=False)
+    expected = "padding_right" if fault == "inverted_padding" else "future_leak"
+    (worst,) = (finding for finding in result.broken if finding.name == expected)
+    assert worst.where is not None
     with pytest.raises(AssertionError, match="Likely cause"):
-        assert_masks(model, SRC, TGT, capture=seen)
+        assert_masks(model, SRC, TGT, capture=False)
 
 
 def test_the_list_of_faults_is_the_clinics() -> None:
@@ -266,15 +256,6 @@ def test_a_cached_step_of_a_translator_may_give_the_last_logits_alone() -> None:
     assert result.passed, result.report()
     assert result.left_out == {}
     assert "cache" in hl.certify(model, SRC, TGT, causal=False).left_out
-
-
-@pytest.mark.parametrize("fault", ["inverted_padding", "after_softmax", "times_zero", "first_item"])
-@pytest.mark.parametrize("where", ["across", "reading"])
-def test_faults_of_padding_in_the_encoder_and_across(fault: str, where: str) -> None:
-    model = PlainTranslator(**{where: BY_ID[fault].variant}).eval()
-    result = hl.certify(model, SRC, TGT, capture=True)
-    assert names(result) & {"padding_right", "padding_left"}, result.report()
-    assert names(result) & {"pad_mass", "cross_mask", "row_sums"}, result.report()
 
 
 class _Extra(PlainTranslator):
