@@ -3,18 +3,15 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from explorer.analysis.mask_tests.examiner import Site
+from explorer.analysis.mask_tests.examiner import Examiner, Site
 from explorer.notebook.capture import capture
 from explorer.notebook.captured import Attention
 from models.rows import Rows, Stream
-
-if TYPE_CHECKING:
-    from explorer.notebook.behaviour import Behaviour
 
 SHARE = 1e-4
 """Tolerance for the weight on hidden keys and for row sums, above rounding error.
@@ -203,18 +200,18 @@ def _causal_cross(site: CapturedSite) -> bool:
 # Cached steps.
 
 
-def cache_fault(behaviour: "Behaviour") -> CacheFault:
+def cache_fault(examiner: Examiner) -> CacheFault:
     """The first difference between the attention of cached steps and of one pass.
 
     "" if the attention shows none, or was not captured in the same way.
     """
-    rows = next(behaviour.cached_rows())
+    rows = next(examiner.cached_rows())
     n = rows.tgt.shape[1]
     with Recording(sequences=len(rows)) as whole:
-        behaviour.run(rows)
+        examiner.run(rows)
     for plan in ([1] * n, [n // 2, n - n // 2]):
         sizes = [size for size in plan if size]
-        steps, end = behaviour.steps(rows, sizes), 0
+        steps, end = examiner.steps(rows, sizes), 0
         for size in sizes:
             with Recording(sequences=len(rows)) as seen:
                 next(steps)
