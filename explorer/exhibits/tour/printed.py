@@ -37,17 +37,16 @@ def show(found: Printed, view: View) -> b.Blocks:
     yield from heading(view)
     solved = view.choices(TourChoices).solutions
     switch = toggle(view, "tour.solutions", solved)
-    yield b.Pane((b.Prose(view.t("tour.printed_lead")), switch), key="tour-noprint")
-    yield b.Prose(view.t("tour.name_line"))
-    yield b.SentenceLine()
+    lead_in = b.Pane((b.Prose(view.t("tour.printed_lead")), switch), key="tour-noprint")
+    sheet: list[b.Block] = [lead_in, b.Prose(view.t("tour.name_line")), b.SentenceLine()]
     solutions = []
     for name, posed in found.items():
         on_paper, solution = _entry(view, name, posed)
-        yield b.Pane((b.Title(title_of(view, name)), *on_paper), key=f"tour-paper-{name}")
+        sheet.append(b.Pane((b.Title(title_of(view, name)), *on_paper), key=f"tour-paper-{name}"))
         solutions.append(f"- {title_of(view, name)}: {solution}")
     if solved:
-        yield b.Title(view.t("tour.solved"))
-        yield b.Prose("\n".join(solutions))
+        sheet += [b.Title(view.t("tour.solved")), b.Prose("\n".join(solutions))]
+    yield b.Hero(sheet)
 
 
 def _entry(view: View, name: str, found: Posed | Missing | None) -> tuple[list[b.Block], str]:

@@ -23,25 +23,27 @@ def show(answer: None, view: View) -> b.Blocks:
     head = [view.t(f"tour.{name}") for name in ("chapter", "n_right", "n_given", "n_steps")]
     yield b.Table(head, rows)
     if wrong := [entry for entry in named if not known.get(entry, True)]:
-        yield b.Title(view.t("tour.again"))
-        yield lines(view, wrong, "again")
+        yield b.Pane((b.Title(view.t("tour.again")), lines(view, wrong, "again")))
     elif count:
         yield b.Prose(view.t("tour.nothing_again"))
     if left := [entry for entry in named if entry not in known]:
         label = view.t("tour.go_on", step=course.title_of(view, left[0]))
         yield b.Button("tour.go_on", label, course.ENTRIES[left[0]].opens, icon="arrow_forward")
-    yield from sent(view, "results")
+    yield sent(view, "results")
     if count:
         again = b.choose(answers=(), lesson="")
         yield b.Button("tour.start_over", view.t("tour.start_over"), again, icon="restart_alt")
 
 
-def sent(view: View, part: str) -> b.Blocks:
+def sent(view: View, part: str) -> b.Pane:
     """The learner's name, and a link to this part with all results and the programs that solve
     tasks."""
+    return b.Pane((b.Title(view.t("tour.send")), *_link(view, part)))
+
+
+def _link(view: View, part: str) -> b.Blocks:
     tour, tasks = view.choices(TourChoices), view.choices(ExercisesChoices)
     learner = tour.learner or tasks.solver
-    yield b.Title(view.t("tour.send"))
     yield b.Prose(view.t("tour.send_note"))
     more = b.More(most=MOST_NAME, width=320)
     yield b.TextBox("tour.learner", view.t("tour.learner"), learner, _named, **more)

@@ -18,12 +18,12 @@ def show(answer: None, view: View) -> b.Blocks:
     yield b.Prose(view.t("exercises.progress", done=done, count=len(tasks())))
     yield b.ProgressBar(done / max(1, len(tasks())))
     yield listed(view, "exercises")
-    yield from sent(view, "overview")
+    yield sent(view, "overview")
     on_paper = view.choices(ExercisesChoices).on_paper
     yield toggle(view, "exercises.on_paper", on_paper)
     for task in tasks() if on_paper else ():
-        yield b.Title(course.title_of(view, f"task_{task.id}"))
-        yield from task_on_paper(view, task)
+        title = b.Title(course.title_of(view, f"task_{task.id}"))
+        yield b.Pane((title, *task_on_paper(view, task)))
 
 
 EXHIBIT = Exhibit(None, show)
