@@ -18,7 +18,8 @@ from explorer.library import LoadedModel, open_model
 from explorer.live.site import write_live
 from explorer.live.weights import MOST
 from explorer.numbers import percent
-from explorer.runs.generation import generate
+from explorer.runs.generation import generate, longest
+from explorer.runs.inputs import given_tokens
 from explorer.runs.trace import trace
 from models.foreign import open_folder
 from models.foreign.tokens import PAIR
@@ -65,7 +66,10 @@ pypandoc.convert_file("index.qmd", "html", "markdown", ["--standalone"], outputf
 
 def off_by(page: Page, loaded: LoadedModel, sentence: str) -> float:
     """The largest difference between the weights in the page and in torch; the output is equal."""
-    made = generate(loaded, sentence, Greedy(), MOST if "src" in loaded.model.reads else 24)
+    most = 24
+    if "src" in loaded.model.reads:
+        most = min(MOST, longest(loaded, given_tokens(loaded, sentence)))
+    made = generate(loaded, sentence, Greedy(), most)
     found = flow(loaded, trace(loaded, sentence), made)
     picture = loaded.config.picture
     read = patches_of(picture_of(sentence, picture), picture).tolist() if picture else sentence
