@@ -240,7 +240,6 @@ def test_every_aside_says_what_it_shows(open_page, aside):
     if aside == "backward":
         at.segmented_control(key="score.more").set_value("formula").run()
     root = t("score.backward_root", lang=lang)
-    key = (
-        "cases.backend.lead" if aside == "engines" else f"score.{other.get(aside, f'{aside}_lead')}"
-    )
+    cases = {"engines": "cases.backend.lead", "layouts": "cases.layouts.lead"}
+    key = cases.get(aside, f"score.{other.get(aside, f'{aside}_lead')}")
     assert t(key, lang=lang, d_in=24, divisor=root) in everything(at)

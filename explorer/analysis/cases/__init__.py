@@ -6,7 +6,7 @@ the exercises, the notebook's `certify`, which quotes it, and the tests import i
 """
 
 from explorer.analysis.cases import attention, blocks, compared, cost, counting, positions
-from explorer.analysis.cases.backend import BACKEND, OPTIONS
+from explorer.analysis.cases.backend import BACKEND, LAYOUTS, OPTIONS
 from explorer.analysis.cases.case import GROUPS, VERDICTS, Case, Result, ResultRow
 from explorer.analysis.cases.design import DESIGN
 from explorer.analysis.cases.fills import FILL, FILL_BUGS
@@ -57,6 +57,6 @@ CLAIMS = tuple(
     Case(test.__name__, group, test) for group, tests in _EXPERIMENTS.items() for test in tests
 )
 """Every claim, group by group, in the order of the page; links hold the guesses in this order."""
-CHOICES = (NOTATION, FILL, DESIGN, BACKEND, OPTIONS)
+CHOICES = (NOTATION, FILL, DESIGN, BACKEND, OPTIONS, LAYOUTS)
 """Every choice, in the order of the page."""
 BY_ID = {case.id: case for case in (*BUGS, *CLAIMS, *CHOICES)}

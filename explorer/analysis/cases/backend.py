@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explorer.analysis.cases.case import Case, Measured, Result, ResultRow
+from explorer.analysis.model.parameters import numbers_of
 from explorer.analysis.score.scaling import Scaling, divisor_of
 from explorer.analysis.score.steps import attend_as, averaged, bias_of, module_of, site_inputs
 from explorer.library import LoadedModel
@@ -261,5 +262,62 @@ def options(
     return Result("", ("same_setting", "other_setting"), rows, why=why)
 
 
+def layouts(loaded: LoadedModel, trace: Trace, site: AttentionSite) -> Result:
+    """One matrix each for Q, K and V; one small module per head; one fused W_qkv: the same results.
+
+    The weights are this site's own, copied into modules of each layout, which then read the site's
+    input. In cross-attention the queries read another sequence, so only K and V can be fused. The
+    values are the number of matrices and of parameters, and the largest difference of any q, k or v
+    from the first layout.
+    """
+    module = module_of(loaded, site)
+    x, memory = site_inputs(loaded, trace, site)
+    inputs, linears = (x, memory, memory), (module.w_q, module.w_k, module.w_v)
+    first = 0 if site.kind == "self" else 1
+    with torch.inference_mode():
+        one = [linear(read) for linear, read in zip(linears, inputs, strict=True)]
+        heads = [_parts(linear, module.d_head) for linear in linears]
+        small = [
+            torch.cat([head(read) for head in modules], dim=-1)
+            for modules, read in zip(heads, inputs, strict=True)
+        ]
+        weight = torch.cat([linear.weight for linear in linears[first:]])
+        has_bias = module.w_q.bias is not None
+        bias = torch.cat([linear.bias for linear in linears[first:]]) if has_bias else None
+        whole = _linear(weight, bias)
+        wide = [*one[:first], *whole(memory).split([len(w.weight) for w in linears[first:]], -1)]
+    stored = {
+        "one": (linears, one),
+        "per_head": ([each for modules in heads for each in modules], small),
+        "fused": ([*linears[:first], whole], wide),
+    }
+    rows = []
+    for name, (modules, found) in stored.items():
+        difference = max(_apart(a, b) for a, b in zip(found, one, strict=True))
+        values = (float(len(modules)), float(sum(map(numbers_of, modules))), difference)
+        kind = "differs" if difference >= SAME else "agrees"
+        rows.append(ResultRow(f"score.layout.{name}", values, outcomes=((kind, math.nan),)))
+    numbers = {"largest": max(row.values[2] for row in rows)}
+    columns = ("matrices", "parameters", "difference")
+    return Result("", columns, rows, why=("reading",), numbers=numbers)
+
+
+def _parts(linear: nn.Linear, height: int) -> list[nn.Linear]:
+    """A layer as several, each with `height` of its rows."""
+    starts = range(0, linear.out_features, height)
+    rows = [slice(start, start + height) for start in starts]
+    bias: Tensor | None = linear.bias
+    return [_linear(linear.weight[at], None if bias is None else bias[at]) for at in rows]
+
+
+def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
+    linear = nn.Linear(weight.shape[1], len(weight), bias=bias is not None)
+    linear.weight.copy_(weight)
+    if bias is not None:
+        linear.bias.copy_(bias)
+    return linear
+
+
 BACKEND = Case("backend", "backend", backend)
 OPTIONS = Case("options", "backend", options)
+LAYOUTS = Case("layouts", "backend", layouts)

@@ -4,6 +4,7 @@ import inspect
 import tomllib
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from explorer.analysis.cases import BUGS, BY_ID, CHOICES, CLAIMS, GROUPS, Case
 from explorer.exhibits import Exhibit, View, block as b
@@ -13,12 +14,13 @@ from models.training.home import asset
 
 CASES = {"bugs": BUGS, "claims": CLAIMS, "choices": CHOICES}
 """The cases of each part of the page."""
-PLACES: dict[str, dict[str, str]] = {
+PLACES: dict[str, dict[str, Any]] = {
     "notation": {"visit": "masks", "part": "conventions"},
     "fill": {"visit": "masks", "part": "fills"},
     "design": {"visit": "model", "further": "differences"},
     "backend": {"visit": "score", "aside": "engines"},
     "options": {"visit": "score", "aside": "engines"},
+    "layouts": {"visit": "score", "aside": "layouts"},
 }
 """Where a choice is measured, with its controls."""
 
@@ -39,8 +41,12 @@ def opened(view: View) -> Case:
 
 
 def _open(id: str) -> b.Change:
-    name = {"bugs": "case", "claims": "claim", "choices": "option"}[BY_ID[id].part]
-    return b.choose(**{name: id}, **({"guess": ""} if name == "claim" else {}))
+    chosen: dict[str, dict[str, Any]] = {
+        "bugs": {"case": id},
+        "claims": {"claim": id, "guess": ""},
+        "choices": {"option": id},
+    }
+    return b.choose(**chosen[BY_ID[id].part])
 
 
 def show(answer: None, view: View) -> b.Blocks:

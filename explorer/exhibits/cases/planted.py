@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -89,7 +90,7 @@ def _names(view: View) -> tuple[str, str]:
     return view.t("cases.healthy"), view.t("cases.ill")
 
 
-def losses_of(view: View, key: str, found: Reread, names: tuple[str, str], **more: int) -> b.Chart:
+def losses_of(view: View, key: str, found: Reread, names: tuple[str, str], **more: Any) -> b.Chart:
     """The loss of each token before and after, called by these names."""
     title = view.t("cases.token_loss")
     losses = -found.logprobs_before, -found.logprobs_after

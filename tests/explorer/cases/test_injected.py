@@ -33,7 +33,7 @@ Tiny = Callable[..., LoadedModel]
 
 
 def test_ids_are_unique_and_the_list_is_whole() -> None:
-    assert (len(BUGS), len(CLAIMS), len(CHOICES), len(BY_ID)) == (34, 32, 5, 71)
+    assert (len(BUGS), len(CLAIMS), len(CHOICES), len(BY_ID)) == (34, 32, 6, 72)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
@@ -100,6 +100,7 @@ def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> N
         "explorer/exhibits/model/calculator.py",
         "explorer/exhibits/model/differences.py",
         "explorer/exhibits/score/engines.py",
+        "explorer/exhibits/score/layouts.py",
         "explorer/exhibits/tour/masks.py",
         "explorer/analysis/exercises/planted.py",
         "explorer/exhibits/exercises/planted.py",

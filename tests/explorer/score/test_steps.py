@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from explorer.analysis.cases.backend import layouts
 from explorer.analysis.heads.reading import entropy
 from explorer.analysis.score import steps
 from explorer.analysis.score.scaling import SCALINGS, scaled, softmax_gradient
@@ -19,7 +20,7 @@ from explorer.analysis.score.steps import (
     output_weights,
     stream_before,
 )
-from explorer.exhibits.score import dropout, groups, layouts, raw, split
+from explorer.exhibits.score import dropout, groups, raw, split
 from explorer.library import LoadedModel
 from explorer.runs.edits import HeadOff, MaskSwitch
 from explorer.runs.trace import Trace, trace
@@ -303,14 +304,11 @@ def test_three_layouts_of_the_weights_give_the_numbers_of_the_run(tiny, changes)
         v = module.w_v(memory).unflatten(-1, (module.n_kv_heads, -1)).transpose(0, 1)
         np.testing.assert_allclose(q.numpy(), traced.activations[site.hook("q")], atol=1e-5)
         np.testing.assert_allclose(v.numpy(), traced.activations[site.hook("v")], atol=1e-5)
-        one, small, fused = layouts.layouts(loaded, traced, site)
-        assert one.parameters == small.parameters == fused.parameters
-        assert small.matrices == site.n_heads + 2 * module.n_kv_heads
-        assert fused.matrices == (1 if site.kind == "self" else 2)
-        assert max(small.difference, fused.difference) < 1e-5
-        bias = 1 if loaded.config.bias else 0
-        rows = module.d_head * (site.n_heads + 2 * module.n_kv_heads)
-        assert one.parameters == rows * (24 + bias)
+        one, small, fused = (row.values for row in layouts(loaded, traced, site).rows)
+        n_heads, bias = site.n_heads + 2 * module.n_kv_heads, 1 if loaded.config.bias else 0
+        assert (one[0], small[0], fused[0]) == (3, n_heads, 1 if site.kind == "self" else 2)
+        assert one[1] == small[1] == fused[1] == module.d_head * n_heads * (24 + bias)
+        assert max(small[2], fused[2]) < 1e-5
 
 
 def test_unprojected_scores_are_symmetric_and_projected_ones_are_not(translator) -> None:
