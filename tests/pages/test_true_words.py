@@ -124,7 +124,7 @@ def test_the_number_of_mask_properties_explains_itself(open_page, params, count,
         words = everything(at)
         assert words.count("Not tested: ") == 14 - count
         for name in ("uncached", "no_cross", "both_ways"):
-            assert (t(f"certify.untested_{name}", lang="en") in words) == (name in why)
+            assert (t(f"certify.left_out.{name}", lang="en") in words) == (name in why)
     assert f"{count} properties" in words
 
 
