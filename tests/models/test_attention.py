@@ -10,7 +10,7 @@ from models.attention import Attention, attend
 from models.fast import speed_up
 from models.hooks import Edits, Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask, require_mask
-from models.positions import Placement, rotate, rotation_at
+from models.positions import Placement
 
 B, H, KV, T, S, D = 3, 4, 2, 5, 7, 6
 KEY_VALID = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0, 0]]) == 1
@@ -63,19 +63,6 @@ def test_each_step_follows_from_the_one_before(layer):
     blocked = seen["scores"].masked_fill(~seen["mask"], -torch.inf)
     torch.testing.assert_close(seen["pattern"], blocked.softmax(-1))
     torch.testing.assert_close(layer.w_o(seen["z"].transpose(1, 2).flatten(2)), out)
-
-
-def test_a_rotation_turns_queries_and_keys_and_no_values(layer):
-    x = torch.randn(B, T, D_MODEL).double()
-    positions = torch.tensor([[0, 1, 2, 3, 4], [0, 0, 1, 2, 3], [5, 6, 7, 8, 9]])
-    rotation = rotation_at(positions, D)
-    record = Record(everything)
-    with visiting(record):
-        layer(x, placement=Placement(rotation))
-    for what, turn in [("q", rotate), ("k", rotate), ("v", lambda split, rotation: split)]:
-        projected = getattr(layer, f"w_{what}")(x)
-        split = projected.unflatten(2, (-1, D)).transpose(1, 2)  # [batch, head, pos, d_head]
-        torch.testing.assert_close(record.activations[f"hook_{what}"], turn(split, rotation))
 
 
 @pytest.mark.parametrize("mask", [None, causal_mask(T), padding_mask(QUERY_VALID)])

@@ -130,8 +130,14 @@ def test_a_mask_takes_the_place_of_other_masks_and_leaves_heads_alone():
     assert in_force((MaskSize("window", 4),)) == ""
 
 
-@pytest.mark.parametrize("door", ["head", "waves", "steps", "heads"])
-@pytest.mark.parametrize("model", ["en-zh", "writer", "reader", "headless"])
+@pytest.mark.parametrize(
+    ("door", "model"),
+    [
+        pytest.param(door, model, marks=() if (turn - at) % 4 in (0, 1) else pytest.mark.sweep)
+        for at, door in enumerate(("head", "waves", "steps", "heads"))
+        for turn, model in enumerate(("en-zh", "writer", "reader", "headless"))
+    ],
+)
 def test_every_door_opens_from_its_link(open_page, model, door):
     at = open_page("start", model=model, text=TEXT, door=door)
     head, arrays = picture(at)
