@@ -288,9 +288,9 @@ def _checked(
     if not known:
         return None
     scores = {}
+    others: Sequence[Reading | None] = backs or [None] * len(readings)
     for name, aligner in aligners.items():
-        pairs = zip(readings, backs or [None] * len(readings), strict=True)
-        both = [links_of(*pair, aligner) for pair in pairs]
+        both = [links_of(*pair, aligner) for pair in zip(readings, others, strict=True)]
         for method in METHODS if backs is not None else METHODS[:1]:
             scores[name, method] = score([symmetrised(*each, method) for each in both], known)
     shapes = [(len(each.tgt), len(each.src)) for each in readings]
