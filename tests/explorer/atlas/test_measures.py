@@ -135,7 +135,9 @@ def test_alignment_and_distance_are_those_of_the_page_heads(translator) -> None:
         found = [head_measures(traced, site.name) for traced in traces]
         for head in range(site.n_heads):
             if site.kind == "cross":
-                mean = np.mean([each["alignment"][head] for each in found])
+                shares = [each["alignment"][head] for each in found]
+                mean = np.mean(shares)
+                assert sums.top[number, AT["alignment"]] == sum(each >= 0.5 for each in shares)
                 assert numbers["weight"][number, AT["alignment"]] == pytest.approx(mean, abs=1e-5)
                 assert np.isnan(numbers["distance"][number])
             if site.role == "encoder":
@@ -157,6 +159,19 @@ def test_weight_by_distance_adds_up_to_that_of_its_measures(translator) -> None:
     rows = np.repeat(sums.n_rows, [site.n_heads for site in translator.sites])
     np.testing.assert_allclose(sums.by_offset.sum(1), rows, rtol=1e-5)
     assert sums.top_offset.sum(1).tolist() == rows.tolist()
+
+
+def test_distances_are_counted_from_end_to_end(writer) -> None:
+    text = " ".join([PAIRS[0][0]] * 2)
+    sums, _, _ = summed(writer, [(text, "")])
+    pattern = trace(writer, text).pattern(writer.sites[1].name)[1]
+    n = len(pattern)
+    assert n > REACH + 4
+    offsets = np.clip(pattern.argmax(1) - np.arange(n), -REACH, REACH)[1:]
+    head, bins = writer.sites[0].n_heads + 1, range(-REACH, REACH + 1)
+    assert sums.top_offset[head].tolist() == [int((offsets == at).sum()) for at in bins]
+    rows = [max(0, n - max(1, -at)) if at <= 0 else 0 for at in bins]
+    assert sums.has_offset[1].tolist() == rows
 
 
 def test_the_nearest_head_is_the_one_with_the_largest_cosine(translator) -> None:
