@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from explorer.analysis.atlas import corpus
 from explorer.analysis.atlas.corpus import Line, line_at, lines_of, parse, scan
@@ -14,7 +15,7 @@ from explorer.analysis.atlas.reading import Encoded, Vocabulary, batch_of, encod
 from explorer.analysis.atlas.store import numbers_of
 from explorer.analysis.atlas.sums import Sums
 from explorer.analysis.heads.measures import head_measures
-from explorer.analysis.roles import BROAD, LACKING, MEASURES, REACH
+from explorer.analysis.roles import BROAD, LACKING, MEASURES, REACH, AttentionRows
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.trace import Trace, trace
@@ -159,6 +160,15 @@ def test_weight_by_distance_adds_up_to_that_of_its_measures(translator) -> None:
     rows = np.repeat(sums.n_rows, [site.n_heads for site in translator.sites])
     np.testing.assert_allclose(sums.by_offset.sum(1), rows, rtol=1e-5)
     assert sums.top_offset.sum(1).tolist() == rows.tolist()
+
+
+def test_alignment_counts_from_half_of_the_possible_information() -> None:
+    heads = torch.stack([torch.eye(4)[at] for at in ([0, 1, 2, 3], [0, 0, 1, 1], [0, 0, 0, 1])])
+    seen = torch.ones(1, 1, 4, 4, dtype=torch.bool)
+    share = AttentionRows(heads[None], seen, seen[..., 0]).aligned()
+    third = (2 - 0.75 * np.log2(3)) / 2  # H(1/4) of 2 bits
+    assert share.weight[0].tolist() == pytest.approx([1.0, 0.5, third])
+    assert (share.top.tolist(), share.rows.tolist()) == ([1, 1, 0], [[1]])
 
 
 def test_distances_are_counted_from_end_to_end(writer) -> None:
