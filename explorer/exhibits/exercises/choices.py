@@ -10,8 +10,8 @@ from typing import ClassVar
 from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, as_digit, choice, switch, unlinked
 
-MOST_TASKS = 200
-"""Most tasks in a link; more than exist."""
+MOST_IDS = 200
+"""Most tasks, or entries of the course, in a link; more than exist."""
 MOST_CARRIED, MOST_UNPACKED = 12_000, 200_000
 """Most characters of all programs in a link, compressed and uncompressed."""
 _ID = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
@@ -27,9 +27,9 @@ def read_task(text: str) -> str:
 
 
 def read_ids(text: str) -> tuple[str, ...]:
-    """Read the ids of tasks, `causal~softmax`; each once. Raises RefusedError."""
+    """Read ids, `causal~softmax`, in their order; each once. Raises RefusedError."""
     names = text.split("~") if text else []
-    if len(names) > MOST_TASKS or not all(_ID.fullmatch(name) for name in names):
+    if len(names) > MOST_IDS or not all(_ID.fullmatch(name) for name in names):
         raise RefusedError(text)
     return tuple(dict.fromkeys(names))
 
@@ -54,7 +54,7 @@ def read_programs(text: str) -> tuple[tuple[str, str], ...]:
         _ID.fullmatch(name) and isinstance(code, str) for name, code in said.items()
     ):
         raise RefusedError(text[:40])
-    return tuple(said.items())[:MOST_TASKS]
+    return tuple(said.items())[:MOST_IDS]
 
 
 def write_programs(programs: tuple[tuple[str, str], ...]) -> str:

@@ -7,14 +7,12 @@ from typing import Any, ClassVar
 
 from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, as_digit, choice, switch, unlinked
+from explorer.exhibits.exercises.choices import MOST_IDS, read_ids
 from explorer.exhibits.view import View, build
 
-MOST_ENTRIES = 200
-"""Most entries of a sheet, and answers, in a link; more than exist."""
 MOST_TITLE, MOST_NAME = 100, 40
 """Most characters of a sheet's title and of a learner's name; longer ones are cut."""
-_NAME = "[a-z][a-z0-9_]{0,44}"
-_ANSWER = re.compile(rf"({_NAME})\.([1-9])\.([01])\.([0-9a-z]{{1,7}})", re.ASCII)
+_ANSWER = re.compile(r"([a-z][a-z0-9_]{0,39})\.([1-9])\.([01])\.([0-9a-z]{1,7})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -28,18 +26,12 @@ class StepAnswer:
     mark: str
 
 
-def _parts(text: str) -> list[str]:
-    parts = text.split("~") if text else []
-    if len(parts) > MOST_ENTRIES:
-        raise RefusedError(text)
-    return parts
-
-
 def read_answers(text: str) -> tuple[StepAnswer, ...]:
     """Read `look.2.1.k3f~rest.1.0.9ab`: step, option from 1, 1 for right, mark; a step once."""
-    found = [_ANSWER.fullmatch(part) for part in _parts(text)]
+    found = [_ANSWER.fullmatch(part) for part in text.split("~")] if text else []
     answers = tuple(StepAnswer(m[1], int(m[2]) - 1, m[3] == "1", m[4]) for m in found if m)
-    if len(answers) < len(found) or len({each.step for each in answers}) < len(answers):
+    is_long = len(answers) > MOST_IDS
+    if is_long or len(answers) < len(found) or len({each.step for each in answers}) < len(answers):
         raise RefusedError(text)
     return answers
 
@@ -47,14 +39,6 @@ def read_answers(text: str) -> tuple[StepAnswer, ...]:
 def write_answers(answers: tuple[StepAnswer, ...]) -> str:
     """The inverse of `read_answers`."""
     return "~".join(f"{a.step}.{a.option + 1}.{int(a.right)}.{a.mark}" for a in answers)
-
-
-def read_sheet(text: str) -> tuple[str, ...]:
-    """Read the names of entries, `sees~look~task_causal`, in their order, without repeats."""
-    names = _parts(text)
-    if not all(re.fullmatch(_NAME, name, re.ASCII) for name in names):
-        raise RefusedError(text)
-    return tuple(dict.fromkeys(names))
 
 
 def one_line(text: str, most: int) -> str:
@@ -78,7 +62,7 @@ class TourChoices(PageChoices):
     }
     lesson: str = choice("", str)
     answers: tuple[StepAnswer, ...] = choice((), read_answers, write_answers)
-    sheet: tuple[str, ...] = choice((), read_sheet, "~".join)
+    sheet: tuple[str, ...] = choice((), read_ids, "~".join)
     sheet_title: str = choice("", partial(one_line, most=MOST_TITLE))
     solutions: bool = choice(False, switch, as_digit)
     learner: str = choice("", partial(one_line, most=MOST_NAME))

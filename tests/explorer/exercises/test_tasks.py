@@ -1,8 +1,9 @@
-"""The tasks that are shipped: each can be solved, no starter and no known mistake solves it."""
+"""The shipped tasks: each can be solved, but by no starter, mistake or hostile program."""
 
 from pathlib import Path
 
 import pytest
+from hostile import answers
 
 from explorer.analysis.cases import BUGS
 from explorer.analysis.exercises.grading import by_case, grade, relation
@@ -72,6 +73,38 @@ def test_sizes_that_were_not_shown_are_asked_too() -> None:
             sizes = {(case.queries, case.keys) for case in grids[1:]}
             assert (1, 1) in sizes or any(1 in size for size in sizes), task.id
             assert len(sizes) >= 3, task.id
+
+
+CHECKS = [task for task in tasks() if task.is_check]
+FEW = {
+    (task.kind, task.is_mask, bool(task.cases) and task.cases[0].queries is None): task
+    for task in tasks()
+}.values()
+"""One task of each form: a mask, a matrix of numbers, one call, a check."""
+
+
+def check(task: Task) -> None:
+    for code in answers(task.function):
+        assert not grade(task, code).passed, code
+
+
+@pytest.mark.parametrize("task", FEW, ids=lambda task: task.id)
+def test_hundreds_of_hostile_answers_are_graded(task: Task) -> None:
+    check(task)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("task", tasks(), ids=lambda task: task.id)
+def test_they_are_at_every_task(task: Task) -> None:
+    check(task)
+
+
+@pytest.mark.parametrize("task", CHECKS, ids=lambda task: task.id)
+def test_a_program_that_counts_its_calls_passes_no_check(task: Task) -> None:
+    """It knows the suspects in the order of the file, and answers by heart."""
+    right = [each.right for each in task.suspects]
+    code = f"n = -1\ndef {task.function}(s):\n    global n\n    n += 1\n    return {right}[n]"
+    assert len(grade(task, code).let) > 1
 
 
 TABLE = """

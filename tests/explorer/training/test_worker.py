@@ -34,18 +34,22 @@ def learner(folder: Path, setup: Setup = TINY) -> SetupTrainer:
         return SetupTrainer(setup, corpus(setup), folder)
 
 
-def heard(folder: Path, *orders: dict[str, Any], setup: Setup = TINY, **begin: Any) -> TrainingRun:
-    """A whole training under these orders, as those who watch it know it."""
+def said(folder: Path, *orders: dict[str, Any], **begin: Any) -> list[dict[str, Any]]:
+    """The messages of a whole training under these orders."""
     waiting: queue.Queue[dict[str, Any]] = queue.Queue()
     for order in orders:
         waiting.put(order)
-    out = io.StringIO()
-    start = {"setups": [setup.as_json()], "folders": [str(folder)], "folder": str(folder), **begin}
+    out, start = io.StringIO(), {"folders": [str(folder)], "folder": str(folder), **begin}
     with seeded(1):
         TrainingProcess(start, waiting, out).run()
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def heard(folder: Path, *orders: dict[str, Any], setup: Setup = TINY, **begin: Any) -> TrainingRun:
+    """The training as those who watch it know it."""
     run = TrainingRun(1, setup, folder)
-    for line in out.getvalue().splitlines():
-        run.hear(json.loads(line))
+    for message in said(folder, *orders, setups=[setup.as_json()], **begin):
+        run.hear(message)
     return run
 
 
@@ -100,19 +104,10 @@ def test_a_source_with_a_vocabulary_of_its_own_is_trained_kept_and_read(tmp_path
 def test_a_training_that_was_stopped_before_its_turn_never_begins(tmp_path: Path) -> None:
     setups = [replace(TINY, seed=seed).as_json() for seed in (1, 2)]
     folders = [str(tmp_path / name) for name in ("one", "two")]
-    orders: queue.Queue[dict[str, Any]] = queue.Queue()
-    orders.put({"do": "stop", "run": 1})
-    out = io.StringIO()
-    begin = {"setups": setups, "folders": folders, "folder": str(tmp_path)}
-    with seeded(1):
-        TrainingProcess(begin, orders, out).run()
-    said = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [each["state"] for each in said if each["kind"] == "state"] == [
-        "running",
-        "done",
-        "stopped",
-    ]
-    assert [each["kind"] for each in said if each["run"] == 1] == ["state"]
+    found = said(tmp_path, {"do": "stop", "run": 1}, setups=setups, folders=folders)
+    states = [each["state"] for each in found if each["kind"] == "state"]
+    assert states == ["running", "done", "stopped"]
+    assert [each["kind"] for each in found if each["run"] == 1] == ["state"]
 
 
 def test_wound_back_it_takes_the_same_steps_again(tmp_path: Path) -> None:
