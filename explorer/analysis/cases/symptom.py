@@ -35,7 +35,7 @@ class PaddingLoss:
 
 
 @dataclass(frozen=True, eq=False)
-class Reread:
+class TokenLosses:
     """The same tokens read by a model without a change of its run (`before`) and with it (`after`).
 
     `logprobs` are of these tokens under teacher forcing, natural log.
@@ -56,7 +56,7 @@ class Reread:
 
 
 @dataclass(frozen=True, eq=False)
-class Symptom(Reread):
+class Symptom(TokenLosses):
     """The effect of a bug on one run. `before` is the model without it, `after` the model with it.
 
     The tokens are generated. A bug of cached decoding is measured in cached steps of one token,

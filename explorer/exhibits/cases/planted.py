@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from explorer.analysis.cases import BY_ID
-from explorer.analysis.cases.symptom import Reread, Symptom, symptom
+from explorer.analysis.cases.symptom import Symptom, TokenLosses, symptom
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.cases.case import opened
 from explorer.exhibits.cases.outcome import as_text
@@ -90,7 +90,9 @@ def _names(view: View) -> tuple[str, str]:
     return view.t("cases.healthy"), view.t("cases.ill")
 
 
-def losses_of(view: View, key: str, found: Reread, names: tuple[str, str], **more: Any) -> b.Chart:
+def losses_of(
+    view: View, key: str, found: TokenLosses, names: tuple[str, str], **more: Any
+) -> b.Chart:
     """The loss of each token before and after, called by these names."""
     title = view.t("cases.token_loss")
     losses = -found.logprobs_before, -found.logprobs_after

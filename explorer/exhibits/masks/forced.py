@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.cases.symptom import Reread
+from explorer.analysis.cases.symptom import TokenLosses
 from explorer.exhibits import Exhibit, View, block as b, picking, saying
 from explorer.exhibits.cases.planted import losses_of
 from explorer.exhibits.masks import largest
@@ -34,7 +34,7 @@ class Next:
 
 
 @dataclass(frozen=True, eq=False)
-class Forced(Reread):
+class Forced(TokenLosses):
     """The tokens generated without edits, and their probabilities with them.
 
     `after[i]` are the most probable tokens after the first i: the best before and after the edits,
