@@ -60,6 +60,14 @@ def test_a_mask_that_blocks_nothing_is_harmless_as_zeros_only() -> None:
     assert "none" not in pairs(SCORES, OPEN).why  # "added" is right for all five
 
 
+def test_a_mask_is_inverted_only_if_every_row_is() -> None:
+    """Row 0 puts all its weight on a blocked key, because of its score; row 1 does not."""
+    scores = torch.tensor([[0.0, 100.0, 0.0], [0.0] * 3, [0.0] * 3])
+    assert (
+        by_pair(pairs(scores, CAUSAL), WRITTEN, READ_BY)["ones", "added"].outcomes[0][0] == "wrong"
+    )
+
+
 def test_the_open_pair_has_the_weights_that_follow_from_its_code() -> None:
     found = pairs(SCORES, CAUSAL, "ones", "added")
     first = np.exp([0.0 + 1, 1, 2])  # row 0 may see key 0 alone
@@ -149,6 +157,14 @@ def test_the_weight_that_leaks_is_that_of_the_formula() -> None:
     found = of_fills(0, "filled", 12_000.0)
     assert found["infinity", "float64"].values[2] == 0
     assert found["infinity", "float16"].values[2] > 0.2
+
+
+def test_nan_in_rows_with_open_keys_counts_as_a_leak() -> None:
+    """Scores below the lowest float16 are minus infinity, like the fill."""
+    found = filled(LOW_SCORES - 7000, KEEP, 0, "filled", 60_000.0)
+    opens = [row.outcomes[0][0] for row in found.rows[: -len(DTYPES)]]
+    assert opens.count("nan") > 0
+    assert found.numbers["leaks"] == opens.count("nan") + opens.count("leaks")
 
 
 def test_added_to_an_empty_row_a_fill_cancels() -> None:
