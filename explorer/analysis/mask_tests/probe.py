@@ -104,14 +104,28 @@ class Probe:
         `level`, q·k is that number for every key: at 0, only masked keys have a weight of 0; at
         `LOW`, keys masked with a finite number have weight.
         """
-        n_key, d_head = rows.valid(site.key_stream).shape[1], self.config.d_head
-        hook, parts = site.hook("z"), []
-        for first in range(0, n_key, d_head):
-            marks: dict[str, Change] = {site.hook("v"): marked(first)}
-            if level is not None:
-                marks |= levelled(site, level)
-            parts.append(self.record(rows, lambda name: name == hook, marks)[hook])
-        return torch.cat(parts, dim=-1)[..., :n_key]
+        return self.weights_of([site], rows, level)[site.name]
+
+    def weights_of(
+        self, sites: Sequence[AttentionSite], rows: Rows, level: float | None = None
+    ) -> dict[str, Tensor]:
+        """The weights of several sites in one run; later ones read a stream without attention."""
+        n_keys = {site.name: rows.valid(site.key_stream).shape[1] for site in sites}
+        hooks = {site.hook("z"): site.name for site in sites}
+        parts: dict[str, list[Tensor]] = {name: [] for name in n_keys}
+        for first in range(0, max(n_keys.values()), self.config.d_head):
+            changes: dict[str, Change] = {}
+            for site in sites:
+                changes[site.hook("v")] = marked(first)
+                if level is not None:
+                    changes |= levelled(site, level)
+                # Replaced values must not reach the stream: if the marks of all keys need several
+                # runs, a later site must have the same weights in each.
+                out = "attn_out" if site.kind == "self" else "cross_attn_out"
+                changes |= {site.block_hook(out): torch.zeros_like} if len(sites) > 1 else {}
+            for hook, z in self.record(rows, hooks.__contains__, changes).items():
+                parts[hooks[hook]].append(z)
+        return {name: torch.cat(z, dim=-1)[..., : n_keys[name]] for name, z in parts.items()}
 
     def steps(
         self, rows: Rows, sizes: Sequence[int]

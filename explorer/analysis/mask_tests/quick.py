@@ -9,16 +9,15 @@ longer texts (such as a window) or below float32 rounding are left to the certif
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from explorer.analysis.mask_tests.certify import edited, examine
-from explorer.analysis.mask_tests.probe import Interference, Probe, Subject, levelled, marked
+from explorer.analysis.mask_tests.probe import Interference, Probe, Subject
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.text import examples
 from models.config import ModelConfig
-from models.hooks import AttentionSite, Change
+from models.hooks import AttentionSite
 from models.rows import Rows, Stream
 
 N_TOKENS = 4
@@ -55,27 +54,8 @@ class QuickProbe(Probe):
 
     def weights(self, site: AttentionSite, rows: Rows, level: float | None = None) -> Tensor:
         if level not in self._of_all:
-            self._of_all[level] = self._weights(rows, level)
-        n_key = rows.valid(site.key_stream).shape[1]
-        return self._of_all[level][site.name][..., :n_key]
-
-    def _weights(self, rows: Rows, level: float | None) -> dict[str, Tensor]:
-        longest = max(rows.valid(site.key_stream).shape[1] for site in self.sites)
-        hooks = {site.hook("z"): site.name for site in self.sites}
-        parts: dict[str, list[Tensor]] = {name: [] for name in hooks.values()}
-        for first in range(0, longest, self.config.d_head):
-            changes: dict[str, Change] = {}
-            for site in self.sites:
-                changes[site.hook("v")] = marked(first)
-                # Replaced values must not reach the stream: if the marks of all keys need several
-                # runs, a later site must have the same weights in each.
-                out = "attn_out" if site.kind == "self" else "cross_attn_out"
-                changes[site.block_hook(out)] = torch.zeros_like
-                if level is not None:
-                    changes |= levelled(site, level)
-            for hook, z in self.record(rows, hooks.__contains__, changes).items():
-                parts[hooks[hook]].append(z)
-        return {name: torch.cat(found, dim=-1) for name, found in parts.items()}
+            self._of_all[level] = self.weights_of(self.sites, rows, level)
+        return self._of_all[level][site.name]
 
 
 def self_check(
