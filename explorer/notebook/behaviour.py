@@ -25,7 +25,6 @@ from explorer.analysis.mask_tests.examiner import (
     LeftOut,
     OtherPads,
     Sentence,
-    UntestableError,
     Worst,
 )
 from explorer.notebook.captured import Captured
@@ -45,6 +44,7 @@ class Behaviour(Examiner):
 
     outcome = "logits"
     pads_changed = 0
+    refuses_constants = True
 
     def __init__(
         self,
@@ -157,9 +157,6 @@ class Behaviour(Examiner):
     def reversed(self) -> Sentence:
         src, tgt = self.sentence
         return src[::-1], tgt[::-1]
-
-    def refuse_constant(self) -> None:
-        raise UntestableError("the logits do not depend on the target ids")
 
     # The attention of padded rows.
 

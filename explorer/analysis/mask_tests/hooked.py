@@ -19,7 +19,6 @@ from explorer.analysis.mask_tests.examiner import (
 )
 from explorer.analysis.mask_tests.placing import TOLERANCE, placed
 from explorer.analysis.mask_tests.probe import Probe
-from explorer.once import once
 from models.hooks import AttentionSite
 from models.rows import Rows, Stream
 
@@ -89,7 +88,7 @@ class HookedExaminer(Examiner):
         for left in (0, N_PADS):
             yield self.batch([self.sentence], left)
 
-    @once
+    @property
     def sites(self) -> Sequence[Site]:
         return [self._site(site) for site in self.probe.sites]
 
