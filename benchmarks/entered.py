@@ -23,9 +23,8 @@ def heads() -> None:
     """The page Heads, without the menu."""
     from explorer.pages import PAGES
     from explorer.shell import LINKS, show
-    from explorer.ui import controls, session
+    from explorer.ui import session
 
-    controls.st.session_state[controls.CHARTS] = True  # all pictures in the first run
     session.start(LINKS)
     show(next(page for page in PAGES if page.name == "heads"))
 

@@ -166,7 +166,7 @@ def cells(desk: Desk) -> Iterator[tuple[str, list[float]]]:
     desk.open("masks", pads="0", site="decoder", layer="1", head="1")
     desk.page.get_by_text(t("masks.brush", lang="en"), exact=True).click()
     desk.settle()
-    canvas = desk.page.locator("canvas[data-at=matrix]").nth(1)
+    canvas = desk.page.locator(".st-key-masks-matrices canvas[data-at=cells1]")
     canvas.scroll_into_view_if_needed()
     desk.settle()
     box = canvas.bounding_box()
@@ -179,7 +179,7 @@ def cells(desk: Desk) -> Iterator[tuple[str, list[float]]]:
         desk.page.wait_for_timeout(300)
         seconds = desk.clock(
             lambda at=at: canvas.click(position=at),  # type: ignore[misc]
-            drawn("canvas[data-at=matrix]"),
+            drawn("canvas[data-at=cells1]"),
             named(t("edits.active", lang="en")),
         )
         live.append(seconds[0])

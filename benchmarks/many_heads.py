@@ -12,6 +12,7 @@ import numpy as np
 import streamlit as st
 
 from explorer.components import HeadsSelection, heads_view
+from explorer.figures.matrix import Axis
 from explorer.text import family
 
 tokens = int(st.query_params.get("tokens", "24"))
@@ -21,11 +22,8 @@ row = tuple(f"token{index}" for index in range(tokens))
 st.set_page_config(layout="wide")
 heads_view(
     patterns.astype(np.float32),
-    query_tokens=row,
-    key_tokens=row,
+    (Axis(row, "query"), Axis(row, "key")),
     selection=HeadsSelection((0, 0)),
-    query_title="query",
-    key_title="key",
     key="heads",
     words=family("components.heads_view", lang="en"),
 )

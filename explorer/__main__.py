@@ -19,7 +19,7 @@ from explorer.analysis.heads.measures import HeadRole, head_roles
 from explorer.analysis.mask_tests.certify import examine_text
 from explorer.atlas_command import add_options, make_atlas
 from explorer.exports.archive import axes_record
-from explorer.exports.page import axes_of, trace_page
+from explorer.exports.page import site_axes, trace_page
 from explorer.exports.picture import site_svg
 from explorer.exports.report import Tested, report_lines, report_record
 from explorer.library import LoadedModel, list_models, open_model
@@ -58,7 +58,7 @@ def export(args: argparse.Namespace) -> int:
         svg = site_svg(
             traced.pattern(site.name),
             traced.mask(site.name),
-            axes_of(traced, site, args.lang),
+            site_axes(traced, site, args.lang),
             title=_title(site, args.lang),
             words=words,
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from payloads import unpack
+from payloads import unpack, unpack_matrices
 from streamlit.testing.v1 import AppTest
 
 Open = Callable[..., AppTest]
@@ -118,17 +118,12 @@ def charts(at: AppTest, says: str = "") -> list[dict[str, Any]]:
     return [each for each in found if says in json.dumps(each, ensure_ascii=False)]
 
 
-def panels(at: AppTest) -> list[dict[str, Any]]:
-    """Of each heatmap on canvas what it was sent, and the text and colour of its cells."""
+def panels(at: AppTest, key: str = "") -> list[dict[str, Any]]:
+    """Of each matrix, or of those of one block, what it was sent (`unpack_matrices`)."""
     found = []
     for each in at.main.get("bidi_component"):
-        if each.proto.component_name != "headlight_matrices":
-            continue
-        head, arrays = unpack(each.proto.bytes)
-        for number, panel in enumerate(head["panels"]):
-            said = arrays[f"said{number}"].view("<u2")[..., 0]
-            cells = np.array(panel["texts"], object)[said]
-            found.append({**panel, "cells": cells, "colours": arrays[f"colours{number}"]})
+        if each.proto.component_name == "headlight_matrices" and each.proto.id.endswith(key):
+            found += unpack_matrices(each.proto.bytes)
     return found
 
 

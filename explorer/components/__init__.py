@@ -15,8 +15,7 @@ from explorer.components.heads_payload import (
     Scale,
 )
 from explorer.components.heads_view import heads_view, sent_cell, sent_selection
-from explorer.components.mask_matrix import Stroke, stroke_of
-from explorer.components.matrices import Panel, matrices
+from explorer.components.matrices import Panel, Stroke, pack_matrices, stroke_of
 from explorer.components.mount import index_of, inside
 from explorer.components.picture import picture, sent_drawing, sent_patch
 from explorer.components.pulse import is_due, pulse
@@ -38,7 +37,7 @@ __all__ = [
     "index_of",
     "inside",
     "is_due",
-    "matrices",
+    "pack_matrices",
     "picture",
     "pulse",
     "sent_cell",

@@ -3,28 +3,32 @@
 import { clipped, scratch } from "./canvas.js";
 
 const LEVEL = 17; // px between the lines of alternating column labels
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500];
+const step = (least) => STEPS.find((each) => each >= least) ?? 1000;
+const isBare = (axis) => !axis.title && axis.tokens.every((token) => !token);
 
 /**
  * Labels are always upright. Where they do not fit side by side they alternate between up to three
  * lines; where that is not enough only every other column has one, and finally they are clipped.
+ * Numbers are on one line, where every second, fifth, tenth … has a label.
  */
-export function axisBox(width, queries, keys, theme, { least, leastTall = 0, right = 0, tallest = 640 }) {
+export function axisBox(width, queries, keys, theme, { least, leastWide = least, leastTall = 0, right = 0, tallest = 640, roomy = false }) {
   const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];
   scratch.font = theme.font(13);
-  const widest = (texts) => Math.max(...texts.map((text) => scratch.measureText(text).width), 20);
+  const widest = (texts) => Math.max(...texts.map((text) => scratch.measureText(text).width));
   // Row labels with two tokens may take more of the width.
   const { scale } = theme;
-  const most = queries.labels ? Math.min(200 * scale, width / 3) : Math.min(130 * scale, width / 4);
-  const left = Math.ceil(Math.min(most, widest(rowLabels(queries)) + 10) + 22 * scale);
-  const longest = Math.min(110 * scale, widest(keys.tokens)) + 8;
+  const most = queries.labels || !queries.stream ? Math.min(200 * scale, width / 3) : Math.min(130 * scale, width / 4);
+  const left = isBare(queries) ? 2 : Math.ceil(Math.min(most, Math.max(widest(rowLabels(queries)), 20) + 10) + (queries.title ? 22 * scale : 0));
+  const longest = Math.min(110 * scale, Math.max(widest(keys.tokens), keys.numbered ? 0 : 20)) + 8;
   const room = (width - left - Math.max(right, 20) - 10) / nKey;
   let tall = Math.max(least, Math.min(32 * scale, tallest / nQuery, room * 1.5));
-  const wide = Math.floor(Math.max(least, Math.min(room, Math.max(tall, Math.min(84 * scale, longest)))));
-  const levels = Math.min(3, Math.ceil(longest / wide), nKey);
-  const every = Math.ceil(Math.min(longest, 64) / (wide * levels));
+  const wide = Math.floor(Math.max(leastWide, Math.min(room, Math.max(tall, Math.min(84 * scale, roomy ? Infinity : longest)))));
+  const levels = keys.numbered ? 1 : Math.min(3, Math.ceil(longest / wide), nKey);
+  const every = (keys.numbered ? step : Math.ceil)(Math.min(longest, 64) / (wide * levels));
   tall = Math.floor(Math.max(leastTall, Math.min(tall, wide)));
   const level = LEVEL * scale;
-  const above = Math.ceil(42 * scale + (levels - 1) * level);
+  const above = isBare(keys) ? 2 : Math.ceil((keys.title ? 42 : 24) * scale + (levels - 1) * level);
   return {
     nQuery, nKey, left, above, wide, tall, levels, every, level,
     width: left + nKey * wide + 2 + Math.max(right, 20), height: above + nQuery * tall + 2,
@@ -37,21 +41,21 @@ export function drawAxes(context, box, queries, keys, theme, lit = [null, null])
   context.textBaseline = "middle";
   const ink = (row, index, on) => theme.get(on ? "accent" : row.special[index] ? "muted" : "ink");
   // Labels thin out once the cells are smaller than the text.
-  for (let index = 0; index < box.nQuery; index += Math.ceil(14 * theme.scale / box.tall)) {
+  for (let index = 0; index < box.nQuery; index += queries.numbered ? step(20 * theme.scale / box.tall) : Math.ceil(14 * theme.scale / box.tall)) {
     context.fillStyle = ink(queries, index, lit[0] === index);
     queryLabel(context, box, queries, index);
   }
-  for (let index = 0; index < box.nKey; index += box.every) leader(context, box, index, theme);
+  for (let index = 0; index < box.nKey; index += box.every) leader(context, box, keys, index, theme);
   for (let index = 0; index < box.nKey; index += box.every) {
     context.fillStyle = ink(keys, index, lit[1] === index);
     keyLabel(context, box, keys, index);
   }
   context.fillStyle = theme.stream(keys.stream);
   context.textAlign = "left";
-  context.fillText(`${keys.title} →`, box.left, 9 * theme.scale);
+  if (keys.title) context.fillText(`${keys.title} →`, box.left, 9 * theme.scale);
   context.fillStyle = theme.stream(queries.stream);
   context.save();
-  const title = `← ${queries.title}`;
+  const title = queries.title && `← ${queries.title}`;
   // Of few rows, the title begins above them.
   context.translate(9 * theme.scale, Math.max(0, Math.min(box.above, box.height - context.measureText(title).width)));
   context.rotate(-Math.PI / 2);
@@ -65,7 +69,7 @@ export const rowLabels = (queries) => queries.labels ?? queries.tokens;
 
 export function queryLabel(context, box, queries, index) {
   context.textAlign = "right";
-  const text = clipped(context, rowLabels(queries)[index], box.left - 30);
+  const text = clipped(context, rowLabels(queries)[index], box.left - (queries.title ? 30 : 10));
   context.fillText(text, box.left - 8, box.above + (index + 0.5) * box.tall);
 }
 
@@ -89,8 +93,8 @@ function keyLabel(context, box, keys, index) {
 }
 
 /** A hairline from a raised label down to its column. */
-function leader(context, box, index, theme) {
-  if (!levelOf(box, index)) return;
+function leader(context, box, keys, index, theme) {
+  if (!levelOf(box, index) || !keys.tokens[index]) return;
   const [x, y] = labelAt(box, index);
   context.strokeStyle = theme.get("line");
   context.lineWidth = 1;

@@ -3,19 +3,24 @@
 import { scratch } from "./canvas.js";
 import { BLOCKED } from "./payload.js";
 
-/** One 32-bit pixel for each byte; the last, blocked, stays transparent over the hatching. */
+/** One 32-bit pixel for each byte; those without a colour stay transparent. */
 export function pixelsOf(colours) {
   const pixels = new Uint32Array(256);
   new Uint8Array(pixels.buffer).set(colours.flatMap((colour) => [...colour, 255]));
   return pixels;
 }
 
-/** Draws hatching, then the open cells as one small image scaled to width x height. */
-export function paintCells(context, codes, [rows, columns], [x, y, width, height], pixels, ground) {
+/** Draws hatching, then the open cells over it. */
+export function paintCells(context, codes, sides, box, pixels, ground) {
   if (codes.includes(BLOCKED)) {
     context.fillStyle = ground;
-    context.fillRect(x, y, width, height);
+    context.fillRect(...box);
   }
+  paintImage(context, codes, sides, box, pixels);
+}
+
+/** Draws cells as one small image scaled to width x height. */
+export function paintImage(context, codes, [rows, columns], [x, y, width, height], pixels) {
   const image = new ImageData(columns, rows);
   const out = new Uint32Array(image.data.buffer);
   for (let cell = 0; cell < out.length; cell += 1) out[cell] = pixels[codes[cell]];

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from explorer.components.mount import inside, whole
 from explorer.components.payload import BLOCKED, Bools, Bytes, Floats, check_length
-from explorer.figures.theme import show
 from explorer.numbers import whole_percent
 
 Address = tuple[int, int]
@@ -266,9 +265,9 @@ def summary(
     weights = np.where(blocked, -1.0, pattern)
     most = weights.argmax(axis=1)
     return "; ".join(
-        f"{show(query)} → –"
+        f"{query} → –"
         if blocked[row].all()
-        else f"{show(query)} → {show(keys[key])} {whole_percent(weights[row, key])}"
+        else f"{query} → {keys[key]} {whole_percent(weights[row, key])}"
         for row, (query, key) in enumerate(zip(queries, most, strict=True))
     )
 

@@ -26,14 +26,14 @@ from explorer.components.heads_payload import (
     summary,
 )
 from explorer.components.mount import Index, index_of, newest_turn, sent, view, whole
-from explorer.figures.theme import Stream, show
+from explorer.figures.matrix import Axes
+from explorer.figures.theme import show
 
 
 def heads_view(
     patterns: payload.Floats | HeadGrid,
+    axes: Axes,
     *,
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str],
     key: str,
     selection: HeadsSelection | None = None,
     on_picked: Callable[[], None] = lambda: None,
@@ -54,14 +54,13 @@ def heads_view(
     n_layers, n_heads, *_ = patterns.shape
     heads = HeadAddresses(n_layers, n_heads, len(aggregates))
     picked = sent(key, "picked")
-    clicked = read_selection(picked, heads, len(query_tokens), len(key_tokens))
+    clicked = read_selection(picked, heads, *(len(axis.labels) for axis in axes))
     usual = selection or HeadsSelection()
     now = clicked or usual
     pack_with = partial(
         pack_heads_view,
         patterns,
-        query_tokens=query_tokens,
-        key_tokens=key_tokens,
+        axes,
         turn=newest_turn(key, None if clicked is None else whole(picked.get("turn"))),
         **options,
     )
@@ -100,9 +99,8 @@ def sent_cell(key: str, shape: tuple[int, int, int, int]) -> Index | None:
 
 def pack_heads_view(
     patterns: payload.Floats | HeadGrid,
+    axes: Axes,
     *,
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str],
     about_to_write: Sequence[str] | None = None,
     selection: HeadsSelection | None = None,
     mask: payload.Bools | None = None,
@@ -112,10 +110,6 @@ def pack_heads_view(
     aggregates_mask: payload.Bools | None = None,
     measure: Measure | None = None,
     picture: PictureAxis | None = None,
-    query_title: str,
-    key_title: str,
-    query_stream: Stream | None = None,
-    key_stream: Stream | None = None,
     top: float | None = None,
     least: float = 0.02,
     turn: int | None = None,
@@ -147,9 +141,9 @@ def pack_heads_view(
     if len(patterns.shape) != 4:
         raise ValueError(f"patterns has shape {patterns.shape}, expected [layer, head, query, key]")
     n_layers, n_heads, n_query, n_key = patterns.shape
-    payload.check_length("query_tokens", len(query_tokens), n_query, "queries in patterns")
-    payload.check_length("key_tokens", len(key_tokens), n_key, "keys in patterns")
-    queries: dict[str, Any] = payload.tokens_head(query_tokens)
+    payload.check_length("query tokens", len(axes[0].labels), n_query, "queries in patterns")
+    payload.check_length("key tokens", len(axes[1].labels), n_key, "keys in patterns")
+    queries, keys = map(payload.axis_head, axes)
     if about_to_write is not None:
         payload.check_length("about_to_write", len(about_to_write), n_query, "queries in patterns")
         queries["labels"] = [
@@ -201,10 +195,10 @@ def pack_heads_view(
         if blocked_by is not None and address[0] < n_layers:
             words_of = blocked_by(*address)
         whys.append(reasons(shut, words_of, known))
-        texts.append(summary(own, shut, query_tokens, key_tokens))
+        texts.append(summary(own, shut, queries["tokens"], keys["tokens"]))
     head = {
-        "queries": {**queries, "title": query_title, "stream": query_stream},
-        "keys": {**payload.tokens_head(key_tokens), "title": key_title, "stream": key_stream},
+        "queries": queries,
+        "keys": keys,
         "labels": [*labels, *further],
         "layers": n_layers,
         "columns": n_heads,

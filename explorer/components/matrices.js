@@ -1,42 +1,57 @@
-import { axisBox, cellBeside, cellUnder, drawAxes, outlineCell } from "./axes.js";
+import { axisBox, cellBeside, cellUnder, outlineCell } from "./axes.js";
 import { fit, hatching } from "./canvas.js";
-import { paintCells, pixelsOf } from "./cells.js";
 import { el, rebuild, redraws } from "./dom.js";
 import { scrollInto, withEdges } from "./edges.js";
 import { keepPicture } from "./keep.js";
-import { css, followTheme, shades } from "./palette.js";
-import { BLOCKED, unpack } from "./payload.js";
+import { legendEntry } from "./legend.js";
+import { BLANK, looks } from "./matrix.js";
+import { digits } from "./numbers.js";
+import { followTheme } from "./palette.js";
+import { unpack } from "./payload.js";
 
-const BAR = 240; // width of a colour bar in px
-const BESIDE = 20; // px at its sides, for half of the end labels
-const KEEP = 60; // px for the button in the same row
+const KEEP = 60; // px for the button in the row of the legend
+const ROOMY = 40; // px of a cell with a word
+const MOST_SMALL = 12; // columns of a matrix of numbers that needs little room
 
-/** Heatmaps side by side; hover or the arrow keys describe a cell. */
-export default function ({ parentElement, data }) {
+/**
+ * Matrices side by side; hover or the arrow keys describe a cell, a click or Enter picks it. With a
+ * brush, a click or a drag paints: all cells of a stroke become the opposite of the first.
+ */
+export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
   const { head, arrays } = unpack(data);
   const group = el("div", "panels");
-  const panels = head.panels.map((each, at) => panel(root, at, each, arrays, head.words));
+  const isSmall = ({ columns }) => columns.numbered && columns.tokens.length <= MOST_SMALL;
+  group.classList.toggle("small", head.panels.every(isSmall));
+  const panels = head.panels.map((own, at) => panel(root, at, own, head, {
+    cells: arrays["cells" + at],
+    said: arrays["said" + at] && new Uint16Array(arrays["said" + at].slice().buffer),
+    written: arrays["written" + at] && new Uint16Array(arrays["written" + at].slice().buffer),
+    numbers: arrays["numbers" + at] && new Float32Array(arrays["numbers" + at].slice().buffer),
+  }, setTriggerValue));
   group.append(...panels.map((each) => each.node));
   rebuild(root, group);
-  panels.forEach((each) => each.begin());
+  panels.forEach((each) => each.enter());
   return redraws(root, () => {
     const theme = followTheme(root);
     panels.forEach((each) => each.draw(theme));
   });
 }
 
-/** { node, begin(), draw(theme) } of one heatmap. */
-function panel(root, at, own, arrays, words) {
-  const { queries, keys, texts } = own;
-  const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];
-  const codes = arrays["colours" + at];
-  const said = new Uint16Array(arrays["said" + at].slice().buffer);
-  const cursors = (root.cursors ??= {}); // a new payload keeps the keyboard's place
-  const scrolled = (root.scrolls ??= {});
-  let theme, box, colours;
-  let cursor = cursors[at] ?? null;
-  if (cursor && (cursor[0] >= nQuery || cursor[1] >= nKey)) cursor = null;
+/** { node, enter(), draw(theme) } of one matrix. */
+function panel(root, at, own, head, { cells, said, written, numbers }, send) {
+  const { rows, columns } = own;
+  const { words, brush } = head;
+  const [nRows, nColumns] = [rows.tokens.length, columns.tokens.length];
+  const inside = (cell) => (cell && cell[0] < nRows && cell[1] < nColumns ? cell : null);
+  // A new payload keeps the keyboard's place, and the stroke that is just being painted: the answer
+  // to the one before may arrive in its middle.
+  const kept = (root.kept ??= {});
+  const last = (kept[at] ??= { cursor: null, stroke: null, scrolled: 0 });
+  let cursor = inside(last.cursor);
+  let stroke = brush && last.stroke?.nRows === nRows && last.stroke.nColumns === nColumns ? last.stroke : null;
+  last.stroke = stroke; // drop a stroke of an older matrix
+  let theme, box, look;
 
   const node = el("section", "panel");
   node.setAttribute("aria-label", own.title);
@@ -44,6 +59,8 @@ function panel(root, at, own, arrays, words) {
   const canvas = el("canvas");
   canvas.dataset.at = "cells" + at;
   canvas.tabIndex = 0;
+  canvas.classList.toggle("picks", head.picks);
+  canvas.classList.toggle("brush", brush);
   canvas.setAttribute("role", "application"); // arrow keys belong to the cells
   canvas.setAttribute("aria-label", `${own.title}. ${words.hint}`);
   scroller.append(canvas);
@@ -51,18 +68,19 @@ function panel(root, at, own, arrays, words) {
   keep.type = "button";
   keep.title = words.keep;
   keep.setAttribute("aria-label", `${words.keep}: ${own.title}`);
-  keep.dataset.at = "keep" + at;
-  keep.onclick = () => keepPicture(canvas, paint, own.title, theme, own.file, meanings());
+  keep.dataset.at = "png" + at;
+  keep.onclick = () => keepPicture(canvas, paint, own.title, theme, own.file, [...look.ticks(), ...look.meanings()]);
   const legend = el("div", "legend");
   const foot = el("div", "foot");
   foot.append(legend, keep);
   const readout = el("div", "readout");
   readout.setAttribute("aria-live", "polite");
-  node.append(el("div", "caption", own.title), withEdges(scroller), foot, readout);
+  const caption = head.captioned ? [el("div", "caption", own.title)] : [];
+  node.append(...caption, withEdges(scroller), foot, readout);
 
   function draw(now) {
     theme = now;
-    colours = shades(theme, own.palette);
+    look = looks(own, cells, theme);
     paint();
     drawLegend();
     say();
@@ -70,101 +88,135 @@ function panel(root, at, own, arrays, words) {
 
   function paint() {
     const byFinger = matchMedia("(pointer: coarse)").matches;
-    const least = byFinger ? (nKey > 40 ? 9 : 18) : 4; // a mouse can hit small cells
-    box = axisBox(node.clientWidth - 6, queries, keys, theme, { least, tallest: 480 });
-    const { left, above, wide, tall } = box;
+    const few = byFinger ? (nColumns > 40 ? 9 : 18) : 4; // a mouse can hit small cells
+    const least = columns.numbered ? 1 : few;
+    const [leastWide, leastTall] = [Math.max(own.least[0] * theme.scale, least), own.least[1] * theme.scale];
+    const tallest = own.scale ? 480 : 640;
+    box = axisBox(node.clientWidth - 6, rows, columns, theme, { least, leastWide, leastTall, tallest, roomy: own.least[0] > ROOMY });
     const context = fit(canvas, box.width, box.height);
-    const ground = hatching(context, theme.get("blocked"), theme.get("hatch"));
-    paintCells(context, codes, [nQuery, nKey], [left, above, nKey * wide, nQuery * tall], pixelsOf(colours), ground);
-    if (Math.min(wide, tall) >= 8) { // hairlines between the cells
-      context.fillStyle = theme.get("paper");
-      for (let key = 1; key < nKey; key += 1) context.fillRect(left + key * wide - 0.5, above, 1, nQuery * tall);
-      for (let query = 1; query < nQuery; query += 1) context.fillRect(left, above + query * tall - 0.5, nKey * wide, 1);
-    }
-    drawAxes(context, box, queries, keys, theme, cursor ?? undefined);
-    if (own.selected !== null) {
-      context.strokeStyle = theme.get("accent");
-      context.lineWidth = 2;
-      context.strokeRect(left, above + own.selected * tall, nKey * wide, tall);
-    }
+    look.paint(context, box, rows, columns, cursor ?? undefined);
+    look.write(context, box, written);
+    look.mark(context, box);
+    drawStroke(context);
     outlineCell(context, box, cursor, theme.get("ink"), 1.5);
   }
 
-  const shade = (share) => css(colours[Math.round(254 * Math.min(Math.max(share, 0), 1))]);
-  const blockedSwatch = (context, width, height) => {
-    context.fillStyle = hatching(context, theme.get("blocked"), theme.get("hatch"));
-    context.fillRect(0, 0, width, height);
-  };
-
-  /** The colour bar with its ticks, and the hatching if it occurs. */
-  function drawLegend() {
-    const bar = el("canvas");
-    const { scale } = theme;
-    const beside = BESIDE * scale;
-    const wide = Math.min(BAR * scale, node.clientWidth - 2 * beside - KEEP * scale);
-    const context = fit(bar, wide + 2 * beside, 24 * scale);
-    for (let x = 0; x < wide; x += 1) {
-      context.fillStyle = shade(x / wide);
-      context.fillRect(beside + x, 0, 1, 8 * scale);
+  /** The current stroke: white for opened cells, hatching in the accent colour for blocked ones. */
+  function drawStroke(context) {
+    if (!stroke) return;
+    context.fillStyle = stroke.open
+      ? theme.get("paper") : hatching(context, theme.get("paper"), theme.get("accent"), 3);
+    for (const cell of stroke.cells) {
+      const [row, column] = [Math.floor(cell / nColumns), cell % nColumns];
+      context.fillRect(box.left + column * box.wide, box.above + row * box.tall, box.wide - 1, box.tall - 1);
+      outlineCell(context, box, [row, column], theme.get("accent"), 1.5);
     }
-    context.fillStyle = theme.get("muted");
-    context.font = theme.font(11);
-    context.textAlign = "center";
-    context.textBaseline = "top";
-    for (const [share, label] of own.ticks) context.fillText(label, beside + share * wide, 12 * scale);
-    bar.setAttribute("role", "img");
-    bar.setAttribute("aria-label", `${own.scale}: ${own.ticks.map(([, label]) => label).join(", ")}`);
-    const children = [el("span", "caption", own.scale), bar];
-    if (codes.includes(BLOCKED)) {
-      const swatch = el("canvas", "swatch");
-      blockedSwatch(fit(swatch, 18, 14), 18, 14);
-      children.push(swatch, el("span", "caption", words.blocked));
+  }
+
+  function drawLegend() {
+    const next = head.panels[at + 1];
+    const isSame = next && JSON.stringify(next.scale) === JSON.stringify(own.scale);
+    if (isSame && own.scale && !look.meanings().length) return; // below the last one
+    const children = look.meanings().map(([text, swatch]) => legendEntry(text, [18, 18], swatch));
+    if (own.scale?.ticks.length) {
+      const bar = el("canvas");
+      look.bar(bar, node.clientWidth - KEEP * theme.scale);
+      bar.setAttribute("role", "img");
+      bar.setAttribute("aria-label", `${own.scale.title}: ${own.scale.ticks.map(([, label]) => label).join(", ")}`);
+      children.unshift(el("span", "caption", own.scale.title), bar);
     }
     legend.replaceChildren(...children);
   }
 
-  /** The legend of an exported picture: [words, paints 18 x 18 pixels]. */
-  function meanings() {
-    const lines = own.ticks.map(([share, label]) => [`${own.scale} ${label}`, (context) => {
-      context.fillStyle = shade(share);
-      context.fillRect(0, 0, 18, 18);
-    }]);
-    if (codes.includes(BLOCKED)) lines.push([words.blocked, (context) => blockedSwatch(context, 18, 18)]);
-    return lines;
-  }
-
   function say() {
-    if (!cursor) { readout.textContent = words.hint; return; }
-    const [query, key] = cursor;
-    const text = texts[said[query * nKey + key]].replaceAll("\n", " · ");
-    readout.replaceChildren(
-      `${words.query} `, el("b", "", queries.tokens[query]), ` → ${words.key} `,
-      el("b", "", keys.tokens[key]), " · ", el("b", "number", text));
+    if (!cursor) { readout.textContent = at ? "" : words.hint; return; }
+    const [row, column] = cursor;
+    const cell = row * nColumns + column;
+    const rule = Math.max(cells[cell] - BLANK, 0);
+    let text = own.texts[rule];
+    if (said) text = own.texts[said[cell]];
+    else if (numbers && !rule) text = digits(numbers[cell]);
+    const place = (axis, index, before) => (axis.tokens[index]
+      ? [`${before}${axis.name} `, el("b", "", axis.tokens[index])] : []);
+    const named = place(rows, row, "");
+    const to = rows.name === rows.title ? " · " : " → ";
+    const parts = [...named, ...place(columns, column, named.length ? to : "")];
+    readout.replaceChildren(...parts, parts.length ? " · " : "", el("b", "number", text.replaceAll("\n", " · ")));
   }
 
   function move(to) {
     if (String(to) === String(cursor)) return;
-    cursor = cursors[at] = to;
+    cursor = last.cursor = to;
     paint();
     say();
   }
 
-  canvas.addEventListener("pointermove", (event) => move(cellUnder(event, box)));
-  canvas.addEventListener("pointerdown", (event) => move(cellUnder(event, box))); // a finger points at once
+  function pick(cell) {
+    if (!head.picks || !cell) return;
+    if (!own.scale) own.selected = cell; // at once
+    paint();
+    send("picked", [at, ...cell]);
+  }
+
+  function begin(cell, pointer = null) {
+    if (!cell) return;
+    const open = cells[cell[0] * nColumns + cell[1]] > BLANK;
+    stroke = last.stroke = { open, cells: new Set(), pointer, nRows, nColumns };
+    if (pointer !== null) canvas.setPointerCapture(pointer); // until it is released, also outside
+    extend(cell, cell);
+  }
+
+  /** A fast pointer skips cells: paint all on the straight line between two of them. */
+  function extend(from, to) {
+    const steps = Math.max(Math.abs(to[0] - from[0]), Math.abs(to[1] - from[1]), 1);
+    for (let step = 0; step <= steps; step += 1) {
+      const [row, column] = [0, 1].map((axis) => Math.round(from[axis] + (to[axis] - from[axis]) * step / steps));
+      stroke.cells.add(row * nColumns + column);
+    }
+    paint();
+  }
+
+  function finish() {
+    if (!stroke || stroke.sent) return;
+    stroke.sent = true;
+    last.stroke = null;
+    const flat = [...stroke.cells].flatMap((cell) => [Math.floor(cell / nColumns), cell % nColumns]);
+    send("painted", { matrix: at, cells: flat, open: stroke.open });
+  }
+
+  canvas.addEventListener("pointermove", (event) => {
+    const cell = cellUnder(event, box);
+    if (stroke && !stroke.sent && cell && event.buttons) extend(cursor ?? cell, cell);
+    move(cell);
+  });
+  canvas.addEventListener("pointerdown", (event) => { // a finger points at once
+    move(cellUnder(event, box));
+    if (brush) begin(cursor, event.pointerId);
+  });
   canvas.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") move(null); });
+  if (brush) {
+    canvas.addEventListener("pointerup", finish);
+    canvas.addEventListener("pointercancel", () => { stroke = last.stroke = null; paint(); });
+  } else canvas.addEventListener("click", (event) => pick(cellUnder(event, box)));
   canvas.addEventListener("keydown", (event) => {
-    const to = cellBeside(event.key, cursor ?? [0, 0], box);
-    if (!to) return;
-    move(cursor ? to : [0, 0]); // the first press only shows the first cell
-    scrollInto(scroller, box.left + cursor[1] * box.wide, box.wide);
+    if (event.key === "Enter" || event.key === " ") {
+      if (brush) { begin(cursor); finish(); } else pick(cursor);
+    } else {
+      const start = inside(own.selected?.map((place) => place ?? 0)) ?? [0, 0];
+      const to = cellBeside(event.key, cursor ?? start, box);
+      if (!to) return;
+      move(cursor ? to : start); // the first press only shows the current cell
+      scrollInto(scroller, box.left + cursor[1] * box.wide, box.wide);
+    }
     event.preventDefault();
   });
 
   /** Call this once the panel is in the document, where it has a scroll position. */
-  function begin() {
-    const place = scrolled[at];
-    scroller.addEventListener("scroll", () => { scrolled[at] = scroller.scrollLeft; });
+  function enter() {
+    const place = last.scrolled;
+    scroller.addEventListener("scroll", () => { last.scrolled = scroller.scrollLeft; });
     if (place) requestAnimationFrame(() => { scroller.scrollLeft = place; });
+    if (stroke && stroke.pointer !== null) canvas.setPointerCapture(stroke.pointer);
   }
-  return { node, begin, draw };
+  return { node, enter, draw };
 }

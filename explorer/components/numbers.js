@@ -7,3 +7,7 @@ export function percent(weight) {
 
 /** 0.25 or −0.25: two decimals, and a minus sign as wide as a plus. */
 export const signed = (value) => value.toFixed(2).replace("-", "−");
+
+/** Three significant digits. */
+export const digits = (value) => (
+  Number.isFinite(value) ? String(Number(value.toPrecision(3))) : String(value)).replace("-", "−");

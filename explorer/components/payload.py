@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.figures.matrix import Axis
 from explorer.figures.theme import is_special, show
 
 Bytes = NDArray[np.uint8]
@@ -84,6 +85,17 @@ def tokens_head(tokens: Sequence[str]) -> dict[str, Any]:
         "tokens": [show(token) for token in tokens],
         "special": [is_special(token) for token in tokens],
     }
+
+
+def axis_head(axis: Axis) -> dict[str, Any]:
+    """An axis for a head: its labels as `tokens_head`, blank ones empty, its titles and stream."""
+    head = tokens_head([label or "" for label in axis.labels])
+    head["tokens"] = [
+        "" if label is None else text
+        for label, text in zip(axis.labels, head["tokens"], strict=True)
+    ]
+    own = {"title": axis.title, "stream": axis.stream, "numbered": axis.numbered}
+    return {**head, **own, "name": axis.name or axis.title}
 
 
 def check_length(name: str, length: int, expected: int, what: str) -> None:

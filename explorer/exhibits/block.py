@@ -9,8 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from explorer.components import HeadGrid, HeadsSelection
-from explorer.components.mount import Index
+from explorer.components import (
+    HeadGrid,
+    HeadsSelection,
+    Panel,
+    Stroke,
+    index_of,
+    pack_matrices,
+    stroke_of,
+)
+from explorer.components.mount import Index, inside as within
 from explorer.exhibits.control import (
     Button as Button,
     Change as Change,
@@ -29,7 +37,9 @@ from explorer.exhibits.control import (
     Upload as Upload,
     choose as choose,
 )
+from explorer.exhibits.escape import plain
 from explorer.exhibits.view import View
+from explorer.exports.picture import matrices_svg
 from explorer.figures.matrix import Matrix
 
 Figure = dict[str, Any]
@@ -92,23 +102,13 @@ class Verbatim:
 class Chart:
     """A Plotly figure: `draw(dark=…)` makes it, `alt` is its text alternative.
 
-    `waits`: in a session's first run its place stays empty until the picture above it is drawn.
     `clicks` are what a click on each of its points does.
     """
 
     name: str
     draw: Callable[..., Figure]
     alt: str
-    waits: bool = False
     clicks: Sequence[Change] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Heatmaps:
-    """Heatmaps of one kind side by side, each with its title."""
-
-    name: str
-    panels: Sequence[tuple[str, Matrix]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +130,59 @@ class Canvas:
         """The payload, with the `address` of each link; by default "", as outside the app."""
         hrefs = ["" if link is None else address(link) for link in self.links]
         return self.pack(file, hrefs) if hrefs else self.pack(file)
+
+
+@dataclass(frozen=True, eq=False)
+class Matrices:
+    """Matrices side by side, each with its title, which is a caption unless not `captioned`.
+
+    `picked` is what a click on a cell (matrix, row, column) does, `painted` what a stroke over a
+    matrix does. `words` replace some of `components.matrices`, such as the `hint` below.
+    """
+
+    name: str
+    panels: Sequence[tuple[str, Matrix]]
+    captioned: bool = True
+    picked: Callable[[Index], Change | None] | None = None
+    painted: Callable[[int, Stroke], Change | None] | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    def canvas(self, view: View) -> Canvas:
+        """The same as a view of `explorer.components`."""
+        words = {**view.words("components.matrices"), **self.words}
+        does = {"picks": self.picked is not None, "brush": self.painted is not None}
+
+        def pack(file: str) -> bytes:
+            several = len(self.panels) > 1
+            panels = [
+                Panel(plain(title), matrix, f"{file}-{number}" if several else file)
+                for number, (title, matrix) in enumerate(self.panels, 1)
+            ]
+            return pack_matrices(panels, words=words, captioned=self.captioned, **does)
+
+        return Canvas(self.name, "matrices", pack, {"picked": self._pick, "painted": self._paint})
+
+    def svg(self) -> str:
+        """The same as a still picture."""
+        (first, matrix), *others = panels = [(plain(title), each) for title, each in self.panels]
+        return (
+            matrices_svg(panels, title="") if others else matrices_svg([("", matrix)], title=first)
+        )
+
+    def _pick(self, sent: Any) -> Change | None:
+        at, *cell = sent if isinstance(sent, list | tuple) and sent else (None,)
+        place = within(at, len(self.panels))
+        at_cell = None if place is None else index_of(cell, self.panels[place][1].shape)
+        if self.picked is None or place is None or at_cell is None:
+            return None
+        return self.picked((place, *at_cell))
+
+    def _paint(self, sent: Any) -> Change | None:
+        place = within(sent.get("matrix") if isinstance(sent, Mapping) else None, len(self.panels))
+        if self.painted is None or place is None:
+            return None
+        stroke = stroke_of(sent, self.panels[place][1].shape)
+        return None if stroke is None else self.painted(place, stroke)
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,7 +378,7 @@ class Changes:
 
 Group = Row | Columns | Pane | Fold | Hero
 Small = Formula | Code | Numbers
-Picture = Chart | Heatmaps | Canvas | AllHeads
+Picture = Chart | Matrices | Canvas | AllHeads
 Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table | Metrics | ProgressBar | Document
 Block = Words | Picture | Small | Group | Control | SentenceLine | Changes | Link | Export | Live
 Blocks = Iterator[Block]

@@ -4,19 +4,30 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from explorer.exhibits import View, block as b
+from explorer.figures.matrix import Matrix
 from models.rows import Stream
 
 
 def titled(
-    view: View, name: str, draw: Callable[..., b.Figure], title: str = "", note: str = ""
+    view: View,
+    name: str,
+    drawn: Callable[..., b.Figure] | Matrix,
+    title: str = "",
+    note: str = "",
 ) -> tuple[b.Block, ...]:
-    """A chart below its title, by default the text at `name`, and above its note if it has one.
+    """A chart or a matrix below its title, by default the text at `name`, and above its note if it
+    has one.
 
     "note" stands for the text at `NAME_note`.
     """
     title = title or view.t(name)
     noted = view.t(f"{name}_note") if note == "note" else note
-    return (b.Title(title), b.Chart(name, draw, title), *([b.Note(noted)] if noted else []))
+    picture: b.Block
+    if isinstance(drawn, Matrix):
+        picture = b.Matrices(name, ((title, drawn),), captioned=False)
+    else:
+        picture = b.Chart(name, drawn, title)
+    return (b.Title(title), picture, *([b.Note(noted)] if noted else []))
 
 
 def pick_place(view: View, page: str, kind: bool = True) -> tuple[b.Pick | b.Pane, ...]:

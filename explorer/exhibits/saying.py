@@ -1,7 +1,6 @@
 """Tokens, places, axes and changes of a view as text in the user's language."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +8,8 @@ from numpy.typing import NDArray
 from explorer.exhibits import View
 from explorer.exhibits.escape import escape
 from explorer.exhibits.reasons import BLOCKERS
+from explorer.exports.picture import axes_of
+from explorer.figures.matrix import Axes
 from explorer.figures.theme import isolated
 from explorer.library import split_step
 from explorer.numbers import fixed, percent
@@ -46,24 +47,16 @@ def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
 
 
 def site_axes(
-    view: View, site: AttentionSite | None = None, trace: Trace | None = None
-) -> dict[str, Any]:
-    """Tokens, titles and sequences of the axes of a site, by default the view's, as arguments for
-    figures."""
+    view: View,
+    site: AttentionSite | None = None,
+    trace: Trace | None = None,
+    tokens: tuple[Sequence[str], Sequence[str]] | None = None,
+) -> Axes:
+    """Queries and keys of a site, by default the view's, or other `tokens`."""
     trace, site = trace or view.trace, site or view.site
-    queries, keys = trace.query_tokens(site.name), trace.key_tokens(site.name)
-    return {"query_tokens": queries, "key_tokens": keys, **site_titles(view, site)}
-
-
-def site_titles(view: View, site: AttentionSite | None = None) -> dict[str, Any]:
-    """Titles and sequences of these axes."""
-    site = site or view.site
-    return {
-        "query_title": axis_title(view, "query", site.query_stream),
-        "key_title": axis_title(view, "key", site.key_stream),
-        "query_stream": site.query_stream,
-        "key_stream": site.key_stream,
-    }
+    labels = tokens or (trace.query_tokens(site.name), trace.key_tokens(site.name))
+    own = "" if trace.src_tokens else "picture" if view.loaded.config.picture else "text"
+    return axes_of(labels, (site.query_stream, site.key_stream), view.lang, own)
 
 
 def axis_title(view: View, role: str, stream: str) -> str:

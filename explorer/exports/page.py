@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from html import escape
 
 from explorer.components.standalone import Markup, page
-from explorer.exports.picture import Axes
+from explorer.exports.picture import axes_of
+from explorer.figures.matrix import Axes
 from explorer.runs.trace import Trace
-from explorer.text import family, t
+from explorer.text import t
 from models.hooks import AttentionSite
 
 
-def axes_of(traced: Trace, site: AttentionSite, lang: str) -> Axes:
+def site_axes(traced: Trace, site: AttentionSite, lang: str) -> Axes:
     """The axes of a site's pattern; without an encoder, the sequence is called "text"."""
-    words = family("export", lang=lang)
-    words = words if traced.src_tokens else {**words, "tgt": t("streams.text", lang=lang)}
     tokens = traced.query_tokens(site.name), traced.key_tokens(site.name)
-    return Axes.of(*tokens, (site.query_stream, site.key_stream), words)
+    streams = (site.query_stream, site.key_stream)
+    return axes_of(tokens, streams, lang, "" if traced.src_tokens else "text")
 
 
 def trace_page(traced: Trace, svgs: Sequence[str], lang: str) -> str:

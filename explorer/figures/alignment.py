@@ -6,17 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.figures import frame as f
-from explorer.figures.heatmap import attention
+from explorer.figures.matrix import Axis, Mark, Matrix, Shape, weights
 from explorer.figures.theme import Palette, clipped, escape, palette, show
 from explorer.numbers import percents
 
 FOUND = ("both", "forward", "reverse")
 """Which directions found a link: both, or one of them."""
 DASH = {"both": "solid", "forward": "dash", "reverse": "dot"}
-SYMBOL = {"both": "square-open", "forward": "circle-open", "reverse": "diamond-open"}
+SHAPE: dict[str, Shape] = {"both": "square", "forward": "circle", "reverse": "diamond"}
 ROW, LEAST_ROW, MOST_LABEL = 30, 18, 26
-MOST_ROOMY = 24
-"""Largest number of words (of the longer text) with large markers in the matrix."""
 
 
 def lines(
@@ -69,48 +67,21 @@ def lines(
 def matrix(
     src: Sequence[str],
     tgt: Sequence[str],
-    weights: f.Floats,
+    values: f.Floats,
     links: f.Bools,
     found_by: NDArray[np.str_] | NDArray[np.object_],
     *,
     titles: tuple[str, str],
-    dark: bool = False,
     words: f.Words,
-    heatmap_words: f.Words,
-) -> f.Figure:
-    """The weights between words [tgt_word, src_word] as a heatmap, with a marker on every link."""
-    figure = attention(
-        weights,
-        None,
-        tgt,
-        src,
-        query_title=titles[1],
-        key_title=titles[0],
-        query_stream="tgt",
-        key_stream="src",
-        dark=dark,
-        words=heatmap_words,
-    )
-    colours = palette(dark)
-    across, down = f.token_labels(src, dark), f.token_labels(tgt, dark)
-    for name in present(links, found_by):
-        places = np.argwhere(links & (found_by == name))
-        figure["data"].append(
-            f.scatter(
-                [across[at] for _, at in places],
-                [down[at] for at, _ in places],
-                "markers",
-                name=escape(words[name]),
-                marker={
-                    "symbol": SYMBOL[name],
-                    "size": 15 if max(links.shape) <= MOST_ROOMY else 8,
-                    "color": colours.target,
-                    "line": {"width": 2.5 if max(links.shape) <= MOST_ROOMY else 1.5},
-                },
-                hoverinfo="skip",
-            )
-        )
-    return figure
+    weight_words: f.Words,
+) -> Matrix:
+    """The weights between words [tgt_word, src_word], with a marker on every link."""
+    marks = [
+        Mark(SHAPE[name], np.argwhere(links & (found_by == name)).tolist(), words[name])
+        for name in present(links, found_by)
+    ]
+    axes = Axis(tgt, titles[1], "tgt"), Axis(src, titles[0], "src")
+    return weights(values, None, axes, marks=marks, words=weight_words)
 
 
 def present(links: f.Bools, found_by: NDArray[np.str_] | NDArray[np.object_]) -> list[str]:

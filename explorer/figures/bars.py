@@ -49,7 +49,7 @@ def row(
         hovertemplate="<b>%{x}</b><br>%{text}<extra></extra>",
     )
     frame = f.layout(colours, 260, bargap=0.2, meta={"least": f.least_width(tokens, ROOM)})
-    labels = f.upright(tokens, dark, ROOM, below=True)
+    labels = f.upright(tokens, dark, ROOM)
     frame["xaxis"] = f.token_axis(names, title, stream, dark, **labels)
     frame["yaxis"] = f.number_axis(
         colours, words["weight"], ticksuffix=" %", range=[0, top], nticks=5

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from explorer.figures import frame as f
 from explorer.figures.curves import DASHES, lines
-from explorer.figures.theme import Stream, clipped, colorscale, escape, palette, show
-from explorer.numbers import minus
+from explorer.figures.matrix import Axis, Matrix, Scale, signed
+from explorer.figures.theme import Stream, escape, palette, show
+from explorer.numbers import digits, minus
 
 Placement = Literal["post", "pre", "sublayer"]
 WIDTH, FORK, JOIN = 10.0, 1.9, 6.3
@@ -147,87 +148,47 @@ def _box(x: float, y: float, line: str, fill: str) -> dict[str, Any]:
     return {"type": "rect", **corners, "line": outline, "fillcolor": fill, "layer": "below"}
 
 
-NORM_ROW = 34
-"""Height of a sentence in pixels."""
-CHARACTERS = 60
-"""Approximate number of characters that fit side by side; hover shows the whole token."""
-CHARACTER, NAMES = 7, 100
-"""Width in pixels of a character, and of the sentence names next to the cells."""
-
-
-def _longest(n_tokens: int) -> int:
-    """How many characters a label has room for."""
-    return max(4, CHARACTERS // max(1, n_tokens))
+CHARACTERS, CHARACTER, NORM_ROW = 60, 7, 30
+"""Approximate number of characters that fit side by side, the width of one, and the height of a
+sentence in pixels."""
 
 
 def by_token(
     values: f.Floats,
-    valid: f.Bools,
     tokens: Sequence[Sequence[str]],
     names: Sequence[str],
     *,
     title: str,
     top: float,
-    dark: bool = False,
-) -> f.Figure:
-    """One number per token, [sentence, pos], with the token in the cell; padding is dimmed.
+) -> Matrix:
+    """One number per token, [sentence, pos], with the token in the cell.
 
     Colours run from 0 to `top`, or from -`top` to `top` if a value is negative.
     Raises ValueError with the sizes if they disagree.
     """
-    f.check_shape("valid", valid, values.shape)
-    f.check_shape("names", np.array(names, object), values.shape[:1])
-    colours = palette(dark)
-    signed = bool((values < 0).any())
-    trace = f.heatmap(
+    written = np.array([[show(token) for token in row] for row in tokens], object)
+    texts = written + " · " + np.vectorize(digits, otypes=[object])(values)
+    columns, longest = values.shape[1], max(4, CHARACTERS // max(1, values.shape[1]))
+    return Matrix(
+        (Axis(names), Axis([None] * columns)),
         values,
-        colours.diverging if signed else colours.attention,
-        (-top if signed else 0.0, top),
-        gap=2,
-        y=[escape(name) for name in names],
-        text=[[escape(show(token)) for token in row] for row in tokens],
-        showscale=False,
-        hovertemplate=f"<b>%{{text}}</b><br>{escape(title)} <b>%{{z:.3f}}</b><extra></extra>",
+        _from_zero(values, title, top),
+        texts=texts,
+        written=written,
+        least=(CHARACTER * longest + 10, NORM_ROW),
     )
-    longest = _longest(values.shape[1])
-    least = NAMES + values.shape[1] * (CHARACTER * longest + 10)
-    frame = f.layout(colours, 16 + NORM_ROW * len(values), meta={"least": least})
-    frame["xaxis"] = f.axis(colours, showticklabels=False)
-    frame["yaxis"] = f.axis(colours, autorange="reversed", type="category")
-    dark_cell = np.abs(values) > 0.6 * top
-    frame["annotations"] = [
-        f.note(
-            escape(clipped(show(token), longest)),
-            place,
-            escape(names[at]),
-            colours.paper if dark_cell[at, place] else colours.ink,
-            12,
-            opacity=1.0 if valid[at, place] else 0.6,
-        )
-        for at, row in enumerate(tokens)
-        for place, token in enumerate(row)
-    ]
-    return {"data": [trace], "layout": frame}
 
 
-def by_feature(
-    values: f.Floats, *, title: str, x_title: str, top: float, dark: bool = False
-) -> f.Figure:
+def by_feature(values: f.Floats, *, title: str, x_title: str, top: float) -> Matrix:
     """One number per feature, [d_model], as one row of thin cells."""
-    colours = palette(dark)
-    signed = bool((values < 0).any())
-    trace = f.heatmap(
-        np.asarray(values, np.float32)[None],
-        colours.diverging if signed else colours.attention,
-        (-top if signed else 0.0, top),
-        showscale=False,
-        hovertemplate=f"{escape(x_title)} <b>%{{x}}</b><br>"
-        f"{escape(title)} <b>%{{z:.3f}}</b><extra></extra>",
-    )
-    frame = f.layout(colours, 88)
-    frame["xaxis"] = f.number_axis(colours, x_title, showgrid=False)
-    frame["yaxis"] = f.axis(colours, showticklabels=False)
-    return {"data": [trace], "layout": frame}
+    axes = Axis([None]), Axis.numbers(len(values), x_title)
+    return Matrix(axes, values[None], _from_zero(values, title, top), least=(0, 32))
+
+
+def _from_zero(values: f.Floats, title: str, top: float) -> Scale:
+    if (values < 0).any():
+        return Scale.around_zero(top, title)
+    return Scale("attention", 0, top, title, ((0, "0"), (top, digits(top))))
 
 
 def eps_curves(
@@ -280,39 +241,20 @@ def gradients(
 
 def units(
     values: f.Floats,
-    numbers: Sequence[object] | NDArray[np.integer],
+    numbers: Sequence[int] | NDArray[np.integer],
     tokens: Sequence[str],
     *,
     title: str,
     x_title: str,
     y_title: str,
     stream: Stream,
-    dark: bool = False,
-) -> f.Figure:
+) -> Matrix:
     """Selected units [pos, unit] on a diverging scale; `numbers` are their indices in the network.
 
     Raises ValueError with the sizes if they disagree.
     """
-    f.check_shape("values", values, (len(tokens), len(numbers)))
-    colours = palette(dark)
-    limit = max(1e-6, float(np.abs(values).max(initial=0.0)))
-    labels = f.token_labels(tokens, dark)
-    trace = f.heatmap(
-        values,
-        colours.diverging,
-        (-limit, limit),
-        x=[str(number) for number in numbers],
-        y=labels,
-        hovertemplate=f"<b>%{{y}}</b><br>{escape(x_title)} <b>%{{x}}</b><br>"
-        f"{escape(title)} <b>%{{z:.3f}}</b><extra></extra>",
-        colorbar=f.colorbar(colours, title, tickvals=[-limit, 0, limit], ticktext=f.ends(limit, 2)),
-    )
-    frame = f.layout(colours, 60 + f.BAR_ROOM + max(90, 20 * len(tokens)), below=f.BAR_ROOM)
-    frame["xaxis"] = f.axis(
-        colours, x_title, type="category", side="top", showticklabels=False, nticks=12
-    )
-    frame["yaxis"] = f.token_axis(labels, y_title, stream, dark, autorange="reversed")
-    return {"data": [trace], "layout": frame}
+    columns = Axis([str(number) for number in numbers], x_title, numbered=True)
+    return signed(values, (Axis(tokens, y_title, stream), columns), title, n=2, least=(0, 18))
 
 
 def routes(
@@ -323,13 +265,8 @@ def routes(
     title: str,
     x_title: str,
     y_title: str,
-    dark: bool = False,
-) -> f.Figure:
+) -> Matrix:
     """The router's weights [pos, expert], 0 to 1, and the names of the experts."""
-    titles = {"title": title, "x_title": x_title, "y_title": y_title}
-    figure = units(weights, names, tokens, **titles, stream="tgt", dark=dark)
-    bar = f.colorbar(palette(dark), title, tickvals=[0, 0.5, 1], ticktext=["0 %", "50 %", "100 %"])
-    scale = colorscale(palette(dark).attention)
-    figure["data"][0] |= {"zmin": 0, "zmax": 1, "colorscale": scale, "colorbar": bar}
-    figure["layout"]["xaxis"] |= {"showticklabels": True, "nticks": len(names)}
-    return figure
+    scale = Scale("attention", 0, 1, title, ((0, "0 %"), (0.5, "50 %"), (1, "100 %")))
+    axes = Axis(tokens, y_title, "tgt"), Axis(names, x_title)
+    return Matrix(axes, weights, scale, least=(0, 18))

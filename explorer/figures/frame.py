@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.figures import theme
-from explorer.numbers import minus
 
 Figure = dict[str, Any]
 Words = Mapping[str, str]
@@ -60,15 +59,6 @@ def bar(x: Any, y: Any, **more: Any) -> Figure:
     return {"type": "bar", "x": x, "y": y, **more}
 
 
-def heatmap(
-    z: Any, colours: tuple[str, ...], span: tuple[float, float], gap: int | None = None, **more: Any
-) -> Figure:
-    """A trace of cells, coloured by `z` over `span`, with `gap` pixels between them."""
-    scale = {"colorscale": theme.colorscale(colours), "zmin": span[0], "zmax": span[1]}
-    apart = {} if gap is None else {"xgap": gap, "ygap": gap}
-    return {"type": "heatmap", "z": np.asarray(z, np.float32), **scale, **apart, **more}
-
-
 def said(texts: Sequence[str]) -> Figure:
     """The hover text of each point, as arguments of a trace."""
     template = "%{customdata}<extra></extra>"
@@ -91,14 +81,6 @@ def line(
     """A thin straight line; `more` are further properties of Plotly's shape."""
     ends = {"x0": across[0], "x1": across[1], "y0": down[0], "y1": down[1]}
     return {"type": "line", **ends, "line": {"color": colour, "width": 1, "dash": dash}, **more}
-
-
-def outline(
-    colour: str, across: tuple[float, float], down: tuple[float, float], width: float = 2
-) -> Figure:
-    """A frame around the cells from the first to the last column and row."""
-    x, y = (across[0] - 0.5, across[1] + 0.5), (down[0] - 0.5, down[1] + 0.5)
-    return line(colour, x, y) | {"type": "rect", "line": {"color": colour, "width": width}}
 
 
 LEGEND: Figure = {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"}
@@ -148,35 +130,6 @@ def token_axis(
     )
 
 
-def colorbar(colours: theme.Palette, title: str, **more: Any) -> Figure:
-    """A slim bar at the lower right: next to the plot it would take a third of a phone's width."""
-    return {
-        "orientation": "h",
-        "title": {
-            "text": theme.escape(title) + "\u2003\u2060",  # space before the first number
-            "side": "right",  # in line with the bar; "top" overlaps it in a low figure
-            "font": {"color": colours.muted, "size": 12},
-        },
-        "thickness": 8,
-        "lenmode": "pixels",
-        "len": 240,
-        "x": 1,
-        "xanchor": "right",
-        "y": 0,
-        "yanchor": "bottom",
-        "yref": "container",
-        "xpad": 12,
-        "ypad": 8,
-        "outlinewidth": 0,
-        "tickfont": {"color": colours.muted, "size": 11},
-        **more,
-    }
-
-
-BAR_ROOM = 64
-"""Pixels of bottom margin that the colour bar needs."""
-
-
 def token_labels(tokens: Sequence[str], dark: bool) -> list[str]:
     """Tokens as unique categories: escaped, special tokens dimmed, duplicates distinct.
 
@@ -193,10 +146,6 @@ def token_labels(tokens: Sequence[str], dark: bool) -> list[str]:
             text = f'<span style="color:{muted}">{text}</span>'
         labels.append(text + "\u200b" * seen[token])
     return labels
-
-
-LEVEL = 18
-"""Height in pixels of each additional line of upright labels."""
 
 
 class _Plan(NamedTuple):
@@ -219,12 +168,12 @@ def _plan(tokens: Sequence[str], room: int) -> _Plan:
     return _Plan(levels, every, each * levels * every - 6)
 
 
-def upright(tokens: Sequence[str], dark: bool, room: int, below: bool = False) -> Figure:
-    """Ticks that keep the labels of a horizontal token axis upright, for any number of tokens.
+def upright(tokens: Sequence[str], dark: bool, room: int) -> Figure:
+    """Ticks that keep the labels of a token axis below the plot upright, for any number of tokens.
 
     If the labels do not fit side by side into `room` pixels, they alternate between up to three
     lines; if that is not enough, only every second or third tick has a label, and finally labels
-    are clipped. `below`: the axis is at the bottom. The ticks address the categories by position.
+    are clipped. The ticks address the categories by position.
     """
     muted = theme.palette(dark).muted
     levels, every, most = _plan(tokens, room)
@@ -235,31 +184,24 @@ def upright(tokens: Sequence[str], dark: bool, room: int, below: bool = False) -
         if theme.is_special(tokens[index]):
             text = f'<span style="color:{muted}">{text}</span>'
         empty = place % levels
-        texts.append("\u00a0<br>" * empty + text if below else text + "<br>\u00a0" * empty)
+        texts.append("\u00a0<br>" * empty + text)
     return {"tickmode": "array", "tickvals": list(shown), "ticktext": texts, "tickangle": 0}
 
 
-def levels_of(tokens: Sequence[str], room: int) -> int:
-    """The number of lines that `upright` uses for these labels."""
-    return _plan(tokens, room).levels
-
-
-def least_width(tokens: Sequence[str], room: int, rows: Sequence[str] = ()) -> int:
+def least_width(tokens: Sequence[str], room: int) -> int:
     """The smallest figure width in pixels at which labels placed by `upright` do not touch.
 
-    `rows`: the labels of the vertical axis, if these are words too. Put the width into the `meta`
-    of the figure's layout, where `ui.controls.chart` reads it: in a narrower place the figure
-    scrolls.
+    Put the width into the `meta` of the figure's layout, where `ui.controls.chart` reads it: in a
+    narrower place the figure scrolls.
     """
     levels, every, most = _plan(tokens, room)
     widths = [min(_width(theme.show(token)), most) for token in tokens[::every]]
     apart = [(a + b) / 2 + 6 for a, b in zip(widths, widths[levels:], strict=False)]
-    beside = BESIDE + max((_width(theme.show(token)) for token in rows), default=NUMBER)
-    return ceil(max(apart, default=0.0) * len(tokens) / (levels * every) + beside)
+    return ceil(max(apart, default=0.0) * len(tokens) / (levels * every) + BESIDE)
 
 
-NUMBER, BESIDE = 18, 44
-"""Width in pixels of a number on a vertical axis, and of the axis title and margins."""
+BESIDE = 62
+"""Width in pixels of a number on a vertical axis, of its title, and of the margins."""
 
 
 def _width(text: str) -> float:
@@ -277,8 +219,3 @@ def _clipped(text: str, width: float) -> str:
     while most > 1 and _width(theme.clipped(text, most)) > width:
         most -= 1
     return theme.clipped(text, most)
-
-
-def ends(limit: float, n: int = 3, plus: str = "") -> list[str]:
-    """Colour bar labels at -`limit`, 0 and `limit`, with `n` significant digits."""
-    return [minus(f"{-limit:.{n}g}"), "0", f"{plus}{limit:.{n}g}"]

@@ -61,7 +61,7 @@ def moved(
         meta={"least": f.least_width(tokens, 2 * ROOM)},
     )
     frame["xaxis"] = f.token_axis(
-        labels, x_title, stream, dark, **f.upright(tokens, dark, 2 * ROOM, below=True)
+        labels, x_title, stream, dark, **f.upright(tokens, dark, 2 * ROOM)
     )
     frame["yaxis"] = f.number_axis(colours, y_title, ticksuffix=" %", rangemode="tozero", nticks=6)
     return {"data": traces, "layout": frame}

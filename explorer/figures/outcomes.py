@@ -1,96 +1,74 @@
-"""Outcomes of many cases as a grid of short words, and a mask with a value in each cell."""
+"""Outcomes of many cases as a grid of short words, a mask with a value in each cell, and a possibly
+faulty attention pattern."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from explorer.figures import frame as f
-from explorer.figures.theme import escape, palette
+from explorer.figures.frame import Bools, Floats, Words
+from explorer.figures.matrix import Axes, Axis, Matrix, Scale, Texts, weights
 
 Level = Literal["good", "loud", "silent"]
-LEVELS: tuple[Level, ...] = ("good", "loud", "silent")
-"""Right; wrong with an error or NaN; silently wrong."""
-
-COLUMN, NAMES = 102, 150
-"""Width in pixels of a column, and of the row names."""
-SPELT = 18
-"""Characters that fit into one row of a small mask."""
+LEVELS: dict[Level, float] = {"good": 0.2, "loud": 0.0, "silent": -0.45}
+"""Right; wrong with an error or NaN; silently wrong: their place on the diverging scale."""
+CELL = (96, 42)
+"""Pixels of a case."""
+SPELT, LETTER = 18, (9, 15)
+"""Characters that fit into one row of a small mask, and the pixels that each needs."""
 
 
 def outcomes(
     levels: Sequence[Sequence[Level]],
-    texts: Sequence[Sequence[str]],
+    texts: Texts,
     rows: Sequence[str],
     columns: Sequence[str],
     *,
     selected: tuple[int, int] | None = None,
-    dark: bool = False,
-) -> f.Figure:
-    """A grid [row, column] of cases, each with its text and the colour of its level.
-
-    `selected` outlines one cell. Raises ValueError with the sizes if they disagree.
-    """
-    shape = (len(rows), len(columns))
-    marks = np.array([[LEVELS.index(level) for level in row] for row in levels])
-    f.check_shape("levels", marks, shape)
-    f.check_shape("texts", np.array(texts, object), shape)
-    colours = palette(dark)
-    fills = (colours.attention[0], colours.blocked, colours.diverging[1])
-    trace = {
-        "type": "heatmap",
-        "z": marks,
-        "x": [escape(name) for name in columns],
-        "y": [escape(name) for name in rows],
-        "zmin": -0.5,
-        "zmax": 2.5,
-        "colorscale": [
-            (edge, fill)
-            for index, fill in enumerate(fills)
-            for edge in (index / 3, (index + 1) / 3)
-        ],
-        "showscale": False,
-        "xgap": 3,
-        "ygap": 3,
-        "text": [[escape(text).replace("\n", "<br>") for text in row] for row in texts],
-        "texttemplate": "%{text}",
-        "textfont": {"color": colours.ink, "size": 12},
-        "hovertemplate": "%{y}<br>%{x}<br><b>%{text}</b><extra></extra>",
-    }
-    least = NAMES + COLUMN * len(columns)
-    frame = f.layout(colours, 40 + 46 * len(rows), meta={"least": least})
-    frame["xaxis"] = f.axis(colours, type="category", side="top", tickangle=0)
-    frame["yaxis"] = f.axis(colours, type="category", autorange="reversed")
-    if selected is not None:
-        row, column = selected
-        frame["shapes"] = [f.outline(colours.accent, (column, column), (row, row))]
-    return {"data": [trace], "layout": frame}
+) -> Matrix:
+    """A grid [row, column] of cases, each with its text and the colour of its level."""
+    return Matrix(
+        (Axis(rows), Axis(columns)),
+        np.array([[LEVELS[level] for level in row] for row in levels]),
+        Scale("diverging", -1, 1),
+        texts=texts,
+        written=texts,
+        selected=selected,
+        least=CELL,
+    )
 
 
-def written_mask(keep: f.Bools, texts: NDArray[np.str_], *, dark: bool = False) -> f.Figure:
-    """A small mask [query, key] with the value of each cell; blocked cells are grey.
+def written_mask(keep: Bools, texts: Texts) -> Matrix:
+    """A small mask [query, key] with the value of each cell; blocked cells are hatched.
 
     The values are written if there is room, else shown on hover only.
     """
-    f.check_shape("texts", texts, keep.shape)
-    colours = palette(dark)
-    longest = max((len(text) for text in texts.flat), default=0)
-    trace = {
-        "type": "heatmap",
-        "z": np.where(keep, 0, 1),
-        "zmin": 0,
-        "zmax": 1,
-        "colorscale": [(0.0, colours.attention[0]), (1.0, colours.hatch)],
-        "showscale": False,
-        "xgap": 1,
-        "ygap": 1,
-        "text": texts.astype(object),
-        "texttemplate": "%{text}" if keep.shape[1] * longest <= SPELT else "",
-        "textfont": {"color": colours.ink, "size": 10},
-        "hovertemplate": "<b>%{text}</b><extra></extra>",
-    }
-    frame = f.layout(colours, 130, margin={"l": 0, "r": 0, "t": 0, "b": 0})
-    frame["xaxis"] = f.axis(colours, showticklabels=False)
-    frame["yaxis"] = f.axis(colours, showticklabels=False, autorange="reversed")
-    return {"data": [trace], "layout": frame}
+    longest = max((len(text) for row in texts for text in row), default=0)
+    fits = keep.shape[1] * longest <= SPELT
+    return Matrix(
+        (Axis([None] * keep.shape[0]), Axis([None] * keep.shape[1])),
+        np.zeros(keep.shape),
+        Scale("attention", 0, 1),
+        ~keep,
+        ("", ""),
+        texts,
+        texts if fits else None,
+        least=(LETTER[0] * longest if fits else 0, LETTER[1]),
+    )
+
+
+def suspect(
+    pattern: Floats, hidden: Bools, axes: Axes, *, hidden_word: str, words: Words
+) -> Matrix:
+    """One head's pattern, [query, key]; `hidden` marks cells that must have no weight.
+
+    A hidden cell without weight is hatched. A hidden cell with weight shows it, and its text ends
+    in `hidden_word`.
+    """
+    kept_out = hidden & (pattern == 0)
+    why = np.where(kept_out, hidden_word, "")
+    matrix = weights(pattern, ~kept_out, axes, why=why, words=words)
+    leaked = hidden & ~kept_out & ~np.isnan(pattern)
+    texts = np.asarray(matrix.texts, object)
+    return replace(matrix, texts=np.where(leaked, texts + f" · {hidden_word}", texts))

@@ -7,9 +7,8 @@ import numpy as np
 from explorer.figures import frame as f
 from explorer.figures.theme import Stream, escape, palette
 
-ROOM, MATRIX_ROOM = 900, 300
-"""Approximate widths of a row of bars and of a matrix in pixels; only the browser knows them
-exactly."""
+ROOM = 900
+"""The approximate width of a row of bars in pixels; only the browser knows it exactly."""
 BINS = 41
 """Bars of a histogram."""
 
@@ -127,7 +126,7 @@ def signed(
         hovertemplate="<b>%{x}</b> %{y:.3f}%{text}<extra></extra>",
     )
     frame = f.layout(colours, 280, bargap=0.3, meta={"least": f.least_width(labels, ROOM)})
-    ticks = f.upright(labels, dark, ROOM, below=True)
+    ticks = f.upright(labels, dark, ROOM)
     frame["xaxis"] = f.token_axis(shown, axis_title, stream, dark, **ticks)
     frame["yaxis"] = f.number_axis(
         colours, title, nticks=5, zeroline=True, zerolinecolor=colours.muted
@@ -150,49 +149,6 @@ def histogram(scores: f.Floats, limit: float, *, dark: bool = False, words: f.Wo
     frame = f.layout(colours, 260, bargap=0)
     frame["xaxis"] = f.number_axis(colours, words["score"], range=[-limit, limit], showgrid=False)
     frame["yaxis"] = f.number_axis(colours, words["count"], nticks=5)
-    return {"data": [trace], "layout": frame}
-
-
-def matrix(
-    values: f.Floats,
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str],
-    *,
-    title: str,
-    streams: tuple[Stream | None, Stream | None] = (None, None),
-    limit: float | None = None,
-    marked: tuple[int, int] | None = None,
-    dark: bool = False,
-    words: f.Words,
-) -> f.Figure:
-    """Signed numbers [query, key] on a diverging colour scale from -`limit` to `limit`.
-
-    `marked` (query, key) is outlined. Raises ValueError with the sizes if they disagree.
-    """
-    colours = palette(dark)
-    f.check_shape("values", values, (len(query_tokens), len(key_tokens)))
-    top = float(np.abs(values).max(initial=1e-6)) if limit is None else limit
-    queries, keys = f.token_labels(query_tokens, dark), f.token_labels(key_tokens, dark)
-    hover = f"{escape(words['query'])} <b>%{{y}}</b><br>{escape(words['key'])} <b>%{{x}}</b><br>"
-    trace = f.heatmap(
-        values,
-        colours.diverging,
-        (-top, top),
-        gap=1,
-        x=keys,
-        y=queries,
-        colorbar=f.colorbar(colours, title, len=160),
-        hovertemplate=f"{hover}{escape(title)} <b>%{{z:.3f}}</b><extra></extra>",
-    )
-    rows = int(len(queries) * (24 if len(queries) <= 16 else max(7.0, 400 / len(queries))))
-    least = f.least_width(key_tokens, MATRIX_ROOM, query_tokens)
-    frame = f.layout(colours, 64 + f.BAR_ROOM + rows, meta={"least": least}, below=f.BAR_ROOM)
-    ticks = f.upright(key_tokens, dark, MATRIX_ROOM)
-    frame["xaxis"] = f.token_axis(keys, words["key"], streams[1], dark, side="top", **ticks)
-    frame["yaxis"] = f.token_axis(queries, words["query"], streams[0], dark, autorange="reversed")
-    if marked is not None:
-        query, key = marked
-        frame["shapes"] = [f.outline(colours.accent, (key, key), (query, query))]
     return {"data": [trace], "layout": frame}
 
 

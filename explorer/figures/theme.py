@@ -99,12 +99,6 @@ def palette(dark: bool) -> Palette:
     return DARK if dark else LIGHT
 
 
-def colorscale(colours: tuple[str, ...]) -> list[tuple[float, str]]:
-    """Plotly's colour scale through evenly spaced colours, 0 to 1."""
-    last = len(colours) - 1
-    return [(index / last, colour) for index, colour in enumerate(colours)]
-
-
 def css() -> str:
     """The same palette as custom properties `--hl-…`, for components.
 

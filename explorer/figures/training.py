@@ -8,7 +8,9 @@ from numpy.typing import ArrayLike
 
 from explorer.figures import frame as f
 from explorer.figures.curves import DASHES
-from explorer.figures.theme import escape, is_special, palette, show
+from explorer.figures.matrix import Axis, Matrix, Scale
+from explorer.figures.theme import escape, palette, show
+from explorer.numbers import digits, percents
 
 
 @dataclass(frozen=True)
@@ -121,89 +123,39 @@ def _word(step: int, word: str, colour: str) -> f.Figure:
     return f.note(escape(word), step, 1, colour, 11, yref="paper", xanchor="left", yanchor="top")
 
 
-GAP = 1.5
-"""Blank cells between two matrices."""
-MOST_LABELLED = 4
-"""Largest number of heads per layer with token labels."""
-SHORT = 2
-"""Characters of the longest label that fits above one column."""
-
-
 def small_heads(
     layers: Sequence[f.Floats],
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     *,
-    dark: bool = False,
     words: f.Words,
-) -> f.Figure:
-    """Patterns [head, query, key] of each layer, in one figure; rows are queries, columns are keys.
+) -> Matrix:
+    """Patterns [head, query, key] of each layer in one matrix, with a blank row and column between
+    two of them; rows are queries, columns are keys.
 
-    `words`: layer, head, query, key, weight.
+    `words`: layer, head, query, key.
     """
-    colours = palette(dark)
     n_query, n_key = len(query_tokens), len(key_tokens)
-    traces, notes = [], []
-    ticks_x: dict[float, str] = {}
-    ticks_y: dict[float, str] = {}
+    n_heads = max(map(len, layers), default=0)
+    shape = len(layers), n_query + 1, n_heads, n_key + 1
+    values = np.full(shape, np.nan)
+    texts, written = np.full(shape, "", object), np.full(shape, "", object)
     for layer, heads in enumerate(layers):
         for head, pattern in enumerate(heads):
-            x0, y0 = head * (n_key + GAP), layer * (n_query + 2 * GAP)
-            x, y = x0 + np.arange(n_key), y0 + np.arange(n_query)
-            said = [
-                [f"{escape(show(query))} → {escape(show(key))}" for key in key_tokens]
-                for query in query_tokens
-            ]
-            traces.append(
-                f.heatmap(
-                    pattern,
-                    colours.attention,
-                    (0, 1),
-                    x=x,
-                    y=y,
-                    text=said,
-                    showscale=False,
-                    hovertemplate=f"{escape(words['layer'])} {layer + 1}, "
-                    f"{escape(words['head'])} {head + 1}<br>%{{text}}: <b>%{{z:.3f}}</b>"
-                    "<extra></extra>",
-                )
-            )
-            notes.append(
-                f.note(
-                    f"{layer + 1}.{head + 1}",
-                    x0 - 0.5,
-                    y0 - 0.6,
-                    colours.muted,
-                    11,
-                    xanchor="left",
-                    yanchor="bottom",
-                )
-            )
-            ticks_x |= dict(zip(x.tolist(), map(_label, key_tokens), strict=True))
-            ticks_y |= dict(zip(y.tolist(), map(_label, query_tokens), strict=True))
-    n_heads = max(map(len, layers), default=0)
-    words_only = [each for each in (*query_tokens, *key_tokens) if not is_special(each)]
-    short = max(map(len, words_only), default=0) <= SHORT
-    labelled = n_heads <= MOST_LABELLED and short
-    margin = {"l": 8, "r": 8, "t": 26, "b": 8}
-    frame = f.layout(colours, 420, annotations=notes, margin=margin)
-    for name, ticks, title in (("xaxis", ticks_x, "key"), ("yaxis", ticks_y, "query")):
-        frame[name] = f.axis(
-            colours,
-            words[title],
-            tickmode="array",
-            tickvals=list(ticks) if labelled else [],
-            ticktext=[escape(each) for each in ticks.values()] if labelled else [],
-            tickangle=0,
-        )
-        frame[name]["tickfont"] = {"size": 10, "color": colours.muted}
-    frame["yaxis"]["autorange"] = "reversed"
-    return {"data": traces, "layout": frame}
-
-
-def _label(token: str) -> str:
-    """A token label of a row or column; special tokens become a dot."""
-    return "·" if is_special(token) else show(token)
+            values[layer, 1:, head, :-1] = pattern
+            place = f"{words['layer']} {layer + 1}, {words['head']} {head + 1} · "
+            texts[layer, 1:, head, :-1] = place + percents(pattern)
+            written[layer, 0, head, 0] = f"{layer + 1}.{head + 1}"
+    rows = [None, *query_tokens] * len(layers)
+    columns = [*key_tokens, None] * n_heads
+    flat = len(rows), len(columns)
+    return Matrix(
+        (Axis(rows, words["query"]), Axis(columns, words["key"])),
+        values.reshape(flat),
+        Scale("attention", 0, 1),
+        texts=texts.reshape(flat),
+        written=written.reshape(flat),
+    )
 
 
 def token_losses(
@@ -212,33 +164,22 @@ def token_losses(
     *,
     title: str,
     x_title: str,
-    dark: bool = False,
-) -> f.Figure:
+) -> Matrix:
     """One cell per label, darker for a higher loss in nats; sequences may differ in length.
 
     Raises ValueError if labels and losses differ in length.
     """
     if list(map(len, labels)) != list(map(len, losses)):
         raise ValueError("labels and losses have different lengths")
-    colours = palette(dark)
     width = max(map(len, labels), default=0)
     values = np.full((len(labels), width), np.nan, np.float32)
-    for at, row in enumerate(losses):
-        values[at, : len(row)] = row
-    text = [[escape(show(each)) for each in row] + [""] * (width - len(row)) for row in labels]
+    written, texts = np.full((2, *values.shape), "", object)
+    for at, (row, numbers) in enumerate(zip(labels, losses, strict=True)):
+        values[at, : len(row)], written[at, : len(row)] = numbers, [*map(show, row)]
+        texts[at, : len(row)] = [
+            f"{show(label)}: {digits(loss)}" for label, loss in zip(row, numbers, strict=True)
+        ]
     top = float(np.nanmax(values)) if np.isfinite(values).any() else 1.0
-    trace = f.heatmap(
-        values,
-        colours.attention,
-        (0, top),
-        gap=2,
-        text=text,
-        texttemplate="%{text}",
-        colorbar=f.colorbar(colours, title),
-        hovertemplate="%{text}: <b>%{z:.3f}</b><extra></extra>",
-    )
-    margin = {"l": 8, "r": 8, "t": 8, "b": f.BAR_ROOM + 30}
-    frame = f.layout(colours, 90 + f.BAR_ROOM + 30 * len(labels), margin=margin)
-    frame["xaxis"] = f.axis(colours, x_title, tickmode="linear", dtick=1)
-    frame["yaxis"] = f.axis(colours, "", autorange="reversed", showticklabels=False)
-    return {"data": [trace], "layout": frame}
+    scale = Scale("attention", 0, top, title, ((0, "0"), (top, digits(top))))
+    axes = Axis([None] * len(labels)), Axis.numbers(width, x_title)
+    return Matrix(axes, values, scale, texts=texts, written=written, least=(44, 26))

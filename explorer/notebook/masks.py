@@ -1,19 +1,20 @@
 """`mask`, and the conversion of masks of any common form to Bool, True = may attend."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from explorer.components.mask_matrix import MAX_RULES, pack_mask_matrix
+from explorer.components.matrices import Panel, pack_matrices
 from explorer.components.standalone import Block, Component, Paragraph
 from explorer.exhibits.reasons import RULES, rule_numbers
+from explorer.exports.picture import matrices_svg
+from explorer.figures.matrix import MAX_RULES, Matrix
 from explorer.notebook import kernels
 from explorer.notebook.given import Patterns, as_array, tokens_for
 from explorer.notebook.opening import traced_of, worded
-from explorer.notebook.picture import Picture, Table, axis_titles, cells_table, parts_svg
+from explorer.notebook.picture import Picture, Table, axes_of_part, cells_table
 from explorer.numbers import minus
 from explorer.runs.trace import Trace
 from explorer.text import family, t
@@ -195,25 +196,23 @@ def mask(
             key_tokens = tokens
         rows = tokens_for(tokens, allowed.shape[0], "query")
         columns = tokens_for(key_tokens, allowed.shape[1], "key")
-        number, rules = _reasons(allowed, why, words["blocked"])
+        number, rules = _reasons(allowed, why, family("figures.heatmap", lang=lang)["blocked"])
         masked = [(_part(name, allowed, rows, columns), number)]
     parts = [part for part, _ in masked]
 
-    blocks: list[Block] = [*map(Paragraph, notes)]
-    for part, number in masked:
-        if len(masked) > 1:
-            blocks.append(Paragraph(part.title, is_reading=True))
-        packed = pack_mask_matrix(
-            part.allowed[0, 0],
-            number,
-            title=part.title,
-            rules=rules,
-            query_tokens=part.query_tokens,
-            key_tokens=part.key_tokens,
-            words=words,
-            **axis_titles(part, lang),
+    panels = [
+        Panel(
+            part.title,
+            Matrix(axes_of_part(part, lang), blocked=number, rules=[words["open"], *rules]),
         )
-        blocks.append(Component("mask_matrix", packed))
+        for part, number in masked
+    ]
+    own = family("components.matrices", lang=lang) | {"hint": t("components.seen.hint", lang=lang)}
+    packed = pack_matrices(panels, words=own, captioned=len(parts) > 1)
+    blocks: list[Block] = [*map(Paragraph, notes), Component("matrices", packed)]
+
+    def drawn() -> str:
+        return matrices_svg([(each.title, each.matrix) for each in panels], title=name)
 
     def table() -> Table:
         columns = dict(cells_table(parts))
@@ -222,7 +221,6 @@ def mask(
         return columns | {"why": reasons[np.concatenate([number.ravel() for _, number in masked])]}
 
     arrays = {part.title: part.allowed[0, 0] for part in parts}
-    drawn = partial(parts_svg, name, parts, lang)
     return Picture(name, blocks, lang, arrays, table, drawn, still=drawn)
 
 

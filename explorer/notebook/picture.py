@@ -11,7 +11,8 @@ import numpy as np
 
 from explorer.components.standalone import Block, page
 from explorer.exports.archive import to_rows
-from explorer.exports.picture import Axes, site_svg
+from explorer.exports.picture import axes_of, site_svg
+from explorer.figures.matrix import Axes
 from explorer.figures.theme import DARK, LIGHT
 from explorer.notebook.given import Patterns
 from explorer.text import family, t
@@ -155,16 +156,10 @@ class Picture:
         return f"<{self.title}: {arrays}>"
 
 
-def axis_titles(part: Patterns, lang: str) -> dict[str, Any]:
-    """Titles and sequences ("src", "tgt") of a view's axes."""
-    titles = {}
-    for axis, stream in (("query", part.query_stream), ("key", part.key_stream)):
-        titles[f"{axis}_stream"] = stream
-        titles[f"{axis}_title"] = t(f"components.heads_view.{axis}", lang=lang)
-        if stream is not None:
-            named = t(f"streams.{stream}", lang=lang)
-            titles[f"{axis}_title"] = t(f"streams.{axis}", lang=lang, stream=named)
-    return titles
+def axes_of_part(part: Patterns, lang: str) -> Axes:
+    """The axes of a view."""
+    tokens, streams = (part.query_tokens, part.key_tokens), (part.query_stream, part.key_stream)
+    return axes_of(tokens, streams, lang)
 
 
 def cells_table(parts: Sequence[Patterns]) -> Table:
@@ -189,12 +184,11 @@ def parts_svg(title: str, parts: Sequence[Patterns], lang: str) -> str:
     for part in parts:
         n_layers, n_heads, n_query, n_key = part.weights.shape
         places = [divmod(at, n_heads) for at in range(n_layers * n_heads)]
-        streams: Any = part.query_stream or "tgt", part.key_stream or "tgt"
         drawn.append(
             site_svg(
                 part.weights.reshape(-1, n_query, n_key),
                 part.allowed.reshape(-1, n_query, n_key),
-                Axes.of(part.query_tokens, part.key_tokens, streams, words),
+                axes_of_part(part, lang),
                 title=" · ".join(filter(None, (title, part.title))) if len(parts) > 1 else title,
                 names=[f"L{layer + 1}·H{head + 1}" for layer, head in places],
                 words=words,

@@ -27,7 +27,7 @@ from explorer.notebook.given import (
 )
 from explorer.notebook.masks import read_mask
 from explorer.notebook.opening import traced_of, worded
-from explorer.notebook.picture import Picture, axis_titles, cells_table, parts_svg
+from explorer.notebook.picture import Picture, axes_of_part, cells_table, parts_svg
 from explorer.runs.trace import Trace
 from explorer.text import family, model_name, t
 from models.hooks import ROLES
@@ -217,13 +217,11 @@ def _packed(part: Patterns, lang: str) -> bytes:
     whys = part.whys
     return pack_heads_view(
         part.weights,
-        query_tokens=part.query_tokens,
-        key_tokens=part.key_tokens,
+        axes_of_part(part, lang),
         mask=part.mask,
         blocked_by=None if whys is None else lambda layer, head: whys[layer, head],
         selection=HeadsSelection(opened=(0, 0)),
         alone=True,
         picture=part.picture,
         words=family("components.heads_view", lang=lang),
-        **axis_titles(part, lang),
     )

@@ -1,7 +1,7 @@
 """Render a page of the app: its exhibits in sequence, whichever they are."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeGuard
 
@@ -207,15 +207,14 @@ def _exports(sheet: Sheet) -> None:
         if isinstance(each, b.Link) and each.key:
             st.caption(each.words)
             share.show_link(session.links().change(view.state, **each.choices), each.key)
-    stills = (each for each in b.inside(sheet.drawn) if isinstance(each, b.Columns) and each.still)
+    stills = (each for each in map(_still, b.inside(sheet.drawn)) if each is not None)
     for each in every:
         if isinstance(each, b.Download) and each.export:
             save(sheet, each)
-    for number, each in enumerate(stills):
+    for number, (title, svg) in enumerate(stills):
         name = f"{page}-{number + 1}" if number else page
-        st.caption(each.words)
-        assert each.still is not None
-        share.download(view, name, "svg", each.still, "image/svg+xml", key=f"{name}.take.svg")
+        st.caption(title)
+        share.download(view, name, "svg", svg, "image/svg+xml", key=f"{name}.take.svg")
     for each in every:
         if isinstance(each, b.Export):
             export(sheet, each)
@@ -223,3 +222,12 @@ def _exports(sheet: Sheet) -> None:
 
 def _is_reading(block: b.Block) -> TypeGuard[b.Sentence | b.Title]:
     return isinstance(block, b.Sentence) or (isinstance(block, b.Title) and block.large)
+
+
+def _still(block: b.Block) -> tuple[str, Callable[[], str]] | None:
+    """What the still picture of a block shows, and that picture as an SVG; None without one."""
+    if isinstance(block, b.Matrices) and block.captioned:
+        return " · ".join(title for title, _ in block.panels), block.svg
+    if isinstance(block, b.Columns) and block.still is not None:
+        return block.words, block.still
+    return None

@@ -84,8 +84,7 @@ def _chart(sheet: Sheet, block: b.Chart) -> None:
         key = f"{block.name}.{st.session_state.setdefault(f'{block.name}.turn', 0)}"
         more = {"on_select": partial(_clicked, key, block), "selection_mode": "points"}
     figure = block.draw(dark=sheet.view.dark)
-    file = sheet.picture(block.name)
-    controls.chart(figure, key, block.alt, file, below_picture=block.waits, **more)
+    controls.chart(figure, key, block.alt, sheet.picture(block.name), **more)
 
 
 def _clicked(key: str, block: b.Chart) -> None:
@@ -93,10 +92,6 @@ def _clicked(key: str, block: b.Chart) -> None:
     if point is not None:
         st.session_state[f"{block.name}.turn"] += 1
         apply(block.clicks[point])
-
-
-def _heatmaps(sheet: Sheet, block: b.Heatmaps) -> None:
-    controls.heatmaps(sheet.view, block.panels, block.name, sheet.picture(block.name))
 
 
 def _canvas(sheet: Sheet, block: b.Canvas) -> None:
@@ -232,7 +227,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Metrics: _metrics,
     b.ProgressBar: lambda _, block: st.progress(block.share, block.words or None),
     b.Chart: _chart,
-    b.Heatmaps: _heatmaps,
+    b.Matrices: lambda sheet, block: _canvas(sheet, block.canvas(sheet.view)),
     b.Canvas: _canvas,
     b.AllHeads: _all_heads,
     b.Formula: _kept,

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Any
+from urllib.parse import quote
 
 from explorer.components import standalone
 from explorer.components.heads_view import pack_heads_view
 from explorer.exhibits import block as b, saying
 from explorer.exhibits.escape import plain
 from explorer.exhibits.view import View
-from explorer.figures.heatmap import plotted
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +64,12 @@ def _chart(block: b.Chart, to: Reader) -> Iterator[standalone.Block]:
     yield standalone.Plot(light, plain(block.alt), f"{to.file}-{picture_name(block.name)}", dark)
 
 
-def _heatmaps(block: b.Heatmaps, to: Reader) -> Iterator[standalone.Block]:
-    words = to.view.words("figures.heatmap")
-    for number, (title, matrix) in enumerate(block.panels, 1):
-        yield _paragraph("note", title)
-        light, dark = (plotted(matrix, dark=each, words=words) for each in (False, True))
-        yield standalone.Plot(light, title, f"{to.file}-{picture_name(block.name)}-{number}", dark)
+def _matrices(block: b.Matrices, to: Reader) -> Iterator[standalone.Block]:
+    """The matrices, and a link to save them as an SVG."""
+    yield from _canvas(block.canvas(to.view), to)
+    file = escape(f"{to.file}-{picture_name(block.name)}.svg")
+    link = f'<a download="{file}" href="data:image/svg+xml,{quote(block.svg())}">SVG</a>'
+    yield standalone.Markup(f'<p class="note">{link}</p>')
 
 
 def _canvas(block: b.Canvas, to: Reader) -> Iterator[standalone.Block]:
@@ -180,7 +180,7 @@ DRAWN: Drawn = {
     b.Sentence: lambda block, _: (standalone.Paragraph(plain(block.words), is_reading=True),),
     b.Verbatim: _verbatim,
     b.Chart: _chart,
-    b.Heatmaps: _heatmaps,
+    b.Matrices: _matrices,
     b.Canvas: _canvas,
     b.AllHeads: _all_heads,
     b.Table: _table,

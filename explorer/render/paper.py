@@ -7,7 +7,6 @@ from explorer.components import standalone
 from explorer.components.standalone import Markup
 from explorer.exhibits import block as b
 from explorer.exhibits.view import View
-from explorer.exports.picture import matrix_svg
 from explorer.render import html
 from explorer.render.html import Reader
 
@@ -24,8 +23,8 @@ def stills(blocks: Iterable[b.Block], view: View) -> Iterator[str]:
     for block in blocks:
         if isinstance(block, b.Columns) and block.still is not None:
             yield block.still()
-        elif isinstance(block, b.Heatmaps):
-            yield from _svgs(block, view)
+        elif isinstance(block, b.Matrices):
+            yield block.svg()
         elif isinstance(block, b.Row | b.Pane | b.Hero):
             yield from stills(block.blocks, view)
         elif isinstance(block, b.Columns):
@@ -33,18 +32,8 @@ def stills(blocks: Iterable[b.Block], view: View) -> Iterator[str]:
                 yield from stills(column, view)
 
 
-def _svgs(block: b.Heatmaps, view: View) -> Iterator[str]:
-    blocked = view.words("figures.heatmap")["blocked"]
-    for title, matrix in block.panels:
-        yield matrix_svg(matrix, title=title, blocked=blocked)
-
-
 def _figure(svg: str) -> Markup:
     return Markup(f"<figure>{svg}</figure>")
-
-
-def _heatmaps(block: b.Heatmaps, to: Reader) -> Iterator[Markup]:
-    yield from map(_figure, _svgs(block, to.view))
 
 
 def _columns(block: b.Columns, to: Reader) -> Iterator[standalone.Block]:
@@ -73,7 +62,7 @@ def _sentence(block: b.SentenceLine, to: Reader) -> Iterable[standalone.Block]:
 
 DRAWN: html.Drawn = {
     **html.DRAWN,
-    b.Heatmaps: _heatmaps,
+    b.Matrices: lambda block, _: (_figure(block.svg()),),
     b.Columns: _columns,
     b.Numbers: _numbers,
     b.Formula: _formula,

@@ -10,8 +10,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.analysis.heads.compare import compare
-from explorer.components import Panel, inside, matrices
-from explorer.components.pulse import is_due, pulse
+from explorer.components import inside
 from explorer.exhibits.escape import escape
 from explorer.exhibits.pictured import patch_map
 from explorer.exhibits.saying import (
@@ -25,7 +24,6 @@ from explorer.exhibits.saying import (
 )
 from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
-from explorer.figures.matrix import Matrix
 from explorer.glossary import linked
 from explorer.numbers import percent
 from explorer.numerics import softmax
@@ -48,29 +46,15 @@ IMAGE = {"format": "png", "scale": 3}
 _TERMS = threading.local()
 MOST_LARGE, LAST_NARROW = 150, "\u2e7f"
 """Columns of the longest sentence in large letters; characters after this one take two."""
-CHARTS, WAITING = "controls.charts", "controls.waiting"
-"""Session keys: whether the browser has been sent a chart, and the pulse for the first one."""
 
 
-def chart(
-    figure: Figure, key: str, alt: str, file: str, *, below_picture: bool = False, **more: Any
-) -> None:
+def chart(figure: Figure, key: str, alt: str, file: str, **more: Any) -> None:
     """A Plotly figure at full width; `alt` describes it for screen readers, `file` names the
     picture saved from it.
 
     If there are fewer pixels than the figure needs (`least` in its layout's `meta`, see
     `figures.frame.least_width`), it scrolls sideways.
-
-    With a session's first chart the browser loads Plotly, which blocks it for a second. So a chart
-    `below_picture`, in a fragment whose main picture is not a chart, is left out in the session's
-    first run, and the fragment runs again once the browser has drawn the picture.
     """
-    if is_due(WAITING) or not below_picture:
-        st.session_state[CHARTS] = True
-    if CHARTS not in st.session_state:
-        with st.container(height=figure["layout"]["height"], border=False):
-            pulse(WAITING, 0)
-        return
     style = []
     if session.state().of(ScreenChoices).beamer:
         figure, rule = enlarged(figure)
@@ -99,15 +83,6 @@ def chart(
             alt=alt,
             **more,
         )
-
-
-def heatmaps(view: View, shown: Sequence[tuple[str, Matrix]], key: str, file: str) -> None:
-    """Heatmaps side by side, each under its title."""
-    panels = [
-        Panel(title, matrix, f"{file}-{number}" if len(shown) > 1 else file)
-        for number, (title, matrix) in enumerate(shown, 1)
-    ]
-    matrices(panels, key=key, words=view.words("components.matrices"))
 
 
 def opening(view: View, page: str) -> None:

@@ -142,23 +142,21 @@ def test_heads_open_and_pin_by_keyboard_and_the_link_restores_them(heads):
     heads.page.goto(heads.page.url)
     panel(heads, "L1·H2").wait_for()
     panel(heads, "L2·H2").wait_for()
-    expect(heads.page.locator(".hl .panel")).to_have_count(2)
+    expect(heads.page.locator(".hl .panel .title")).to_have_count(2)
     assert at(heads, "scalelog").is_checked()
     assert at(heads, "sharedfalse").is_checked()
-    heads.page.locator(".js-plotly-plot").first.wait_for()  # the difference of the two
+    heads.page.locator(".st-key-heads-difference canvas").first.wait_for()
 
 
 def test_a_click_on_the_map_switches_the_head_off_and_a_second_one_on_again(heads):
-    plot = heads.page.locator(".js-plotly-plot").first
-    plot.wait_for()
-    plot.scroll_into_view_if_needed()
-    cells = plot.locator(".nsewdrag").first
+    cells = heads.page.locator(".st-key-heads-map canvas[data-at=cells0]")
+    cells.wait_for()
+    cells.scroll_into_view_if_needed()
     off = "edits=head-encoder.blocks.0.attn-1"
-    for there in (True, False):
-        box = cells.bounding_box()
-        assert box is not None
-        # The second of eight heads in the uppermost row, below its name: encoder, layer 1.
-        cells.click(position={"x": box["width"] * 1.5 / 8, "y": 38})
+    for keys, there in ((("ArrowRight", "ArrowRight", "Enter"), True), (("Enter",), False)):
+        cells.focus()
+        for key in keys:  # the first press shows where one stands
+            cells.press(key)
         heads.page.wait_for_url(lambda url, there=there: (off in url) == there, timeout=PATIENCE)
         heads.settle()
         expect(heads.text(t("edits.reset", lang="en"))).to_have_count(int(there))
@@ -179,7 +177,8 @@ def test_a_head_is_saved_as_a_png_and_files_come_from_the_popover(heads):
     heads.page.get_by_role("button", name=t("take.title", lang="en")).click()
     for kind, first in (("svg", b"<svg"), ("html", b"<!doctype html>"), ("npz", b"PK")):
         with heads.page.expect_download() as started:
-            heads.page.get_by_role("button", name=t(f"take.{kind}", lang="en"), exact=True).click()
+            take = heads.page.get_by_role("button", name=t(f"take.{kind}", lang="en"), exact=True)
+            take.first.click()
         assert started.value.path().read_bytes().startswith(first)
 
 

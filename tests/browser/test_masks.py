@@ -25,7 +25,7 @@ def paint_by_keys(visitor: Visitor) -> Locator:
     visitor.page.get_by_text(t("masks.brush", lang="en"), exact=True).click()
     visitor.shows(t("masks.scope_layer", lang="en"))
     visitor.settle()
-    canvas = visitor.page.locator("canvas[data-at=matrix]").nth(1)
+    canvas = visitor.page.locator(".st-key-masks-matrices canvas[data-at=cells1]")
     # The page can be ready before the matrix has put on what it was told.
     expect(canvas).to_have_class("brush")
     canvas.focus()
@@ -35,7 +35,7 @@ def paint_by_keys(visitor: Visitor) -> Locator:
     visitor.settle()
     visitor.shows(t("edits.cell_shut", lang="en", query=1, key=0))
     # The keyboard stands where it stood, in a matrix that knows of the change.
-    blocked = t("components.mask_matrix.blocked", lang="en")
+    blocked = t("components.matrices.blocked", lang="en")
     expect(visitor.page.locator(".readout").nth(1)).to_contain_text(blocked)
     expect(canvas).to_be_focused()
     return canvas
@@ -89,7 +89,7 @@ def test_a_stroke_that_lost_its_brush_does_not_come_back(visitor):
     left, low = lower_left(canvas)
     visitor.page.mouse.move(left, low)
     visitor.page.mouse.down()
-    for tool, name in (("look", ""), ("brush", "brush")):
+    for tool, name in (("look", "picks"), ("brush", "brush")):
         button = visitor.page.get_by_text(t(f"masks.{tool}", lang="en"), exact=True)
         button.evaluate("button => button.click()")  # without letting go of the pointer
         expect(canvas).to_have_class(name)

@@ -10,6 +10,7 @@ import explorer as hl
 from explorer.components import HeadsSelection
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.standalone import Component, page
+from explorer.figures.matrix import Axis
 from explorer.text import family
 
 pytestmark = pytest.mark.browser
@@ -51,10 +52,10 @@ def test_a_page_kept_from_the_app_marks_what_it_knows_only_roughly(offline, tmp_
         weights = generator.dirichlet(np.ones(n), (1, 2, n)).astype(np.float32)
         payload = pack_heads_view(
             weights,
-            query_tokens=[f"q{at}" for at in range(n)],
-            key_tokens=[f"k{at}" for at in range(n)],
-            query_title="query",
-            key_title="key",
+            (
+                Axis([f"q{at}" for at in range(n)], "query"),
+                Axis([f"k{at}" for at in range(n)], "key"),
+            ),
             selection=HeadsSelection((0, 0), query=0, key=1),
             words=family("components.heads_view", lang="en"),
         )

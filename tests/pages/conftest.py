@@ -225,9 +225,8 @@ def _open_once(kept_models, monkeypatch) -> None:
 def _page(name: str) -> None:
     from explorer.pages import PAGES
     from explorer.shell import LINKS, show
-    from explorer.ui import controls, session
+    from explorer.ui import session
 
-    controls.st.session_state["controls.charts"] = True  # no browser would say what it has drawn
     session.start(LINKS)
     show(next(page for page in PAGES if page.name == name))
 

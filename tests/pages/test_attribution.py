@@ -5,7 +5,7 @@ import base64
 import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
-from shown import charts, everything, link, reading
+from shown import charts, everything, link, panels, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -14,11 +14,9 @@ from explorer.text import t
 from models.foreign.placing import DTYPE_VARIABLE
 
 
-def bars(at: AppTest, axis: str) -> list[float]:
-    """The contributions along an axis, which Plotly's JSON may hold as bytes."""
-    drawn = [each for chart in charts(at) for each in chart["data"]]
-    frozen = [each for each in drawn if str(each.get("name")).startswith("contribution")]
-    (found,) = (each[axis] for each in frozen if ("orientation" in each) == (axis == "x"))
+def values_of(at: AppTest, index: int) -> list[float]:
+    """The numbers of the bars of a ranking, which Plotly's JSON may hold as bytes."""
+    found = charts(at)[index]["data"][0]["x"]
     if isinstance(found, dict):
         return np.frombuffer(base64.b64decode(found["bdata"]), "<f4").tolist()
     return [float(each) for each in found]
@@ -28,8 +26,8 @@ def test_both_rankings_add_up_to_the_score_that_is_said(open_page):
     at = open_page("attribution", site="cross", layer="2", head="1")
     said = reading(at, "The score is")
     score = float(said.split("The score is **")[1].split("**")[0].replace("−", "-"))
-    assert sum(bars(at, "x")) == pytest.approx(score, abs=0.006)
-    assert sum(bars(at, "y")) == pytest.approx(score, abs=0.006)
+    for index in range(2):
+        assert sum(values_of(at, index)) == pytest.approx(score, abs=0.006)
 
 
 def test_a_cell_is_chosen_and_compared_and_the_link_says_so(open_page):
@@ -117,11 +115,12 @@ def test_the_lens_says_where_it_misleads_and_a_film_ends_at_its_step(open_page):
     at = open_page("attribution", part="lens")
     assert "farther from the final prediction than a uniform guess" in everything(at)
     at.toggle(key="attribution.filmed").set_value(True).run()
-    steps = at.slider(key="attribution.step").max
+    steps = int(at.slider(key="attribution.step").max)
     at.slider(key="attribution.step").set_value(2).run()
     assert (link(at)["filmed"], link(at)["step"]) == ("1", "2")
-    (written,) = (each["text"] for each in charts(at)[0]["data"] if each["type"] == "heatmap")
-    assert {len(row) for row in written} == {2}
+    (drawn,) = panels(at, "attribution.lens")
+    assert np.any(drawn["words"] != "", axis=0).tolist() == [True] * 2 + [False] * (steps - 2)
+    assert drawn["columns"]["tokens"][2:] == [""] * (steps - 2)
     assert steps > 2
 
 

@@ -12,7 +12,7 @@ import pytest
 import tokenizers
 import torch
 from foreign import Golden
-from shown import charts, everything, link, messages, reading, words_of
+from shown import charts, everything, link, messages, panels, reading, words_of
 from streamlit.testing.v1 import AppTest
 from tokenizers import decoders, models, pre_tokenizers
 
@@ -321,6 +321,7 @@ def test_right_to_left_tokens_are_isolated_in_every_sentence(
     assert any("\u2068" in words for words in said) == (page in SAID)
     assert [found for words in said if (found := outside_isolates(words))] == []
     drawn = [json.dumps(each, ensure_ascii=False) for each in charts(at)]
+    drawn += [text for each in panels(at) for text in (*each["texts"], *each["written"])]
     assert [found for each in drawn if (found := outside_isolates(each))] == []
 
 

@@ -1,13 +1,11 @@
 """The Blocks page: what its widgets change, what it says of this model, and its experts."""
 
-import base64
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 from foreign import Golden
-from shown import charts, everything, link, reading
+from shown import charts, everything, link, panels, reading
 
 from explorer import library
 from explorer.analysis.blocks.residual import trained_flow
@@ -140,7 +138,7 @@ def test_the_trained_twins_stand_beside(open_page):
 
 def test_hidden_units_of_a_layer(open_page):
     at = open_page("blocks", part="hidden")
-    units = charts(at, "unit")
+    assert len(panels(at)) == 2
     before = reading(at, "responds most")
     at.segmented_control(key="blocks.stream").set_value("tgt").run()
     other = 1 - at.selectbox(key="blocks.layer").value
@@ -149,7 +147,7 @@ def test_hidden_units_of_a_layer(open_page):
     assert at.query_params["site"] == "decoder"
     assert reading(at, "responds most") != before
     gated = open_page("blocks", part="hidden", model="modern")
-    assert len(charts(gated, "unit")) == len(units) + 1
+    assert len(panels(gated)) == 3
     assert "The gate is nearly closed" in everything(gated)
 
 
@@ -185,12 +183,11 @@ def test_the_page_shows_the_router_and_what_an_expert_does(open_page, tmp_path, 
     asked = {"model": "my-experts", "text": "We went to the park.", "part": "experts"}
     at = open_page("blocks", **asked)
     assert "Each token goes to 3 experts" in everything(at)
-    (drawn,) = charts(at, "shared")[0]["data"]
-    sent = drawn["z"]
-    weights = np.frombuffer(base64.b64decode(sent["bdata"]), sent["dtype"]).reshape(-1, 6)
+    (drawn,) = panels(at, "blocks.experts")
+    weights = drawn["cells"]
     assert ((weights[:, :5] > 0).sum(1) == 3).all()
     assert ((weights[:, 5] > 0) & (weights[:, 5] < 1)).all()
-    assert drawn["x"][-1] == "shared"
+    assert drawn["columns"]["tokens"][-1] == "shared"
     off = everything(open_page("blocks", **asked, experts_off="1-2-3-4-5-6"))
     assert "with these experts off, it is" in off
     whole = open_page("blocks", part="experts")

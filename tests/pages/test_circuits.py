@@ -1,7 +1,7 @@
 """The Circuits page: what it says of the model built by hand and of others, its link, bad input."""
 
 import pytest
-from shown import everything, link, reading
+from shown import everything, link, panels, reading
 
 from explorer.exhibits.circuits import roles
 from explorer.text import t
@@ -13,7 +13,8 @@ def test_the_circuit_built_by_hand_fails_without_its_first_head(open_page):
     assert "layer 2 · head 1: 100 % of its attention" in said
     assert "Ablating layer 1 · head 1" in said
     assert t("circuits.verdict_depends", lang="en", count=1, sets=1, rate="50 %") in said
-    assert len(at.get("plotly_chart")) == 5
+    for name in ("copies", "finds", "fails", "alone"):
+        assert len(panels(at, f"circuits.{name}")) == 1
     assert "in 100 % of cases" in everything(at)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from foreign import Golden
-from shown import charts, everything, film, payloads, words_of, written
+from shown import charts, everything, film, panels, payloads, words_of, written
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -85,7 +85,7 @@ def test_the_one_pass_says_how_equal_it_is(open_page):
     at = open_page("decoding", strategy="beam-3-1", limit="8")
     said = next(words_of(each) for each in at.markdown if "one pass give" in words_of(each))
     assert "⁻⁶**" in said or "⁻⁵**" in said or "⁻⁷**" in said
-    assert charts(at, "largest logit difference")
+    assert len(panels(at, "onepass.patterns")) == 2
 
 
 def test_a_batch_of_own_sentences_is_padded_and_bad_ones_are_refused(open_page):
@@ -151,9 +151,9 @@ def test_a_forced_beginning_makes_a_second_line_beside_the_first(open_page):
     assert [each["forced"] for each in film(at)["frames"]][:3] == [True, True, False]
     said = everything(at)
     assert "diverge at step" in said
-    both = charts(at, "query · target")
+    assert len(panels(at, "branches.both")) == 2
     at.segmented_control(key="branches.picture").set_value("difference").run()
-    assert len(charts(at, "query · target")) < len(both)
+    assert len(panels(at, "branches.difference")) == 1
     at.button(key="branches.close").click().run()
     assert "fork" not in at.query_params
     assert film(at)["frames"][1] == frame

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 import pytest
 from payloads import unpack
-from shown import everything, everything_and_titles, figure, payloads, reading
+from shown import everything, everything_and_titles, panels, payloads, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -25,7 +25,6 @@ from explorer.numbers import percent
 from explorer.runs import activations
 from explorer.runs.trace import trace
 from explorer.text import t
-from explorer.ui import controls
 
 
 def sent(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -100,8 +99,9 @@ def test_two_heads_side_by_side_are_subtracted(open_page):
     at = open_page("heads", layer="1", head="1", pins="2.2")
     words = t("heads.difference", lang="en", one="L2·H2", other="L1·H1")
     assert words in everything(at)
-    trace = figure(at)["data"][0]
-    assert trace["zmin"] == -trace["zmax"]
+    (drawn,) = panels(at, "heads.difference")
+    (_, low), (_, middle), (_, high) = drawn["scale"]["ticks"]
+    assert (low[1:], middle) == (high[1:], "0")
     alone = open_page("heads", layer="1", head="1")
     assert words not in everything(alone)
 
@@ -228,7 +228,7 @@ def test_what_is_downloaded_is_what_is_shown(open_page):
     assert "&lt;you&gt;" in page
     assert "<you>" not in page
     assert "<img src" not in page
-    assert "query (text)" in made.text[2].value  # a model of one text has no target
+    assert "query · text" in made.text[2].value  # a model of one text has no target
 
 
 def _files() -> None:
@@ -266,7 +266,7 @@ def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page):
 
 def test_a_second_sentence_that_cannot_be_read_is_said_and_left_out(open_page):
     at = open_page("heads", beside="a " * 600)
-    assert len(at.main.get("bidi_component")) == 1
+    assert [each.key for each in at.main.get("bidi_component")] == ["heads.view", "heads.map"]
     assert at.error or at.warning
 
 
@@ -333,28 +333,12 @@ def test_the_heads_of_a_long_text_come_layer_by_layer_and_measures_when_chosen(
     assert len(asked) == 1
 
 
-def test_the_first_chart_of_a_session_waits_for_the_picture(open_page, monkeypatch):
-    """Its place is kept, with a pulse; when that comes, the chart does, and stays."""
-    monkeypatch.setattr(controls, "CHARTS", "controls.none_yet")  # the fixture knows the usual name
-    at = open_page("heads")
-    n_drawn = len(at.main.get("bidi_component"))
-    assert not at.main.get("plotly_chart")
-    assert t("matter.title", lang="en") in everything_and_titles(at)
-    monkeypatch.setattr(controls, "is_due", lambda key: key == controls.WAITING)
-    at.run()
-    assert len(at.main.get("plotly_chart")) == 1
-    assert len(at.main.get("bidi_component")) == n_drawn - 1
-    monkeypatch.setattr(controls, "is_due", lambda key: False)
-    at.run()
-    assert len(at.main.get("plotly_chart")) == 1
-
-
 def test_the_map_of_heads_marks_what_is_off_and_names_the_most_needed(open_page):
     at = open_page("heads", edits="head-decoder.blocks.0.cross_attn-1")
-    points = figure(at)["data"][-1]
-    assert points["text"].count("✕") == 1
-    # 3 encoder layers and 2 of the decoder, with 4 heads each; then cross-attention.
-    assert points["text"].index("✕") == (3 + 2) * 4 + 1
+    maps = panels(at, "heads.map")
+    assert [each["words"].shape for each in maps] == [(3, 4), (2, 4), (2, 4)]
+    off = [np.argwhere(each["words"] == "✕").tolist() for each in maps]
+    assert off == [[], [], [[0, 1]]]  # of cross-attention
     assert t("edits.reset", lang="en") in {button.label for button in at.button}
     before = everything(at)
     at.button(key="heads.open_needed").click().run()

@@ -1,7 +1,6 @@
 """The Mask tests page: it waits for a click, follows the sentence, and says what breaks."""
 
-from payloads import unpack
-from shown import everything, reading, words_of
+from shown import everything, panels, reading, words_of
 
 from explorer.text import t
 
@@ -9,8 +8,7 @@ from explorer.text import t
 def test_the_certificate_of_one_text_names_no_target(open_page):
     for model, name in (("writer", "text"), ("translator", "tgt")):
         at = open_page("mask_tests", model=model, tested="1", text="a b c")
-        drawn = [unpack(each.proto.bytes)[0] for each in at.main.get("bidi_component")]
-        titles = {each[side]["title"] for each in drawn for side in ("queries", "keys")}
+        titles = {each[side]["title"] for each in panels(at) for side in ("rows", "columns")}
         named = {
             t(f"mask_tests.{what}", lang="en", stream=t(f"streams.{stream}", lang="en"))
             for what in ("moved", "changed")

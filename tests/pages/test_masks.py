@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from shown import everything, figure, link, panels, reading
+from shown import everything, link, panels, reading
 
-from explorer.components.payload import BLOCKED
+from explorer.components.matrices import BLANK
 from explorer.exhibits.masks.choices import READERS, RENDERINGS, WAYS
 from explorer.library import open_model
 from explorer.runs.edits import MaskSize
@@ -18,9 +18,10 @@ def test_a_keep_mask_given_to_torchs_module_is_inverted_on_this_sentence(open_pa
     at = open_page("masks", part="conventions", site="decoder", layer="1", head="1")
     count, right, loud, silent = map(int, re.findall(r"\d+", reading(at, "combinations")))
     assert count == len(RENDERINGS) * len(READERS) == right + loud + silent
-    grid = figure(at, len(RENDERINGS))["data"][0]["text"]
-    assert sum("right" in text for row in grid for text in row) == right
-    assert sum("error" in text or text == "NaN" for row in grid for text in row) == loud
+    (grid,) = panels(at, "cases.notation.grids")
+    assert grid["words"].shape == (len(RENDERINGS), len(READERS))
+    assert sum("right" in text for text in grid["words"].flat) == right
+    assert sum("error" in text or text == "NaN" for text in grid["words"].flat) == loud
     assert "**the mask is inverted**" in reading(at, "” passed to “")
     assert "100 %" in reading(at, "” passed to “")
     at.segmented_control(key="masks.reader").set_value("sdpa").run()
@@ -60,7 +61,7 @@ def test_a_fill_that_is_added_twice_overflows(open_page, way):
 def test_what_can_be_kept_are_the_page_a_report_and_the_matrices(open_page):
     at = open_page("masks")
     labels = [each.proto.label for each in at.get("download_button")]
-    assert labels == [t(f"take.{name}", lang="en") for name in ("html", "paper", "svg")]
+    assert labels == [t(f"take.{name}", lang="en") for name in ("html", "paper", "svg", "svg")]
 
 
 def _nothing_changed(why: str) -> str:
@@ -123,25 +124,25 @@ def test_without_the_causal_mask_the_shown_translation_is_another(open_page):
 def test_masks_can_be_seen_as_a_difference(open_page):
     at = open_page("masks", edits="cross_pad-off", pads="3")
     sides = [t(f"masks.{name}", lang="en") for name in ("before", "after")]
-    assert [each["title"] for each in panels(at)] == sides
+    assert [each["title"] for each in panels(at, "masks.sides")] == sides
     assert len(at.get("plotly_chart")) == 1  # losses
     at.segmented_control(key="masks.picture").set_value("difference").run()
-    (changed,) = panels(at)
-    assert changed["palette"] == "diverging"
-    low, middle, high = (label for _, label in changed["ticks"])
+    (changed,) = panels(at, "masks.difference")
+    assert changed["scale"]["palette"] == "diverging"
+    low, middle, high = (label for _, label in changed["scale"]["ticks"])
     assert (low[1:], middle) == (high[1:], "0")
     assert all("before" in text and "points" in text for text in changed["cells"].ravel())
     at.segmented_control(key="masks.picture").set_value("scores").run()
     assert at.query_params["picture"] == "scores"
-    whole, masked = panels(open_page("masks", **link(at)))
-    assert whole["ticks"] == masked["ticks"]
-    assert (whole["colours"] < BLOCKED).all()
+    whole, masked = panels(open_page("masks", **link(at)), "masks.scores")
+    assert whole["scale"] == masked["scale"]
+    assert (whole["codes"] < BLANK).all()
 
 
 def test_a_cell_says_its_weight_or_what_blocks_it(open_page):
     at = open_page("masks", site="decoder", layer="1", head="1", pads="2")
-    for each in panels(at):
-        blocked = each["colours"] == BLOCKED
+    for each in panels(at, "masks.sides"):
+        blocked = each["codes"] > BLANK
         why = t("blockers.causal", lang="en")
         assert blocked[0, 1]
         assert each["cells"][0, 1] == f"{t('figures.heatmap.blocked', lang='en')}: {why}"
@@ -158,7 +159,7 @@ def test_a_model_of_one_text_has_no_target_in_table_or_axis(open_page):
         words = everything(open_page("masks", model=model, text="a b", beside="a b c"))
         assert t(f"masks.{head}", lang="en") + " |" in words
         hidden = open_page("blocks", model=model, text="a b", part="hidden")
-        title = figure(hidden)["layout"]["yaxis"]["title"]["text"]
+        title = panels(hidden)[0]["rows"]["title"]
         assert title == t(f"streams.{axis}", lang="en")
 
 

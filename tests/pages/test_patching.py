@@ -5,7 +5,7 @@ from threading import Event
 
 import numpy as np
 import pytest
-from shown import charts, everything, link, reading, words_of
+from shown import everything, link, panels, reading, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -27,8 +27,7 @@ def test_a_second_sentence_is_offered_and_the_best_patch_is_open(open_page):
     at = open_page("patching", text=FIRST)
     assert at.text_input(key="patching.second").value
     assert "recovers" in everything(at)
-    kinds = [each["type"] for chart in charts(at) for each in chart["data"]]
-    assert "scatter" in kinds, "the mark on the map"
+    assert [each["rows"]["tokens"][0] for each in panels(at, "patching.map")] == ["0", "0"]
     assert any("patched" in words_of(each) for each in at.markdown)
 
 
@@ -51,11 +50,11 @@ def test_what_needs_the_second_sentence_is_not_drawn_before_it(open_page, monkey
 def test_a_slow_map_is_computed_only_when_asked_for(open_page, monkeypatch):
     monkeypatch.setattr("explorer.exhibits.patching.map.AT_ONCE", 0)
     at = open_page("patching", text=FIRST, part="paths")
-    assert not at.get("plotly_chart")
+    assert not panels(at)
     at.button(key="patching.run").click().run()
-    assert charts(at)
+    assert panels(at, "patching.senders")
     at.segmented_control(key="patching.part").set_value("patch").run()
-    assert not at.get("plotly_chart")
+    assert not panels(at)
     assert at.button(key="patching.run").label == t("patching.run", lang="en")
 
 
@@ -89,7 +88,8 @@ def test_an_alignment_that_leaves_nothing_says_so(open_page):
     at = open_page("patching", model="writer", text=FIRST, second="We went.", align="300-300")
     assert t("problems.nothing_aligned", lang="en") in everything(at)
     at.button(key="patching.align_again").click().run()
-    assert charts(at)
+    assert panels(at, "patching.map")
+    assert panels(at, "patching.strip")
 
 
 @pytest.mark.parametrize("part", ["patch", "paths"])

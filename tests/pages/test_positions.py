@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from shown import charts, everything, link, reading
+from shown import charts, everything, link, panels, reading
 
 from explorer import library
 from explorer.exhibits.positions import learned, length
@@ -132,9 +133,9 @@ def test_positions_are_changed_and_stand_in_the_link(open_page):
     assert at.query_params["change"] == "swap-1-2"
     at.segmented_control(key="positions.stream.head").set_value("tgt").run()
     assert at.query_params["stream"] == "tgt"
-    for shown, maps in (("difference", 1), ("scores", 2)):
+    for shown, key in (("difference", "difference"), ("scores", "both")):
         at.segmented_control(key="positions.show").set_value(shown).run()
-        assert len(charts(at, "key · source")) == maps
+        assert panels(at, f"positions.{key}")
         assert at.query_params["picture"] == shown
     again = open_page("positions", **link(at))
     assert again.segmented_control(key="positions.show").value == "scores"
@@ -173,12 +174,11 @@ def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page):
     assert t("positions.learned_unknown", lang="en") in everything(at)  # no training made it
     assert t("positions.learned_alike_all", lang="en", last=63) in everything(at)
     assert "and **0.95** among the sines. Neighbours are no closer than chance" in everything(at)
-    before = charts(at)
+    sines, before = (each["cells"] for each in panels(at)[:2])
     at.segmented_control(key="positions.stream.learned").set_value("tgt").run()
     assert at.query_params["stream"] == "tgt"
-    kept = [drawn in before for drawn in charts(at)]
-    assert True in kept, "the sines"
-    assert False in kept
+    np.testing.assert_array_equal(panels(at)[0]["cells"], sines)
+    assert (panels(at)[1]["cells"] != before).any()
 
 
 @pytest.mark.parametrize(("model", "said"), [("bert", False), ("marian", True)])

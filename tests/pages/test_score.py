@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from shown import everything, figure, lines, reading
+from shown import everything, figure, lines, panels, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -175,18 +175,17 @@ def test_a_single_head_is_the_models_own_at_its_own_width_only(open_page):
 
 def test_the_engine_is_a_switch(open_page):
     place = {"site": "decoder", "layer": "1", "head": "1"}
-    before = len(open_page("score", **place).get("plotly_chart"))
     at = open_page("score", aside="engines", **place)
     assert "All three compute the same layer" in everything(at)
     assert "still applies the given dropout_p" in everything(at)
-    assert len(at.get("plotly_chart")) == before + 2  # this head's weights, and the model's own
+    assert len(panels(at)) == 2  # this head's weights, and the model's own
     at.segmented_control(key="score.engine").set_value("fused").run()
     assert at.query_params["engine"] == "fused"
     assert t("cases.backend.no_weights", lang="en") in everything(at)
-    assert len(at.get("plotly_chart")) == before
+    assert not panels(at)
     at.segmented_control(key="score.engine").set_value("module").run()
     assert "averages its heads" in everything(at)
-    assert len(at.get("plotly_chart")) == before + 2
+    assert len(panels(at)) == 2
     at.toggle(key="score.training").set_value(True).run()
     assert at.query_params["training"] == "1"
     assert "still applies the given dropout_p" not in everything(at)
@@ -200,8 +199,7 @@ def test_each_gradient_of_the_head_has_its_picture(open_page):
     shapes = {}
     for name in ("v", "pattern", "scores", "q", "k"):
         at.segmented_control(key="score.gradient").set_value(name).run()
-        z = figure(at, -1)["data"][0]["z"]
-        shapes[name] = tuple(map(int, z["shape"].split(",")))
+        shapes[name] = panels(at, "score.backward")[0]["cells"].shape
     assert at.query_params["gradient"] == "k"
     n_query, n_key = shapes["scores"]
     assert shapes["pattern"] == (n_query, n_key)

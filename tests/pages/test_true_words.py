@@ -4,8 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from payloads import unpack
-from shown import everything
+from shown import everything, panels
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -153,11 +152,7 @@ def test_a_twin_says_how_it_was_trained_and_how_it_runs(open_page, shipped, lang
 def test_each_matrix_of_masks_has_a_name_of_its_own(open_page):
     for page, params in (("masks", {}), ("mask_tests", {"tested": "1"})):
         at = open_page(page, **params)
-        names = [
-            unpack(each.proto.bytes)[0]["title"]
-            for each in at.main.get("bidi_component")
-            if each.proto.component_name == "headlight_mask_matrix"
-        ]
+        names = [each["title"] for each in panels(at) if each["scale"] is None]
         assert len(names) == len(set(names)) == 3
         assert all(names)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from payloads import unpack
 from safetensors.numpy import load_file, save_file
-from shown import Open, everything, figure, link
+from shown import Open, everything, link, panels
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -77,7 +77,8 @@ def test_a_model_and_its_tuned_version_side_by_side(open_page, lang):
     said = everything(at)
     assert t("versus.measure", lang=lang) in said
     assert "tuned" in said
-    assert figure(at)["data"][0]["zmin"] < 0 < figure(at)["data"][0]["zmax"]  # it diverges
+    (drawn,) = panels(at, "heads.versus")
+    assert drawn["scale"]["palette"] == "diverging"
 
 
 def at_output(text: str) -> str:

@@ -1,7 +1,6 @@
 """How well each cross-attention matrix aligns, at each of its two rows."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
@@ -9,13 +8,14 @@ from explorer.analysis.alignment.agreement import agreement, best_pair, learn
 from explorer.analysis.alignment.known import errors
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.alignment.study import Study, sharpness, study
+from explorer.components.mount import Index
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.choices import ROWS
 from explorer.exhibits.alignment.opened import AlignmentView
 from explorer.exhibits.needs import TRANSLATES
 from explorer.exhibits.saying import head_columns, head_name, in_a_row
-from explorer.figures.head_map import head_map
+from explorer.figures.maps import head_maps
 from explorer.numbers import fixed
 from explorer.text import model_name
 
@@ -96,25 +96,25 @@ def _listed(heads: Sequence[str]) -> str:
     return ", ".join([*heads[:FIRST], *["…"] * (len(heads) > FIRST)])
 
 
-def _map(choice: AlignmentView) -> b.Chart:
+def _map(choice: AlignmentView) -> b.Matrices:
     view, found = choice.view, choice.study
-    layers = sorted({layer for layer, _ in found.heads})
+    n_layers = len({layer for layer, _ in found.heads})
     shift, head = choice.place
     score = view.t(f"alignment.score_{found.basis}")
-    draw = partial(
-        head_map,
-        [each.reshape(len(layers), -1) for each in found.scores],
+    drawn = head_maps(
+        [each.reshape(n_layers, -1) for each in found.scores],
         [view.t(f"alignment.rows.{row}") for row in ROWS],
-        selected=(shift, *found.heads[head]),
         top=1.0,
-        words={**view.words("figures.head_map"), "value": score},
+        selected=(shift, *found.heads[head]),
+        words={**view.words("figures.maps"), "value": score},
     )
-    clicks = [
-        opened.open_head(found, head, word_row=row, part="words")
-        for row in ROWS
-        for head in range(len(found.heads))
-    ]
-    return b.Chart("alignment.map", draw, view.t("alignment.map_alt"), clicks=clicks)
+
+    def opens(cell: Index) -> b.Change:
+        row, layer, head = cell
+        at = found.heads.index((layer, head))
+        return opened.open_head(found, at, word_row=ROWS[row], part="words")
+
+    return b.Matrices("alignment.map", drawn, picked=opens)
 
 
 def _first(choice: AlignmentView) -> b.Table:

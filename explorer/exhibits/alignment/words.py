@@ -19,7 +19,7 @@ from explorer.exhibits.alignment.opened import AlignmentView
 from explorer.exhibits.needs import TRANSLATES
 from explorer.exhibits.saying import in_a_row, quoted
 from explorer.exports.alignments import to_csv, to_json, to_moses
-from explorer.figures.alignment import lines, matrix as matrix_figure
+from explorer.figures.alignment import lines, matrix as matrix_of_words
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.runs.passes import Steps
@@ -90,18 +90,18 @@ def _pictures(view: View, found: Alignment) -> b.Columns:
     by, titles = found_by(found), (view.stream("src"), view.stream("tgt"))
     words, ends = view.words("figures.alignment"), (found.src, found.tgt)
     linked = partial(lines, *ends, found.links, by, found.weights, titles=titles, words=words)
-    weighted = partial(
-        matrix_figure,
+    weighted = matrix_of_words(
         *ends,
         found.weights,
         found.links,
         by,
         titles=titles,
         words=words,
-        heatmap_words=view.words("figures.heatmap"),
+        weight_words=view.words("figures.heatmap"),
     )
     left = [b.Chart("alignment.lines", linked, view.t("alignment.lines_alt"))]
-    right = b.Chart("alignment.matrix", weighted, view.t("alignment.matrix_alt"))
+    panel = (view.t("alignment.matrix_alt"), weighted)
+    right = b.Matrices("alignment.matrix", (panel,), captioned=False)
     return b.Columns((left if max(map(len, ends)) <= MOST_LINES else [], [right]), (2, 3))
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from explorer.analysis.atlas.store import Head, Text
-from explorer.components import stroke_of
-from explorer.components.mask_matrix import pack_mask_matrix
+from explorer.components import Stroke
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.choices import MOST_PAINTED, SOURCES, AtlasChoices, Painted
 from explorer.exhibits.atlas.measured import WHICH, Which, atlas, which_of
@@ -29,7 +28,7 @@ from explorer.exhibits.escape import escape
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_one, pick_place, pick_token
 from explorer.exhibits.saying import message, site_axes
-from explorer.figures import heatmap
+from explorer.figures.matrix import Matrix, weights
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
 from explorer.problems import InputProblem
@@ -152,8 +151,7 @@ def _wanted(view: View, wanted: np.ndarray) -> list[b.Block]:
     """The search pattern; a painted one with a brush."""
     choices = view.choices(AtlasChoices)
     if choices.like != "painted":
-        title = view.t("atlas.wanted")
-        return [b.Note(title), _heatmap(view, wanted, "atlas.wanted", title)]
+        return [_heatmap(view, wanted, "atlas.wanted", view.t("atlas.wanted"))]
     clear = b.Button(
         "atlas.paint_clear",
         view.t("atlas.paint_clear"),
@@ -164,44 +162,25 @@ def _wanted(view: View, wanted: np.ndarray) -> list[b.Block]:
     return [_brush(view, choices.painted), clear, *full * (len(choices.painted) >= MOST_PAINTED)]
 
 
-def _heatmap(view: View, pattern: np.ndarray, name: str, alt: str) -> b.Chart:
+def _heatmap(view: View, pattern: np.ndarray, name: str, title: str) -> b.Matrices:
     """A pattern of the view's head."""
-    site = view.site.name
-    draw = partial(
-        heatmap.attention,
-        pattern,
-        view.trace.mask(site)[view.head],
-        words=view.words("figures.heatmap"),
-        **site_axes(view),
-    )
-    return b.Chart(name, draw, alt)
+    mask, words = view.trace.mask(view.site.name)[view.head], view.words("figures.heatmap")
+    return b.Matrices(name, ((title, weights(pattern, mask, site_axes(view), words=words)),))
 
 
-def _brush(view: View, chosen: Painted) -> b.Canvas:
+def _brush(view: View, chosen: Painted) -> b.Matrices:
     """A matrix that is painted by click or drag."""
-    name = view.site.name
-    mask = view.trace.mask(name)[view.head]
+    mask = view.trace.mask(view.site.name)[view.head]
     painted = _painted(mask, chosen)
-    own = {"open": view.t("atlas.is_painted"), "brush": view.t("atlas.paint_hint")}
-    pack = partial(
-        pack_mask_matrix,
-        painted,
-        np.where(painted, 0, np.where(mask, 1, 2)),
-        title=view.t("atlas.wanted"),
-        rules=[view.t("atlas.unpainted"), view.t("atlas.masked")],
-        brush=True,
-        words={**view.words("components.mask_matrix"), **own},
-        **site_axes(view),
-    )
-    on = {"painted": partial(_stroke, mask)}
-    return b.Canvas("atlas.paint", "mask_matrix", lambda file: pack(file=file), on)
+    rules = [view.t(f"atlas.{name}") for name in ("is_painted", "unpainted", "masked")]
+    blocked = np.where(painted, 0, np.where(mask, 1, 2))
+    shown = ((view.t("atlas.wanted"), Matrix(site_axes(view), blocked=blocked, rules=rules)),)
+    hint = {"hint": view.t("atlas.paint_hint")}
+    return b.Matrices("atlas.paint", shown, painted=partial(_stroke, mask), words=hint)
 
 
-def _stroke(mask: np.ndarray, sent: Any) -> b.Change | None:
+def _stroke(mask: np.ndarray, at: int, stroke: Stroke) -> b.Change:
     """Add the cells of a stroke to the painted ones, or remove them."""
-    stroke = stroke_of(sent, mask.shape)
-    if stroke is None:
-        return None
 
     def painted(state: State) -> dict[str, Any]:
         before = state.of(AtlasChoices).painted
@@ -253,7 +232,6 @@ def _most_similar(view: View, best: list[Close]) -> b.Blocks:
         yield b.Hint(message(problem, view.lang), "info", warns=True)
         return
     title = place(view, head)
-    yield b.Note(title)
     yield _heatmap(drawn, drawn.trace.pattern(drawn.site.name)[drawn.head], "atlas.similar", title)
     yield b.SentenceLine("sentence-atlas", drawn, here=True)
     yield source_of(shown_atlas(view), text, head)

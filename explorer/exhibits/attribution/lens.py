@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -19,6 +18,8 @@ from explorer.exhibits.saying import message, quoted, quoted_at
 from explorer.figures.attribution import depths
 from explorer.figures.curves import lines
 from explorer.figures.frame import Figure
+from explorer.figures.matrix import Axis
+from explorer.labels import SpecialToken
 from explorer.library import LoadedModel
 from explorer.numbers import digits, fixed, percent
 from explorer.problems import InputProblem
@@ -122,7 +123,7 @@ def depth_name(view: View, depth: Depth) -> str:
     return view.t(f"attribution.depths.{what}", layer=layer)
 
 
-def _grid(view: View, here: LensTable) -> b.Chart:
+def _grid(view: View, here: LensTable) -> b.Matrices:
     found, kind = here.found, view.one_of("picture", COLOURS)
     first = found.tokens[..., 0].tolist()
     said = [[token_name(view.loaded, token) for token in row] for row in first]
@@ -132,21 +133,21 @@ def _grid(view: View, here: LensTable) -> b.Chart:
         "distance": found.kl,
     }[kind]
     filmed = view.choices(AttributionChoices).filmed
-    draw = partial(
-        depths,
+    title = view.t("attribution.steps" if filmed else "attribution.read_at")
+    rows = [depth_name(view, depth) for depth in found.depths]
+    for at in found.misleads:
+        rows[at] = SpecialToken(rows[at])
+    drawn = depths(
         said,
         values,
-        [depth_name(view, depth) for depth in found.depths],
-        here.columns,
+        (Axis(rows, view.t("figures.attribution.depth")), Axis(here.columns, title, "tgt")),
         kind=kind,
         title=view.t(f"attribution.colour_{kind}"),
-        column_title=view.t("attribution.steps" if filmed else "attribution.read_at"),
         selected=here.place,
-        doubtful=found.misleads,
         n_shown=here.place + 1 if filmed else len(here.columns),
-        words=view.words("figures.attribution"),
     )
-    return b.Chart("attribution.lens", draw, view.t("attribution.lens_alt"))
+    panel = (view.t("attribution.lens_alt"), drawn)
+    return b.Matrices("attribution.lens", (panel,), captioned=False)
 
 
 def _reading(view: View, here: LensTable) -> str:

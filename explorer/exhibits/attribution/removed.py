@@ -56,7 +56,7 @@ def show(removed: Removal | None, view: View) -> b.Blocks:
             points=True,
             dark=dark,
         )
-        figure["layout"]["xaxis"] |= upright(tokens, dark, ROOM, below=True)
+        figure["layout"]["xaxis"] |= upright(tokens, dark, ROOM)
         figure["layout"]["meta"] = {"least": least_width(tokens, ROOM)}
         return figure
 

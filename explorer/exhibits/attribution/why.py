@@ -23,7 +23,8 @@ from explorer.exhibits.attribution.place import (
 )
 from explorer.exhibits.picking import pick_place, pick_token
 from explorer.exhibits.saying import quoted_at
-from explorer.figures.attribution import products
+from explorer.figures.attribution import ranking
+from explorer.figures.matrix import Axis, signed as signed_matrix
 from explorer.numbers import fixed, percent, signed
 
 MOST = 16
@@ -61,7 +62,7 @@ def show(found: Why, view: View) -> b.Blocks:
     keys = largest(found.keys.writers, found.by_key, MOST)
     reading = b.Sentence("why", _reading(view, found, queries, keys))
     note = b.Note(view.t("attribution.products_note"))
-    yield b.Hero((reading, _drawn(view, found, queries, keys), note))
+    yield b.Hero((reading, *_drawn(view, found, queries, keys), note))
     yield from _notes(view, found)
     yield b.Title(view.t("attribution.check"), large=True)
     yield _pick_writer(view, found)
@@ -122,30 +123,32 @@ def _pick_writer(view: View, found: Why) -> b.Row:
 
 def _drawn(
     view: View, found: Why, queries: tuple[Components, ...], keys: tuple[Components, ...]
-) -> b.Chart:
-    """The matrix with its two rankings."""
-    terms = _terms(view, found)
+) -> tuple[b.Block, ...]:
+    """The matrix, and below it the rankings of its rows and of its columns."""
+    terms, words = _terms(view, found), view.words("figures.attribution")
     extra, outside = [name for name, _ in terms], [value for _, value in terms]
-    matrix = np.array([[_product(found, query, key) for key in keys] for query in queries])
-    bars, marks = [], []
+    products = np.array([[_product(found, query, key) for key in keys] for query in queries])
+    axes, rankings = [], []
     for side, groups in zip(SIDES, (queries, keys), strict=True):
+        names, title = group_names(view, groups), view.t(f"attribution.into_{side}")
+        stream = view.site.query_stream if side == "query" else view.site.key_stream
+        axes.append(Axis(names, title, stream))
         by = found.of(side)[1]
         free = by + found.left_out(side)
-        bars.append(np.array([*(group.of(by) for group in groups), *outside]))
         alone = [float(free[g.members[0]]) if g.writer else np.nan for g in groups]
-        marks.append(np.array([*alone, *[np.nan] * len(terms)]))
-    draw = partial(
-        products,
-        matrix,
-        [*group_names(view, queries), *extra],
-        [*group_names(view, keys), *extra],
-        *bars,
-        *marks,
-        titles=(view.t("attribution.into_query"), view.t("attribution.into_key")),
-        streams=(view.site.query_stream, view.site.key_stream),
-        words=view.words("figures.attribution"),
-    )
-    return b.Chart("attribution.products", draw, view.t("attribution.products"))
+        draw = partial(
+            ranking,
+            [*names, *extra],
+            np.array([*(group.of(by) for group in groups), *outside]),
+            free=np.array([*alone, *[np.nan] * len(terms)]),
+            title=title,
+            words=words,
+        )
+        rankings.append((b.Chart(f"attribution.{side}s", draw, title),))
+    drawn = signed_matrix(products, (axes[0], axes[1]), words["product"], least=(20, 20))
+    panel = (view.t("attribution.products"), drawn)
+    picture = b.Matrices("attribution.products", (panel,), captioned=False)
+    return picture, b.Columns(rankings)
 
 
 def _notes(view: View, found: Why) -> Iterator[b.Note]:

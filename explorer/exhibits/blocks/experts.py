@@ -1,7 +1,6 @@
 """A mixture of experts: to which networks the router sends each token, and what they contribute."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,8 +88,8 @@ def show(found: Routed | None, view: View) -> b.Blocks:
         )
     )
     titles: dict[str, Any] = {"title": view.t("blocks.router"), "x_title": view.t("blocks.expert")}
-    draw = partial(routes, found.weights, tokens, names, **titles, y_title=view.stream("tgt"))
-    yield b.Chart("blocks.experts", draw, view.t("blocks.router"))
+    drawn = routes(found.weights, tokens, names, **titles, y_title=view.stream("tgt"))
+    yield b.Matrices("blocks.experts", ((view.t("blocks.router"), drawn),))
     formula, words = (
         r"\mathrm{FFN}(x) = \sum_{e \in E_k(x)} g_e(x)\,\mathrm{FFN}_e(x)",
         "blocks.experts_formula",

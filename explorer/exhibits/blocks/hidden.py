@@ -2,7 +2,6 @@
 
 from collections.abc import Container
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 
 from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.blocks.norms import model_line
-from explorer.exhibits.picking import pick_number, pick_stream, titled
+from explorer.exhibits.picking import pick_number, pick_stream
 from explorer.figures.blocks import units
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, share
@@ -113,11 +112,13 @@ def show(answer: tuple[StackSite, int, Hidden], view: View) -> b.Blocks:
         pictures = {"gate": found.gate, "up": found.pre, "product": found.post}
     titles: dict[str, Any] = {"title": view.t("blocks.activity"), "x_title": view.t("blocks.unit")}
     titles |= {"y_title": view.stream(stream), "stream": stream}
-    columns = []
-    for name, values in pictures.items():
-        draw = partial(units, values[:, chosen], chosen, tokens, **titles)
-        columns.append(titled(view, f"blocks.hidden.{name}", draw, view.t(f"blocks.{name}")))
-    yield b.Columns(columns, gap="medium")
+    yield b.Matrices(
+        "blocks.hidden",
+        [
+            (view.t(f"blocks.{name}"), units(values[:, chosen], chosen, tokens, **titles))
+            for name, values in pictures.items()
+        ],
+    )
     yield b.Note(view.t("blocks.units", shown=len(chosen), count=found.post.shape[1]))
     formula = _formula(view.loaded.config.ffn, found.biased)
     yield b.Formula((formula,), view.t("blocks.hidden_formula"))

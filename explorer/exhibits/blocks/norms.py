@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -99,11 +100,12 @@ def _statistics(view: View, batch: PaddedSentences, norm: Norm) -> b.Blocks:
     for name in ("scale",) if rms else ("mean", "scale"):
         values, title = getattr(found, name), view.t("blocks.rms" if rms else f"blocks.{name}")
         top = float(np.abs(values).max(initial=1e-6))
-        draw = partial(figures.by_token, values, batch.valid, batch.tokens, names)
+        more: dict[str, Any] = {"title": title, "top": top}
         if norm == "batchnorm":
-            draw = partial(figures.by_feature, values, x_title=view.t("blocks.feature"))
-        draw = partial(draw, title=title, top=top)
-        yield from titled(view, f"blocks.statistics.{name}", draw, title)
+            drawn = figures.by_feature(values, x_title=view.t("blocks.feature"), **more)
+        else:
+            drawn = figures.by_token(values, batch.tokens, names, **more)
+        yield from titled(view, f"blocks.statistics.{name}", drawn, title)
 
 
 def _who_moves(view: View, found: Norms) -> b.Blocks:

@@ -5,23 +5,21 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from explorer.analysis.cases import BY_ID, CLAIMS, Case, Result, ResultRow
 from explorer.analysis.cases.case import MatrixPair, Outcome, source_of
-from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.engine.cache import Run, open_model, trace
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.cases.case import formulas, opened
 from explorer.exhibits.cases.choices import CasesChoices
 from explorer.exhibits.escape import escape
-from explorer.figures.bugs import suspect
 from explorer.figures.curves import lines
+from explorer.figures.matrix import Axes, Axis, Matrix
 from explorer.figures.measured import measured
-from explorer.figures.outcomes import Level, outcomes
+from explorer.figures.outcomes import Level, outcomes, suspect
 from explorer.figures.paired import paired
 from explorer.figures.positions.encoding import table as position_table
 from explorer.numbers import digits, percent, tabled
@@ -182,21 +180,19 @@ def grids_of(
 ) -> b.Blocks:
     """The outcome of every way to make a choice as grids, that at (name, of) outlined, and what
     they show; `words` fill the titles."""
-    columns = []
+    panels = []
     for grid, name in enumerate(result.grids):
         cells = {(row.name, row.of): row.outcomes[grid] for row in result.rows}
         names, ofs = (tuple(dict.fromkeys(each[axis] for each in cells)) for axis in (0, 1))
-        draw = partial(
-            outcomes,
+        drawn = outcomes(
             [[level_of(cells[name, of]) for of in ofs] for name in names],
             [[spelt(view, cells[name, of]) for of in ofs] for name in names],
             [named(view, name) for name in names],
             [named(view, of) for of in ofs],
             selected=(names.index(at[0]), ofs.index(at[1])) if at in cells else None,
         )
-        title = view.t(f"cases.{case.id}.{name}", **words)
-        columns.append((b.Title(title), b.Chart(f"cases.{case.id}.{name}", draw, title)))
-    yield from columns[0] if len(columns) == 1 else (b.Columns(columns),)
+        panels.append((view.t(f"cases.{case.id}.{name}", **words), drawn))
+    yield b.Matrices(f"cases.{case.id}.grids", panels)
     yield b.Sentence("cases", words_of(view, case.id, result))
 
 
@@ -243,12 +239,8 @@ def _compared(view: View, result: Result, traced: Trace) -> b.Blocks:
     else:
         axes = _axes(view, result, pair, traced)
         titles = ("actual", "expected") if result.opened else ("wrong_lines", "right_lines")
-        yield b.Columns(
-            [
-                _matrix(view, *each, pair, axes)
-                for each in zip(("wrong", "right"), titles, strict=True)
-            ]
-        )
+        sides = zip(("wrong", "right"), titles, strict=True)
+        yield b.Matrices("cases.matrices", [_matrix(view, *each, pair, axes) for each in sides])
 
 
 def _bars(
@@ -262,49 +254,32 @@ def _bars(
     yield b.Chart("cases.bars", draw, view.t("cases.alt"))
 
 
-def _axes(view: View, result: Result, pair: MatrixPair, traced: Trace) -> dict[str, Any]:
+def _axes(view: View, result: Result, pair: MatrixPair, traced: Trace) -> Axes:
     """The axis labels: the sentence's tokens if the picture has any, else numbers."""
     (n_row, n_column), way = pair.right.shape, result.ways[1]
     if way.site:
-        return {
-            "query_tokens": traced.query_tokens(way.site)[-n_row:],
-            "key_tokens": traced.key_tokens(way.site),
-            **saying.site_titles(view, traced.site(way.site)),
-        }
+        tokens = traced.query_tokens(way.site)[-n_row:], traced.key_tokens(way.site)
+        return saying.site_axes(view, traced.site(way.site), traced, tokens)
     square = n_row == len(way.labels)  # column labels also apply to rows
-    return {
-        "query_tokens": way.labels if square else [str(row + 1) for row in range(n_row)],
-        "key_tokens": way.labels or [str(column + 1) for column in range(n_column)],
-        "query_title": view.t("figures.heatmap.query"),
-        "key_title": view.t("figures.heatmap.key"),
-    }
+    rows = way.labels if square else [str(row + 1) for row in range(n_row)]
+    columns = way.labels or [str(column + 1) for column in range(n_column)]
+    query, key = (view.t(f"figures.heatmap.{role}") for role in ("query", "key"))
+    return Axis(rows, query), Axis(columns, key)
 
 
-def _matrix(
-    view: View, name: str, title: str, pair: MatrixPair, axes: dict[str, Any]
-) -> tuple[b.Block, ...]:
+def _matrix(view: View, name: str, title: str, pair: MatrixPair, axes: Axes) -> tuple[str, Matrix]:
     """One of the two matrices: a pattern, a mask, or a table of numbers."""
     matrix = pair.wrong if name == "wrong" else pair.right
-    key, title = f"cases.{name}", view.t(f"cases.columns.{title}")
+    title = view.t(f"cases.columns.{title}")
     if pair.head is not None:
         title = view.t("cases.in_head", which=title, head=pair.head + 1)
     if matrix.dtype == np.bool_ and pair.hidden is None:
-        pack = partial(
-            pack_mask_matrix,
-            matrix,
-            (~matrix).astype(np.uint8),
-            title=title,
-            rules=[view.t("cases.unseen")],
-            words=view.words("components.seen"),
-            **axes,
-        )
-        return b.Title(title), b.Canvas(key, "mask_matrix", lambda file: pack(file=file))
+        rules = (view.t("components.seen.open"), view.t("cases.unseen"))
+        return title, Matrix(axes, blocked=~matrix, rules=rules)
     if pair.hidden is None:
-        draw = partial(position_table, matrix, words=view.words("figures.positions"))
-    else:
-        hidden, words = view.t("cases.hidden"), view.words("figures.heatmap")
-        draw = partial(suspect, matrix, pair.hidden, hidden_word=hidden, words=words, **axes)
-    return b.Title(title), b.Chart(key, draw, title)
+        return title, position_table(matrix, words=view.words("figures.positions"))
+    hidden, words = view.t("cases.hidden"), view.words("figures.heatmap")
+    return title, suspect(matrix, pair.hidden, axes, hidden_word=hidden, words=words)
 
 
 def _code_of(view: View, case: Case, result: Result) -> b.Blocks:

@@ -1,7 +1,5 @@
 """Which heads read the output of earlier ones: composition scores compared with random matrices."""
 
-from functools import partial
-
 import numpy as np
 
 from explorer.analysis.circuits.chance import COPIES, RATE, by_chance, shuffle
@@ -21,7 +19,7 @@ from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.circuits.measured import scope
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import head_name
-from explorer.figures.circuits import composed as composed_figure
+from explorer.figures.maps import composed as composed_matrix
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent
 from explorer.runs.passes import Steps
@@ -47,8 +45,7 @@ def show(found: Composition | None, view: View) -> b.Blocks:
     if strongest is None:
         yield b.Hint(view.t("circuits.one_layer"), "info")
         return
-    draw = partial(
-        composed_figure,
+    drawn = composed_matrix(
         found.scores[way],
         found.heads,
         baseline=found.baseline,
@@ -57,7 +54,9 @@ def show(found: Composition | None, view: View) -> b.Blocks:
     yield b.Hero(
         (
             b.Sentence("composition", _reading(view, found, way, strongest)),
-            b.Chart("circuits.composed", draw, view.t("circuits.composed_alt")),
+            b.Matrices(
+                "circuits.composed", ((view.t("circuits.composed_alt"), drawn),), captioned=False
+            ),
         )
     )
     yield pick_one(view, "circuits.way", WAYS, way, "composed", "circuits.ways.")

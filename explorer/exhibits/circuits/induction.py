@@ -11,13 +11,11 @@ from explorer.analysis.circuits.induction import Circuit, circuit, copied, silen
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices
-from explorer.exhibits.circuits.measured import scope, tokens_heatmap
+from explorer.exhibits.circuits.measured import scope, tokens_matrix
 from explorer.exhibits.picking import pick_one, titled
 from explorer.exhibits.saying import head_columns, head_name, in_a_row
-from explorer.figures.circuits import ringed
 from explorer.figures.curves import lines
-from explorer.figures.frame import Figure
-from explorer.figures.head_map import head_map
+from explorer.figures.maps import head_maps
 from explorer.numbers import percent
 from explorer.runs.passes import Steps
 
@@ -115,8 +113,7 @@ def _steps(view: View, found: Circuit) -> b.Blocks:
     """Patterns on one sequence: the first head, the second head, and the second with the first
     ablated."""
     places = places_of(found.given)
-    back = partial(ringed, queries=places["previous"][0], keys=places["previous"][1])
-    onwards = partial(ringed, queries=places["induction"][0], keys=places["induction"][1])
+    back, onwards = places["previous"], places["induction"]
     second = head_name(view, found.second)
     finds = view.t(
         "circuits.step_finds" if found.stands_out else "circuits.step_finds_none",
@@ -140,28 +137,17 @@ def _steps(view: View, found: Circuit) -> b.Blocks:
         )
         shown.insert(0, ("copies", copies, found.carried, back))
         shown.append(("fails", fails, found.after, onwards))
-    columns: list[list[b.Block]] = [
-        [_heatmap(view, found, name, pattern, rings), b.Prose(title)]
-        for name, title, pattern, rings in shown
-    ]
+    labels = _labels(view, found)
+    columns: list[list[b.Block]] = []
+    for name, title, pattern, rings in shown:
+        drawn = tokens_matrix(view, pattern, pattern > 0, labels, rings)
+        panel = (view.t(f"circuits.alt_{name}"), drawn)
+        picture = b.Matrices(f"circuits.{name}", (panel,), captioned=False)
+        columns.append([picture, b.Prose(title)])
     yield b.Columns([*columns, *[[]] * (3 - len(shown))], gap="medium")
     if np.isfinite(found.wrote):
         shares = {"share": percent(found.wrote), "guess": percent(found.guess)}
         yield b.Prose(view.t("circuits.step_writes", second=second, **shares))
-
-
-def _heatmap(
-    view: View, found: Circuit, name: str, pattern: np.ndarray, rings: "partial[Figure]"
-) -> b.Chart:
-    labels = _labels(view, found)
-
-    def draw(dark: bool) -> Figure:
-        figure = tokens_heatmap(view, pattern, pattern > 0, labels, dark)
-        figure["layout"]["meta"] = {}  # three in a row: no room for labels along the top, where
-        figure["layout"]["xaxis"]["showticklabels"] = False  # they are those down the side
-        return rings(figure, dark=dark)
-
-    return b.Chart(f"circuits.{name}", draw, view.t(f"circuits.alt_{name}"))
 
 
 def _labels(view: View, found: Circuit) -> list[str]:
@@ -206,19 +192,15 @@ def _alone(view: View, found: Circuit) -> b.Blocks:
     layers = int(np.flatnonzero(np.isfinite(found.alone).any(1)).max()) + 1
     lost = np.nan_to_num(np.maximum(found.intact - found.alone[:layers], 0))
 
-    def draw(dark: bool) -> Figure:
-        figure = head_map(
-            [lost],
-            [view.t("circuits.alone_name", second=head_name(view, found.second))],
-            top=max(0.01, round(found.intact, 2)),
-            selected=(0, *found.order[0]),
-            dark=dark,
-            words={**view.words("figures.head_map"), "value": view.t("circuits.lost")},
-        )
-        figure["layout"]["clickmode"] = "none"
-        return figure
-
-    yield from titled(view, "circuits.alone", draw, view.t("circuits.alone_title"))
+    shown = head_maps(
+        [lost],
+        [view.t("circuits.alone_name", second=head_name(view, found.second))],
+        top=max(0.01, round(found.intact, 2)),
+        selected=(0, *found.order[0]),
+        words=view.words("figures.maps") | {"value": view.t("circuits.lost")},
+    )
+    yield b.Title(view.t("circuits.alone_title"))
+    yield b.Matrices("circuits.alone", shown)
     worst = np.unravel_index(lost.argmax(), lost.shape)
     at = int(worst[0]), int(worst[1])
     if found.stands_out and at != found.order[0] and lost[at] > lost[found.order[0]]:

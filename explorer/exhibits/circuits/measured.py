@@ -16,8 +16,8 @@ from explorer.analysis.circuits.rows import (
 from explorer.engine import cache
 from explorer.engine.caching import cached
 from explorer.exhibits import View, block as b
-from explorer.figures.frame import Figure
-from explorer.figures.heatmap import attention
+from explorer.exhibits.saying import site_axes
+from explorer.figures.matrix import Mark, Matrix, weights
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
 
@@ -84,20 +84,17 @@ def chosen_head(view: View) -> tuple[int, int] | None:
     return None
 
 
-def tokens_heatmap(
-    view: View, pattern: np.ndarray, mask: np.ndarray, labels: Sequence[str], dark: bool
-) -> Figure:
-    """Attention within one sequence. The colour scale ends below the largest weight: the first
-    queries have all their attention on one or two keys."""
-    stream = view.stream("tgt")
-    return attention(
-        pattern,
-        mask,
-        labels,
-        labels,
-        query_title=view.t("streams.query", stream=stream),
-        key_title=view.t("streams.key", stream=stream),
-        top=max(0.1, float(np.quantile(pattern[2:, 1:], 0.995))) if len(pattern) > 2 else 1.0,
-        dark=dark,
-        words=view.words("figures.heatmap"),
-    )
+def tokens_matrix(
+    view: View,
+    pattern: np.ndarray,
+    mask: np.ndarray,
+    labels: Sequence[str],
+    ringed: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Matrix:
+    """Attention within one sequence, with a ring around some (queries, keys). The colour scale ends
+    below the largest weight: the first queries have all their attention on one or two keys."""
+    top = max(0.1, float(np.quantile(pattern[2:, 1:], 0.995))) if len(pattern) > 2 else 1.0
+    site, words = view.sites_of(view.own_role)[0], view.words("figures.heatmap")
+    marks = [] if ringed is None else [Mark("circle", np.transpose(ringed).tolist())]
+    axes = site_axes(view, site, tokens=(labels, labels))
+    return weights(pattern, mask, axes, top=top, marks=marks, words=words)

@@ -17,15 +17,14 @@ from explorer.analysis.circuits.behaviour import (
 )
 from explorer.analysis.circuits.chance import COPIES, JOINT, RATE, Chance, by_chance, shuffle
 from explorer.analysis.circuits.rows import Twice, random_twice, series_of, twice
+from explorer.components.mount import Index
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import CircuitsChoices
-from explorer.exhibits.circuits.measured import chosen_head, scope, tokens_heatmap
+from explorer.exhibits.circuits.measured import chosen_head, scope, tokens_matrix
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import head_columns, head_name, in_a_row
-from explorer.figures.circuits import ringed
-from explorer.figures.frame import Figure
-from explorer.figures.head_map import head_map
+from explorer.figures.maps import head_maps
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent
 from explorer.runs.passes import Steps
@@ -153,33 +152,28 @@ def _map(view: View, roles: Roles) -> list[b.Block]:
     title = view.t("circuits.map_title", name=role_name(view, name))
     values = found.scores[name]
     baseline = "guessing" if name == "successor" else "even"
-    draw = partial(
-        head_map,
+    shown = head_maps(
         [values],
         [view.t(f"circuits.{baseline}", even=percent(found.even[name]))],
         top=round(max(float(values.max()), found.even[name], 0.05), 2),
         selected=(0, *roles.at),
-        words={**view.words("figures.head_map"), "value": view.t("circuits.score")},
+        words=view.words("figures.maps") | {"value": view.t("circuits.score")},
     )
-    clicks = [
-        b.choose(elsewhere=True, site=view.own_role, layer=layer, head=head)
-        for layer, head in np.ndindex(*values.shape)
-    ]
-    return [b.Note(title), b.Chart("circuits.map", draw, title, clicks=clicks)]
+
+    def opened(place: Index) -> b.Change:
+        return b.choose(elsewhere=True, site=view.own_role, layer=place[1], head=place[2])
+
+    return [b.Note(title), b.Matrices("circuits.map", shown, picked=opened)]
 
 
 def _pattern(view: View, roles: Roles) -> b.Blocks:
     """The open head on the repeated open text, with the cells that define the behaviour."""
     labels = view.loaded.str_tokens(roles.given.tokens[0].tolist())
 
-    def draw(dark: bool) -> Figure:
-        figure = tokens_heatmap(view, roles.pattern, roles.mask, labels, dark)
-        if roles.name == "successor":
-            return figure
-        return ringed(figure, *places_of(roles.given)[roles.name], dark=dark)
-
-    yield b.Note(view.t("circuits.pattern_title", place=head_name(view, roles.at)))
-    yield b.Chart("circuits.pattern", draw, view.t("circuits.pattern_alt"))
+    rings = None if roles.name == "successor" else places_of(roles.given)[roles.name]
+    drawn = tokens_matrix(view, roles.pattern, roles.mask, labels, rings)
+    title = view.t("circuits.pattern_title", place=head_name(view, roles.at))
+    yield b.Matrices("circuits.pattern", ((title, drawn),))
     if roles.cut:
         yield b.Note(view.t("circuits.cut", count=roles.given.n))
 

@@ -12,9 +12,9 @@ from explorer.exhibits.decoding.film import name_place, place_of
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.decoding.strategy import beam_settings, sample_settings
 from explorer.exhibits.picking import pick_one
-from explorer.exhibits.saying import message, site_titles
+from explorer.exhibits.saying import message, site_axes
 from explorer.exports.film import stacked
-from explorer.figures.heatmap import attention, difference
+from explorer.figures.matrix import change, weights
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
 from explorer.problems import InputProblem
@@ -147,7 +147,7 @@ def _compare(view: View, both: tuple[Generation, Generation]) -> b.Blocks:
     keys = [
         made.src_str_tokens if kind == "cross" else made.steps[-1].input_tokens for made in both
     ]
-    names, titles = ("the_first", "the_second"), site_titles(view, sites[0])
+    names = [view.t(f"branches.{name}") for name in ("the_first", "the_second")]
     words = view.words("figures.heatmap")
     if shown == "difference":
         n_query, n_key = (min(each.shape[axis] for each in patterns) for axis in (0, 1))
@@ -155,17 +155,17 @@ def _compare(view: View, both: tuple[Generation, Generation]) -> b.Blocks:
             one if one == other else f"{one} | {other}"
             for one, other in zip(*(row[:n_query] for row in queries), strict=True)
         ]
-        before, after = (view.t(f"branches.{name}") for name in names)
-        words |= {"before": before, "after": after}
-        cut = [each[:n_query, :n_key] for each in patterns]
-        draw = partial(difference, *cut, named, keys[1][:n_key], words=words, **titles)
-        yield b.Chart("branches.difference", draw, view.t("branches.difference"))
+        words |= {"before": names[0], "after": names[1]}
+        first, second = (each[:n_query, :n_key] for each in patterns)
+        axes = site_axes(view, sites[0], tokens=(named, keys[1][:n_key]))
+        drawn = change(first, second, axes, words=words)
+        yield b.Matrices("branches.difference", ((view.t("branches.difference"), drawn),))
         return
-    columns = []
-    for name, *cells in zip(names, patterns, (None, None), queries, keys, strict=True):
-        title, draw = view.t(f"branches.{name}"), partial(attention, *cells, words=words, **titles)
-        columns.append((b.Note(title), b.Chart(f"branches.{name}", draw, title)))
-    yield b.Columns(columns)
+    panels = []
+    for name, pattern, *tokens in zip(names, patterns, queries, keys, strict=True):
+        axes = site_axes(view, sites[0], tokens=(tokens[0], tokens[1]))
+        panels.append((name, weights(pattern, None, axes, words=words)))
+    yield b.Matrices("branches.both", panels)
 
 
 EXHIBIT = Exhibit(compute, show, open=is_open, wait=Wait("decoding.working", after="decoding.film"))

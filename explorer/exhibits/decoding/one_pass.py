@@ -17,9 +17,9 @@ from torch import Tensor
 
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.decoding.film import name_place, place_of
-from explorer.exhibits.saying import in_a_row, site_titles
+from explorer.exhibits.saying import in_a_row, site_axes
 from explorer.figures.curves import lines
-from explorer.figures.heatmap import attention
+from explorer.figures.matrix import weights
 from explorer.library import LoadedModel
 from explorer.numbers import number
 from explorer.numerics import log_softmax
@@ -202,30 +202,23 @@ def _gaps(view: View, found: OnePass, *, dark: bool) -> b.Figure:
     return figure
 
 
-def _patterns(view: View, found: OnePass) -> b.Columns:
+def _patterns(view: View, found: OnePass) -> b.Matrices:
     """The attention of the film's place in one pass, with and without the causal mask."""
     sites = view.sites_of(view.own_role)
     layer, head = place_of(view, len(sites), sites[0].n_heads)
     site = sites[-1 if layer is None else layer]
     named = name_place(view, site.layer, head)
-    columns = []
+    axes = site_axes(view, site, tokens=(found.queries, found.keys))
     masks = found.masks[site.name][0], None
     kinds = zip(("with", "without"), (found.patterns, found.patterns_open), masks, strict=True)
+    panels = []
     for name, patterns, mask in kinds:
         pattern = patterns[site.name]
-        draw = partial(
-            attention,
-            pattern.mean(0) if head is None else pattern[head],
-            mask,
-            found.queries,
-            found.keys,
-            **site_titles(view, site),
-            selected=min(view.step, len(found.tokens) - 1),
-            words=view.words("figures.heatmap"),
-        )
-        title = view.t(f"onepass.{name}")
-        columns.append((b.Note(f"{title} · {named}"), b.Chart(f"onepass.{name}", draw, title)))
-    return b.Columns(columns)
+        pattern = pattern.mean(0) if head is None else pattern[head]
+        selected, words = min(view.step, len(found.tokens) - 1), view.words("figures.heatmap")
+        drawn = weights(pattern, mask, axes, selected=selected, words=words)
+        panels.append((f"{view.t(f'onepass.{name}')} · {named}", drawn))
+    return b.Matrices("onepass.patterns", panels)
 
 
 def is_open(view: View) -> bool:

@@ -9,11 +9,11 @@ import numpy as np
 from explorer import sandbox
 from explorer.analysis.exercises.grading import Grade, grade
 from explorer.analysis.exercises.tasks import Task, task_of
-from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.exercises.choices import ExercisesChoices
 from explorer.exhibits.exercises.said import reading_of
 from explorer.exhibits.exercises.subject import graded, opened, program
+from explorer.figures.matrix import Axis, Matrix
 from explorer.figures.paired import paired
 from explorer.figures.positions.encoding import table
 
@@ -79,25 +79,18 @@ def _matrix(
         return b.Note(view.t("exercises.no_picture"))
     grid, title = task.cases[0].grid, view.t(f"exercises.{name}")
     shape = grid.queries, grid.keys
+    words, address = view.words("exercises.axes"), f"exercises.{name}"
     if not task.is_mask:
-        words = view.words("figures.positions") | view.words("exercises.axes")
-        draw = partial(_table, _finite(values).reshape(shape), max(map(abs, task.wanted)), words)
-        return b.Chart(f"exercises.{name}", draw, title)
-    seen = np.array([value is True for value in values]).reshape(shape)
-    pack = partial(
-        pack_mask_matrix,
-        seen,
-        (~seen).astype(np.uint8),
-        title=title,
-        rules=[view.t("exercises.blocked")],
-        query_tokens=[str(q) for q in range(shape[0])],
-        key_tokens=[str(k) for k in range(shape[1])],
-        query_title=view.t("exercises.axes.position"),
-        key_title=view.t("exercises.axes.dimension"),
-        selected=selected,
-        words=view.words("components.seen"),
-    )
-    return b.Canvas(f"exercises.{name}", "mask_matrix", lambda file: pack(file=file))
+        words = view.words("figures.positions") | words
+        most, cells = max(map(abs, task.wanted)), _finite(values).reshape(shape)
+        drawn = table(cells, limit=most, words=words)
+        return b.Matrices(address, ((title, drawn),), captioned=False)
+    axes = Axis.numbers(shape[0], words["position"]), Axis.numbers(shape[1], words["dimension"])
+    blocked = np.array([value is not True for value in values]).reshape(shape)
+    rules = (view.t("components.seen.open"), view.t("exercises.blocked"))
+    seen = Matrix(axes, blocked=blocked, rules=rules, selected=selected)
+    hint = {"hint": view.t("components.seen.hint")}
+    return b.Matrices(address, ((title, seen),), captioned=False, words=hint)
 
 
 def _finite(values: Sequence[Any]) -> np.ndarray:
@@ -105,13 +98,6 @@ def _finite(values: Sequence[Any]) -> np.ndarray:
     numbers = np.array([float(v) if isinstance(v, int | float) else np.nan for v in values])
     numbers[np.abs(numbers) > np.finfo(np.float32).max] *= np.inf
     return numbers
-
-
-def _table(values: np.ndarray, most: float, words: dict[str, str], *, dark: bool) -> b.Figure:
-    """A heatmap from -`most` to `most`: the same colours on both sides."""
-    figure = table(values, dark=dark, words=words)
-    figure["data"][0] |= {"zmin": -most, "zmax": most}
-    return figure
 
 
 def _row(view: View, wanted: Sequence[Any], values: Sequence[Any] | None) -> b.Blocks:

@@ -1,6 +1,5 @@
 """What can be saved from Heads: the shown heads, the run, the differences of two models, code."""
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -9,11 +8,11 @@ from explorer.exhibits import block as b
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.sides import Sides, ViewPair
 from explorer.exhibits.heads.versus import OpenHeads, open_heads
-from explorer.exhibits.saying import model_title
+from explorer.exhibits.saying import model_title, site_axes
 from explorer.exports.archive import to_csv, to_npz, to_rows
-from explorer.exports.page import axes_of
-from explorer.exports.picture import difference_svg
+from explorer.exports.picture import matrices_svg
 from explorer.exports.snippet import snippet
+from explorer.figures.matrix import change
 from explorer.library import LoadedModel
 from explorer.text import UPLOADED
 
@@ -63,18 +62,18 @@ def difference(pair: ViewPair, opened: OpenHeads) -> str:
     """The difference of the two open heads, as an SVG."""
     view, found = pair.view, pair.compared
     assert found is not None
-    own = axes_of(view.trace, view.site, view.lang)
-    one, other = (model_title(view, each.loaded.name) for each in (view, pair.other))
     places = opened.places
-    return difference_svg(
+    changed = change(
         opened.one,
         opened.other,
-        (opened.one > 0) | (opened.other > 0),
-        replace(own, query_tokens=found.queries.labels, key_tokens=opened.keys),
-        title=view.t("versus.difference", one=one, other=other, **places),
-        name="L{their_layer}·H{their_head} − L{layer}·H{head}".format_map(places),
-        words=view.words("export"),
+        site_axes(view, tokens=(found.queries.labels, opened.keys)),
+        masks=(opened.one > 0, opened.other > 0),
+        words=view.words("figures.heatmap"),
     )
+    name = "L{their_layer}·H{their_head} − L{layer}·H{head}".format_map(places)
+    one, other = (model_title(view, each.loaded.name) for each in (view, pair.other))
+    title = view.t("versus.difference", one=one, other=other, **places)
+    return matrices_svg([(name, changed)], title=title)
 
 
 def differences(pair: ViewPair) -> bytes:

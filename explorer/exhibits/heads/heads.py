@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 from explorer.analysis.heads.ablation import ablating
@@ -33,7 +32,7 @@ from explorer.exhibits.links import State
 from explorer.exhibits.needs import WORDS
 from explorer.exhibits.picking import pick_kind, pick_one, toggle
 from explorer.exhibits.saying import quoted, quoted_at, site_axes
-from explorer.figures import heatmap
+from explorer.figures.matrix import change
 from explorer.numbers import fixed, percent
 from explorer.runs.edits import HeadOff
 from explorer.runs.passes import Steps
@@ -242,19 +241,16 @@ def _switch_off(choice: Opened) -> Iterator[b.Toggle]:
 def _difference(choice: Opened) -> b.Blocks:
     """The weights of the second of two heads minus the weights of the first."""
     view, (one, other) = choice.view, choice.shown
-    title = view.t("heads.difference", one=one.name, other=other.name)
-    yield b.Note(title)
-    draw = partial(
-        heatmap.difference,
+    changed = change(
         one.pattern,
         other.pattern,
-        mask_before=one.mask,
-        mask_after=other.mask,
+        site_axes(view),
+        masks=(one.mask, other.mask),
         selected=view.row,
         words={**view.words("figures.heatmap"), "before": one.name, "after": other.name},
-        **site_axes(view),
     )
-    yield b.Chart("heads.difference", draw, title)
+    title = view.t("heads.difference", one=one.name, other=other.name)
+    yield b.Matrices("heads.difference", ((title, changed),))
 
 
 # Formula, code and numbers.

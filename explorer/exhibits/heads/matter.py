@@ -1,6 +1,5 @@
 """Which heads matter: the ablation of every head as a map; a click ablates a head as an edit."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.heads.opened import Opened, ablation
 from explorer.exhibits.links import State
-from explorer.figures.head_map import head_map
+from explorer.figures.maps import head_maps
 from explorer.runs.edits import HeadOff
 from explorer.runs.passes import Steps
 from explorer.runs.rerun import written_tokens
@@ -91,9 +90,9 @@ def show(found: Ablation | None, view: View) -> b.Blocks:
     yield b.Code((ablating,))
 
 
-def _map(found: Ablation, view: View) -> b.Chart:
+def _map(found: Ablation, view: View) -> b.Matrices:
     kinds = [kind for kind in ROLES if kind in found.delta_logprob]
-    addresses = {
+    edits = {
         (at, site.layer, head): HeadOff(site.name, head)
         for at, kind in enumerate(kinds)
         for site in view.sites_of(kind)
@@ -101,17 +100,16 @@ def _map(found: Ablation, view: View) -> b.Chart:
     }
     shown = Opened(view).current
     current = HeadOff(shown.site.name, shown.head or 0) if shown and shown.site else None
-    title = view.t("matter.title")
-    draw = partial(
-        head_map,
+    drawn = head_maps(
         [found.delta_logprob[kind] for kind in kinds],
         [view.t(f"kinds.{kind}") for kind in kinds],
-        off=[address for address, edit in addresses.items() if edit in view.edits],
-        selected=next((at for at, edit in addresses.items() if edit == current), None),
-        words=view.words("figures.head_map"),
+        off=[address for address, edit in edits.items() if edit in view.edits],
+        selected=next((at for at, edit in edits.items() if edit == current), None),
+        words=view.words("figures.maps"),
     )
-    clicks = [_switch(edit) for edit in addresses.values()]
-    return b.Chart("heads.map", draw, title, waits=True, clicks=clicks)
+    return b.Matrices(
+        "heads.map", drawn, picked=lambda cell: _switch(edits[cell[0], cell[1], cell[2]])
+    )
 
 
 def _switch(edit: HeadOff) -> b.Change:

@@ -20,8 +20,7 @@ from explorer.exhibits.heads.opened import Opened, ablation
 from explorer.exhibits.heads.sides import Sides, ViewPair
 from explorer.exhibits.pictured import picture_axis
 from explorer.exhibits.reasons import blocked_by
-from explorer.exhibits.saying import blocker_words, model_title, site_titles, trained
-from explorer.exports.page import axes_of
+from explorer.exhibits.saying import blocker_words, model_title, site_axes, trained
 from explorer.exports.picture import site_svg
 from explorer.runs.passes import Steps
 from explorer.runs.rerun import written_tokens
@@ -101,13 +100,12 @@ SHARES = ("previous", "diagonal", "first", "end_mark", "alignment")
 def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
     """The arguments of `heads_view` besides the thumbnails, its key and the name of its file."""
     view, trace = choice.view, choice.view.trace
-    query_tokens = trace.query_tokens(view.site.name)
-    key_tokens = trace.key_tokens(view.site.name)
+    tokens = None
     about_to_write = predictions(view)
     starts: tuple[Any, ...] = (slice(None), slice(None))
     if choice.words is not None:
         queries, keys = choice.words
-        query_tokens, key_tokens = queries.labels, keys.labels
+        tokens = (queries.labels, keys.labels)
         starts = np.ix_(queries.starts, keys.starts)
         if about_to_write is not None:  # a word's prediction is at its last token
             ends = (*queries.starts[1:], len(about_to_write))
@@ -119,8 +117,7 @@ def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
 
     return {
         "cells_of": lambda address: choice.cells(choice.at(address)),
-        "query_tokens": query_tokens,
-        "key_tokens": key_tokens,
+        "axes": site_axes(view, tokens=tokens),
         "about_to_write": about_to_write,
         "blocked_by": why,
         "aggregates": {choice.aggregate_name(each): each.pattern for each in choice.aggregates},
@@ -128,7 +125,6 @@ def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
         "picture": None if choice.words is not None else picture_axis(trace, view.site),
         "selection": _by_word(choice),
         "words": view.words("components.heads_view"),
-        **site_titles(view),
     }
 
 
@@ -188,7 +184,7 @@ def shown_svg(choice: Opened) -> str:
     return site_svg(
         choice.stacked(shown, "pattern"),
         choice.stacked(shown, "mask"),
-        axes_of(view.trace, view.site, view.lang),
+        site_axes(view),
         title=view.t(f"kinds.{choice.kind}"),
         names=[each.name for each in shown],
         words=view.words("export"),

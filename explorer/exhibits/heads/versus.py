@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,8 @@ from explorer.exhibits.escape import escape
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.picture import swapped
 from explorer.exhibits.heads.sides import ViewPair, names_of, sides_of
-from explorer.exhibits.saying import head_columns, model_title, site_titles
-from explorer.figures import heatmap
+from explorer.exhibits.saying import head_columns, model_title, site_axes
+from explorer.figures.matrix import change
 from explorer.numbers import fixed, percent
 
 MOST_ROWS = 24
@@ -122,28 +121,23 @@ def _heads(pair: ViewPair, found: Versus) -> b.Blocks:
     if opened is None:
         yield b.Note(view.t("versus.closed"))
         return
-    caption = view.t("versus.difference", **opened.places, **names_of(pair))
-    yield b.Note(caption)
-    yield _difference(pair, found, opened, caption)
+    yield _difference(pair, found, opened)
     yield from _closest(pair, found, opened)
 
 
-def _difference(pair: ViewPair, found: Versus, opened: OpenHeads, caption: str) -> b.Chart:
+def _difference(pair: ViewPair, found: Versus, opened: OpenHeads) -> b.Matrices:
     view = pair.view
     before, after = (model_title(view, each.loaded.name) for each in (view, pair.other))
-    draw = partial(
-        heatmap.difference,
+    changed = change(
         opened.one,
         opened.other,
-        found.queries.labels,
-        opened.keys,
-        mask_before=opened.one > 0,
-        mask_after=opened.other > 0,
+        site_axes(view, tokens=(found.queries.labels, opened.keys)),
+        masks=(opened.one > 0, opened.other > 0),
         selected=_piece(found.queries, view.row),
         words={**view.words("figures.heatmap"), "before": before, "after": after},
-        **site_titles(view),
     )
-    return b.Chart("heads.versus", draw, caption)
+    caption = view.t("versus.difference", **opened.places, **names_of(pair))
+    return b.Matrices("heads.versus", ((caption, changed),))
 
 
 def _closest(pair: ViewPair, found: Versus, opened: OpenHeads) -> Iterator[b.Prose]:

@@ -3,9 +3,6 @@
 import json
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from functools import partial
-
-import numpy as np
 
 from explorer.analysis.mask_tests.certify import (
     MAX_PROBED,
@@ -16,10 +13,10 @@ from explorer.analysis.mask_tests.certify import (
 from explorer.analysis.mask_tests.examiner import LeftOut, Location
 from explorer.analysis.mask_tests.hooked import HookedExaminer
 from explorer.analysis.mask_tests.probe import Probe
-from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.escape import escape
 from explorer.exports.report import Tested, report_lines, report_record
+from explorer.figures.matrix import Axis, Matrix
 from explorer.library import LoadedModel
 from explorer.numbers import number
 from explorer.runs.edits import Edit, about_masks
@@ -199,22 +196,26 @@ def _reach(view: View, certificate: Certificate, name: str) -> tuple[b.Block, ..
     """Which positions a changed token affects: the masks as observed from the model's behaviour."""
     query, key = REACH[name]
     reached, title = certificate.reach[name], view.t(f"certify.reach_{name}")
-    pack = partial(
-        pack_mask_matrix,
-        reached,
-        (~reached).astype(np.uint8),
-        title=title.rstrip(":："),
-        rules=[view.t("mask_tests.never")],
-        query_tokens=_tokens(view, certificate, query),
-        key_tokens=_tokens(view, certificate, key),
-        query_title=view.t("mask_tests.moved", stream=view.stream(query)),
-        key_title=view.t("mask_tests.changed", stream=view.stream(key)),
-        query_stream=query,
-        key_stream=key,
-        words=view.words("components.reach"),
+    words = view.words("components.reach")
+    axes = (
+        Axis(
+            _tokens(view, certificate, query),
+            view.t("mask_tests.moved", stream=view.stream(query)),
+            query,
+            words["query"],
+        ),
+        Axis(
+            _tokens(view, certificate, key),
+            view.t("mask_tests.changed", stream=view.stream(key)),
+            key,
+            words["key"],
+        ),
     )
-    canvas = b.Canvas(f"mask_tests.reach.{name}", "mask_matrix", lambda file: pack(file=file))
-    return b.Note(title), canvas
+    rules = (words["open"], view.t("mask_tests.never"))
+    panel = title.rstrip(":："), Matrix(axes, blocked=~reached, rules=rules)
+    own = {name: words[name] for name in ("blocked", "hint")}
+    picture = b.Matrices(f"mask_tests.reach.{name}", (panel,), captioned=False, words=own)
+    return b.Note(title), picture
 
 
 def _downloads(view: View, certificate: Certificate) -> b.Row:

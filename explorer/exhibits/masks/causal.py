@@ -10,8 +10,7 @@ from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.links import State
 from explorer.exhibits.needs import CAUSAL
 from explorer.exhibits.reasons import BLOCKERS, blocker_codes
-from explorer.figures.heatmap import weights
-from explorer.figures.matrix import Matrix
+from explorer.figures.matrix import Matrix, weights
 from explorer.numbers import percent
 from explorer.runs.edits import Edit, MaskSwitch
 from explorer.runs.interventions import rules_in_force
@@ -117,7 +116,7 @@ def _looking_ahead(view: View, found: Ahead, before: np.ndarray, now: np.ndarray
         yield b.Prose(view.t("masks.newest_less", real=found.real, seen=found.seen))
     site = view.sites_of(view.own_role)[found.layer]
     with_it = view.t("masks.ahead_with", kind=view.t(f"kinds.{site.role}"), **place)
-    yield b.Heatmaps(
+    yield b.Matrices(
         "masks.ahead",
         (
             (with_it, weights_of(view, view.before(), site, found.head, before)),
@@ -134,9 +133,9 @@ def weights_of(
     return weights(
         trace.pattern(site.name)[head],
         trace.mask(site.name)[head],
-        blocked_labels=saying.blocker_words(view, np.array(BLOCKERS)[codes]),
+        saying.site_axes(view, site, trace),
+        why=saying.blocker_words(view, np.array(BLOCKERS)[codes]),
         words=view.words("figures.heatmap"),
-        **saying.site_axes(view, site, trace),
     )
 
 

@@ -1,7 +1,5 @@
 """One mask in the conventions of different libraries, and the effect of mixing them up."""
 
-from functools import partial
-
 import numpy as np
 import torch
 
@@ -32,9 +30,9 @@ def show(found: Result, view: View) -> b.Blocks:
 def _rendering(view: View, keep: np.ndarray, name: str) -> b.Pane:
     """The mask in one convention."""
     title = view.t(f"masks.rendering_{name}")
-    draw = partial(written_mask, keep, _spelt(WRITTEN[name](torch.tensor(keep)).numpy()))
-    note = b.Note(view.t(f"masks.rendering_{name}_by"))
-    return b.Pane((b.Title(title), b.Chart(f"masks.rendering.{name}", draw, title), note), 170)
+    panel = (title, written_mask(keep, _spelt(WRITTEN[name](torch.tensor(keep)).numpy())))
+    drawn = b.Matrices(f"masks.rendering.{name}", (panel,), captioned=False, words={"hint": ""})
+    return b.Pane((b.Title(title), drawn, b.Note(view.t(f"masks.rendering_{name}_by"))), 170)
 
 
 def _spelt(mask: np.ndarray) -> np.ndarray:

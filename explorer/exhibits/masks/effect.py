@@ -9,9 +9,7 @@ from explorer.exhibits.masks import largest
 from explorer.exhibits.masks.causal import weights_of
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.reasons import BLOCKERS, blocker_codes
-from explorer.figures.heatmap import change
-from explorer.figures.matrix import Matrix
-from explorer.figures.scores import scored
+from explorer.figures.matrix import Matrix, change, scores
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
 
@@ -62,7 +60,7 @@ def _sides(found: Blockers, view: View) -> b.Blocks:
             ]
         )
     sides = (("before", before, found.before), ("after", view.trace, found.after))
-    yield b.Heatmaps(
+    yield b.Matrices(
         "masks.sides",
         [
             (view.t(f"masks.{name}"), weights_of(view, trace, view.site, view.head, codes))
@@ -79,19 +77,19 @@ def _scores(found: Blockers, view: View) -> b.Blocks:
     why = saying.blocker_words(view, np.array(BLOCKERS)[found.after])
 
     def drawn(mask: np.ndarray | None) -> Matrix:
-        return scored(
+        return scores(
             values,
             mask,
+            saying.site_axes(view),
             title=view.t("masks.score"),
             top=top,
-            blocked_labels=why,
+            why=why,
             words=view.words("figures.heatmap"),
-            **saying.site_axes(view),
         )
 
     masks = {"unmasked": None, "masked": view.trace.mask(site.name)[head]}
     shown = [(view.t(f"masks.{name}"), drawn(mask)) for name, mask in masks.items()]
-    yield b.Heatmaps("masks.scores", shown)
+    yield b.Matrices("masks.scores", shown)
 
 
 def _difference(found: Blockers, view: View) -> b.Blocks:
@@ -102,17 +100,18 @@ def _difference(found: Blockers, view: View) -> b.Blocks:
         yield b.Note(view.t("masks.nothing_shared"))
         return
     shared = (view.head, slice(moved.n_query), slice(moved.n_key))
+    tokens = (
+        before.query_tokens(site)[: moved.n_query],
+        before.key_tokens(site)[: moved.n_key],
+    )
     changed = change(
         before.pattern(site)[shared],
         view.trace.pattern(site)[shared],
-        before.query_tokens(site)[: moved.n_query],
-        before.key_tokens(site)[: moved.n_key],
-        mask_before=before.mask(site)[shared],
-        mask_after=view.trace.mask(site)[shared],
+        saying.site_axes(view, tokens=tokens),
+        masks=(before.mask(site)[shared], view.trace.mask(site)[shared]),
         words=view.words("figures.heatmap"),
-        **saying.site_titles(view),
     )
-    yield b.Heatmaps("masks.difference", ((view.t("masks.difference"), changed),))
+    yield b.Matrices("masks.difference", ((view.t("masks.difference"), changed),))
     if not moved.whole:
         yield b.Note(view.t("masks.shared_only"))
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from explorer.analysis.heads.compare import compare
-from explorer.components import index_of, stroke_of
-from explorer.components.mask_matrix import pack_mask_matrix
+from explorer.components import Stroke
+from explorer.components.mount import Index
 from explorer.exhibits import Exhibit, View, block as b, picking, saying
 from explorer.exhibits.links import State
 from explorer.exhibits.masks import largest
 from explorer.exhibits.masks.choices import SCOPES, TOOLS, MasksChoices
 from explorer.exhibits.reasons import BLOCKERS, RULES, blocker_codes, empty_rows
-from explorer.exports.picture import Axes, masks_svg
+from explorer.figures.matrix import Matrix
 from explorer.runs.edits import CellEdit, MaskSize, MaskSwitch, paint
 from explorer.runs.interventions import edit_functions, mask_of, rules_in_force, sizes_in_force
 from explorer.runs.masks import block_mask, prefix_mask
@@ -70,12 +70,7 @@ def compute(
 def show(answer: tuple[tuple[HeadMask, ...], largest.RunChange], view: View) -> b.Blocks:
     """The matrices, what decides the chosen cell, and the tools that change them."""
     found, moved = answer
-    picture = b.Columns(
-        [(b.Title(_title(view, mask)), _matrix(view, mask)) for mask in found],
-        still=lambda: _svg(found, view),
-        words=view.t("masks.take"),
-        gap="medium",
-    )
+    picture = _matrices(found, view)
     chosen = next(iter(_chosen(found, view)), None)
     cell = () if chosen is None else (_cell(view, *chosen),)
     empty = [_empty(view, mask) for mask in found if mask.n_empty]
@@ -98,39 +93,31 @@ def _title(view: View, mask: HeadMask) -> str:
     return view.t("masks.matrix", kind=kind, layer=mask.site.layer + 1)
 
 
-def _matrix(view: View, mask: HeadMask) -> b.Canvas:
-    brush = view.choices(MasksChoices).tool == "brush"
-    place = next((place for each, *place in _chosen([mask], view)), None)
-    pack = partial(
-        pack_mask_matrix,
-        mask.codes == 0,
-        mask.rules,
-        title=_title(view, mask),
-        rules=[view.t(f"blockers.{name}") for name in RULES],
-        selected=None if brush or place is None else (place[0], place[1]),
-        brush=brush,
-        words=view.words("components.mask_matrix"),
-        **saying.site_axes(view, mask.site),
-    )
-    return b.Canvas(
-        f"masks.matrix.{mask.site.role}",
-        "mask_matrix",
-        lambda file: pack(file=file),
-        {"picked": partial(_picked, mask), "painted": partial(_painted, view, mask)},
-    )
+def _matrices(found: Sequence[HeadMask], view: View) -> b.Matrices:
+    brush, chosen = view.choices(MasksChoices).tool == "brush", [*_chosen(found, view)]
+    words = view.words("components.mask_matrix")
+    rules = [words["open"], *(view.t(f"blockers.{name}") for name in RULES)]
+    panels = []
+    for mask in found:
+        place = next(((query, key) for each, query, key in chosen if each is mask), None)
+        axes, selected = saying.site_axes(view, mask.site), None if brush else place
+        matrix = Matrix(axes, blocked=mask.rules, rules=rules, selected=selected)
+        panels.append((_title(view, mask), matrix))
+    if brush:
+        painted, hint = partial(_painted, view, found), {"hint": words["brush"]}
+        return b.Matrices("masks.matrices", panels, painted=painted, words=hint)
+    picked, hint = partial(_picked, found), {"hint": words["hint"]}
+    return b.Matrices("masks.matrices", panels, picked=picked, words=hint)
 
 
-def _picked(mask: HeadMask, sent: Any) -> b.Change | None:
-    place = index_of(sent, mask.codes.shape)
-    return None if place is None else b.choose(mask_cell=(mask.site.role, *place))
+def _picked(found: Sequence[HeadMask], place: Index) -> b.Change:
+    at, query, key = place
+    return b.choose(mask_cell=(found[at].site.role, query, key))
 
 
-def _painted(view: View, mask: HeadMask, sent: Any) -> b.Change | None:
+def _painted(view: View, found: Sequence[HeadMask], at: int, stroke: Stroke) -> b.Change:
     """Convert a stroke to edits of the cells that it changes."""
-    stroke = stroke_of(sent, mask.codes.shape)
-    if stroke is None:
-        return None
-    scope = view.choices(MasksChoices).scope
+    mask, scope = found[at], view.choices(MasksChoices).scope
     where = mask.site.role if scope == "everywhere" else mask.site.name
     head = mask.head if scope == "head" else None
     cells = [cell for cell in stroke.cells if (mask.codes[cell] == 0) != stroke.open]
@@ -199,17 +186,6 @@ def _tools(view: View) -> b.Row:
     tool = picking.pick_one(view, "masks.tool", TOOLS, choices.tool, said="masks.")
     scope = picking.pick_one(view, "masks.scope", SCOPES, choices.scope)
     return b.Row((tool, *([scope] if choices.tool == "brush" else []), b.Undo("masks")))
-
-
-def _svg(found: Sequence[HeadMask], view: View) -> str:
-    """The matrices as one SVG."""
-    axes = [Axes(**saying.site_axes(view, mask.site)) for mask in found]
-    return masks_svg(
-        [(_title(view, mask), mask.rules, each) for mask, each in zip(found, axes, strict=True)],
-        title=view.t("masks.title"),
-        rules=[view.t(f"blockers.{name}") for name in RULES],
-        visible=view.words("components.mask_matrix")["open"],
-    )
 
 
 def _code(view: View) -> list[object]:

@@ -1,7 +1,6 @@
 """The control of the open patch: at other positions, or a head one position at a time."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from explorer.analysis.patching.patched import by_position, misplaced
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.map import Mapped, cell_in
 from explorer.exhibits.patching.names import column_labels, said, stream_of
-from explorer.figures.effect_map import EffectBlock, effect_map
+from explorer.figures.maps import EffectBlock, effects
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
 from models.rows import Stream
@@ -57,9 +56,9 @@ def show(moved: Elsewhere | None, view: View) -> b.Blocks:
     key = "patching.elsewhere" if moved.placed else "patching.by_position"
     range_ = {"mean": shares.mean(), "least": shares.min(), "most": shares.max()}
     yield b.Note(view.t(key, **{name: said(float(share)) for name, share in range_.items()}))
-    strip = EffectBlock(view.stream(moved.stream), values, [""], moved.columns, moved.stream)
-    draw = partial(effect_map, [strip], words=view.words("figures.effect_map"))
-    yield b.Chart("patching.strip", draw, view.t(f"{key}_alt"))
+    strip = EffectBlock(view.stream(moved.stream), values, [None], moved.columns, moved.stream)
+    ((_, drawn),) = effects([strip], words=view.words("figures.maps"))
+    yield b.Matrices("patching.strip", ((view.t(f"{key}_alt"), drawn),), captioned=False)
 
 
 EXHIBIT = Exhibit(compute, show, wait=Wait("patching.working", after="patching.map"))

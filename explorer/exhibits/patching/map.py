@@ -15,7 +15,7 @@ from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.names import (
     cell_words,
     column_labels,
-    map_chart,
+    map_picture,
     part_name,
     said,
     stream_of,
@@ -87,7 +87,7 @@ def show(answer: Mapped | None, view: View) -> b.Blocks:
         yield from request(view, answer)
         return
     both, mapped = answer.both, answer.found
-    chart = map_chart(
+    chart = map_picture(
         view,
         both,
         mapped,

@@ -1,14 +1,13 @@
 """Names of patches, maps of them, and the tables of a patched run."""
 
-from functools import partial
-
 from explorer.analysis.patching.maps import BY_HEAD, Cell, Map, What
 from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import PatchedRun
+from explorer.components.mount import Index
 from explorer.exhibits import View, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.saying import quoted, quoted_at
-from explorer.figures.effect_map import EffectBlock, effect_map
+from explorer.figures.maps import EffectBlock, effects
 from explorer.numbers import percent, whole_percent
 from models.rows import Stream
 
@@ -91,7 +90,7 @@ def run_tables(view: View, found: PatchedRun) -> b.Columns:
 
 
 def _blocks(view: View, both: Pair, mapped: Map) -> list[EffectBlock]:
-    """A map as the blocks of `figures.effect_map`."""
+    """A map as the blocks of `figures.maps`."""
     found = []
     for part in mapped.parts:
         stream = None if mapped.what in BY_HEAD else stream_of(part.name)
@@ -102,18 +101,20 @@ def _blocks(view: View, both: Pair, mapped: Map) -> list[EffectBlock]:
     return found
 
 
-def map_chart(view: View, both: Pair, mapped: Map, shown: Cell, name: str, field: str) -> b.Chart:
+def map_picture(
+    view: View, both: Pair, mapped: Map, shown: Cell, name: str, field: str
+) -> b.Matrices:
     """A map with one cell outlined; a click stores another cell in the choice `field`."""
-
-    def look(cell: Cell) -> b.Change:
-        return b.Change(lambda state: {field: cell})
-
-    draw = partial(
-        effect_map,
+    parts = [part.name for part in mapped.parts]
+    drawn = effects(
         _blocks(view, both, mapped),
-        selected=([part.name for part in mapped.parts].index(shown[0]), *shown[1:]),
-        title=view.t("place.head"),
+        selected=(parts.index(shown[0]), *shown[1:]),
         rows_title=view.t("patching.rows" if mapped.what == "resid" else "place.layer"),
-        words=view.words("figures.effect_map"),
+        words=view.words("figures.maps"),
     )
-    return b.Chart(name, draw, view.t("patching.map"), clicks=[*map(look, mapped.cells)])
+
+    def look(cell: Index) -> b.Change | None:
+        place = (parts[cell[0]], cell[1], cell[2])
+        return b.Change(lambda state: {field: place}) if place in mapped.cells else None
+
+    return b.Matrices(name, drawn, mapped.what in BY_HEAD, look)

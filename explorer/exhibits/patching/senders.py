@@ -5,7 +5,7 @@ from explorer.analysis.patching.paths import Into, Paths, arriving, path_map
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.map import LITTLE, Mapped, against_chance, chance
-from explorer.exhibits.patching.names import cell_words, head_words, map_chart, said
+from explorer.exhibits.patching.names import cell_words, head_words, map_picture, said
 from explorer.exhibits.patching.receiver import receivers_in
 from explorer.exhibits.saying import in_a_row
 from explorer.library import LoadedModel
@@ -32,7 +32,7 @@ def show(found: Paths | None, view: View) -> b.Blocks:
     if found is None:
         return
     sender = sender_in(found, view.choices(PatchingChoices).sender)
-    chart = map_chart(view, found.pair, found.heads, sender, "patching.senders", "sender")
+    chart = map_picture(view, found.pair, found.heads, sender, "patching.senders", "sender")
     yield b.Hero((b.Sentence("patching-paths", _reading(view, found)), chart))
     yield chance(view, found.heads)
     yield b.Formula.of(

@@ -17,8 +17,7 @@ from explorer.exhibits.picking import pick_one, pick_place, pick_stream, pick_to
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.positions.opening import opening, positions_at
 from explorer.figures.curves import lines
-from explorer.figures.heatmap import attention, difference
-from explorer.figures.scores import scores
+from explorer.figures.matrix import change, scores, weights
 from explorer.library import LoadedModel
 from explorer.numbers import percent, share
 from explorer.runs.edits import Edit
@@ -238,23 +237,23 @@ def _usual(kind: str, n: int) -> PositionChange:
 def _pictures(view: View, shown: str, before: Reread, after: Reread) -> b.Block:
     site, head = view.site.name, view.head
     mask = view.trace.mask(site)[head]
-    more = b.More(**saying.site_axes(view), words=view.words("figures.heatmap"))
+    axes, words = saying.site_axes(view), view.words("figures.heatmap")
     old, new = before.patterns[site][head], after.patterns[site][head]
     if shown == "difference":
-        draw = partial(difference, old, new, mask_before=mask, mask_after=mask, **more)
-        return b.Chart("positions.difference", draw, view.t("positions.show_difference"))
+        drawn = change(old, new, axes, masks=(mask, mask), words=words)
+        panel = view.t("positions.show_difference"), drawn
+        return b.Matrices("positions.difference", (panel,))
     raw = before.scores[site][head], after.scores[site][head]
     top = float(np.abs(np.stack(raw)[:, mask]).max(initial=1e-6))
     top_weight = float(max(old.max(initial=0.01), new.max(initial=0.01)))
-    columns = []
+    panels = []
     for at, name in enumerate(("before", "after")):
-        draw = partial(attention, (old, new)[at], mask, top=top_weight, **more)
+        drawn = weights((old, new)[at], mask, axes, top=top_weight, words=words)
         if shown == "scores":
             title = view.t("positions.show_scores")
-            draw = partial(scores, raw[at], mask, title=title, top=top, **more)
-        title = view.t(f"positions.head_{name}")
-        columns.append(titled(view, f"positions.{name}", draw, title))
-    return b.Columns(columns)
+            drawn = scores(raw[at], mask, axes, title=title, top=top, words=words)
+        panels.append((view.t(f"positions.head_{name}"), drawn))
+    return b.Matrices("positions.both", panels)
 
 
 def _said(view: View, before: Reread, after: Reread) -> str:

@@ -144,11 +144,11 @@ def show(answer: tuple[LoadedModel, PositionVectors] | None, view: View) -> b.Bl
         columns = []
         for source in ("sines", "vectors"):
             values: np.ndarray = getattr(found, source)
-            draw = partial(figures.table, values, words=words)
+            drawn = figures.table(values, words=words)
             if what == "gram":
-                draw = partial(figures.gram, gram(values), words=words)
+                drawn = figures.gram(gram(values), words=words)
             title = view.t(f"positions.learned_{what}_{source}")
-            columns.append(titled(view, f"positions.learned.{what}.{source}", draw, title))
+            columns.append(titled(view, f"positions.learned.{what}.{source}", drawn, title))
         yield b.Columns(columns)
     yield b.Columns((_alike(view, found), _moved(view, found)))
     if reach := _reach(view, found):

@@ -84,13 +84,11 @@ def _drawn(view: View, found: Addends, at: int, token: str) -> b.Blocks:
     )
     names = [view.t(key) for key in ("sums.word", "sums.position", "sums.sum")]
     values = np.stack([found.token[at], found.position[at], found.total[at]])
-    strips = partial(figures.strips, values, names, words=view.words("figures.positions"))
-    plane = partial(figures.plane, lengths[:2], degrees, names)
-    drawn = {"sums.strips": strips, "sums.plane": plane}
-    columns = [
-        (b.Note(view.t(name)), b.Chart(name, draw, view.t(name))) for name, draw in drawn.items()
-    ]
-    yield b.Columns(columns, (3, 2))
+    strips = figures.strips(values, names, words=view.words("figures.positions"))
+    left = b.Matrices("sums.strips", ((view.t("sums.strips"), strips),))
+    plane, title = partial(figures.plane, lengths[:2], degrees, names), view.t("sums.plane")
+    right = b.Note(title), b.Chart("sums.plane", plane, title)
+    yield b.Columns(((left,), right), (3, 2))
 
 
 def _every(view: View, found: Addends) -> b.Blocks:

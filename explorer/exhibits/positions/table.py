@@ -65,8 +65,8 @@ def show(answer: Projected, view: View) -> b.Blocks:
     words: dict[str, Any] = {"words": view.words("figures.positions")}
     said = {"fast": f"{turns[0]:.1f}", "last": width - 2, "slow": f"{turns[-1]:,.0f}"}
     yield b.Sentence("table", view.t("positions.reading", **said))
-    draw = partial(figures.table, encoding, **words)
-    yield b.Chart("positions.table", draw, view.t("positions.table"))
+    shown = ((view.t("positions.table"), figures.table(encoding, **words)),)
+    yield b.Matrices("positions.table", shown, captioned=False)
     dims = _dimensions(view, width)
     waves: b.Block = b.Hint(view.t("positions.no_dims"))
     if dims:
@@ -86,8 +86,8 @@ def show(answer: Projected, view: View) -> b.Blocks:
     by_distance = titled(view, "positions.dot", draw, note="note")
     yield b.Columns(((_pick_dims(view, width, dims), waves), by_width, by_distance))
     yield from _read_distances(view, mean)
-    draw = partial(figures.gram, numbers.gram(encoding), **words)
-    of_table = titled(view, "positions.gram", draw, note="note")
+    products = figures.gram(numbers.gram(encoding), **words)
+    of_table = titled(view, "positions.gram", products, note="note")
     yield b.Columns((of_table, _projected(view, answer)))
     yield b.Prose(view.t("positions.limits"))
     yield b.Formula.of(
@@ -150,8 +150,8 @@ def _projected(view: View, answer: Projected) -> tuple[b.Block, ...]:
         spread=percent(numbers.spread_by_distance(answer.products)),
         asymmetry=percent(numbers.asymmetry(answer.products)),
     )
-    draw = partial(figures.gram, answer.products, words=view.words("figures.positions"))
-    return titled(view, "positions.projected", draw, note=note)
+    products = figures.gram(answer.products, words=view.words("figures.positions"))
+    return titled(view, "positions.projected", products, note=note)
 
 
 def _read_distances(view: View, mean: np.ndarray) -> b.Blocks:

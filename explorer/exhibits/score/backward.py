@@ -15,10 +15,10 @@ from torch.nn import functional as F
 from explorer.analysis.score.steps import bias_of, gradient_at
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
-from explorer.exhibits.saying import quoted
+from explorer.exhibits.saying import quoted, site_axes
 from explorer.exhibits.score.choices import GRADIENTS, Gradient, ScoreChoices
 from explorer.exhibits.score.place import goal_of, is_open, key_of
-from explorer.figures.score import matrix
+from explorer.figures.matrix import Axis, signed
 from explorer.library import LoadedModel
 from explorer.numbers import byte_size, digits, number
 from explorer.runs.rerun import require_same_model
@@ -293,29 +293,17 @@ def show(found: HeadBackward, view: View) -> b.Blocks:
     yield b.Code((attention_backward, fused_forward, fused_backward), first=True)
 
 
-def _matrix(view: View, name: Gradient, values: np.ndarray) -> b.Chart:
+def _matrix(view: View, name: Gradient, values: np.ndarray) -> b.Matrices:
     """One gradient: query by key, or token by dimension."""
-    site, words = view.site, view.words("figures.score")
-    queries, keys = view.trace.query_tokens(site.name), view.trace.key_tokens(site.name)
-    of_scores = name in ("pattern", "scores")
-    by_query = of_scores or name == "q"
-    if not of_scores:
-        words = words | {"key": words["dimension"]}
-        words = words if by_query else words | {"query": view.t("score.key")}
-    draw = partial(
-        matrix,
-        values,
-        queries if by_query else keys,
-        keys if of_scores else [str(at) for at in range(values.shape[1])],
-        title=NAMES[name],
-        streams=(
-            site.query_stream if by_query else site.key_stream,
-            site.key_stream if of_scores else None,
-        ),
-        marked=(view.row, key_of(view)) if of_scores else None,
-        words=words,
-    )
-    return b.Chart("score.backward", draw, view.t("score.backward_alt", name=NAMES[name]))
+    queries, keys = site_axes(view)
+    rows, columns = queries if name in ("pattern", "scores", "q") else keys, keys
+    place: tuple[int, int] | None = (view.row, key_of(view))
+    if name not in ("pattern", "scores"):
+        columns = Axis.numbers(values.shape[1], view.t("figures.score.dimension"))
+        place = None
+    shown = signed(values, (rows, columns), NAMES[name], selected=place)
+    title = view.t("score.backward_alt", name=NAMES[name])
+    return b.Matrices("score.backward", ((title, shown),), captioned=False)
 
 
 def _table(view: View, found: HeadBackward) -> b.Table:

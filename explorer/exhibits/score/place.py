@@ -1,7 +1,7 @@
 """The open cell, and what the exhibits of the page share."""
 
 from collections.abc import Sequence
-from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -9,8 +9,7 @@ from explorer.analysis.score.steps import chosen_token
 from explorer.exhibits import View, block as b
 from explorer.exhibits.saying import quoted_at, site_axes
 from explorer.exhibits.score.choices import ScoreChoices
-from explorer.figures import score as figures
-from explorer.figures.heatmap import weights
+from explorer.figures.matrix import signed, weights
 
 
 def key_of(view: View) -> int:
@@ -47,33 +46,22 @@ def tokens(view: View) -> dict[str, str]:
     }
 
 
-def matrix(
-    view: View, values: np.ndarray, title: str, key: str, limit: float | None = None
-) -> tuple[b.Block, ...]:
-    """Scores of all queries and keys, with this cell marked, below their title."""
-    site = view.site
-    draw = partial(
-        figures.matrix,
-        values,
-        view.trace.query_tokens(site.name),
-        view.trace.key_tokens(site.name),
-        title=view.t("score.score"),
-        streams=(site.query_stream, site.key_stream),
-        limit=limit,
-        marked=(view.row, key_of(view)),
-        words=view.words("figures.score"),
-    )
-    return b.Note(title), b.Chart(key, draw, title)
+def matrices(
+    view: View, name: str, shown: Sequence[tuple[str, np.ndarray]], limit: float | None = None
+) -> b.Matrices:
+    """Scores [query, key] with this cell marked side by side, each with its title."""
+    at, title = (view.row, key_of(view)), view.t("score.score")
+    more: dict[str, Any] = {"limit": limit, "selected": at}
+    drawn = [(named, signed(each, site_axes(view), title, **more)) for named, each in shown]
+    return b.Matrices(f"score.{name}", drawn)
 
 
-def patterns(view: View, name: str, shown: Sequence[tuple[str, np.ndarray]]) -> b.Heatmaps:
+def patterns(view: View, name: str, shown: Sequence[tuple[str, np.ndarray]]) -> b.Matrices:
     """Patterns [query, key] under this head's mask side by side, each with its title."""
-    site = view.site.name
-    mask, words = view.trace.mask(site)[view.head], view.words("figures.heatmap")
-    more = {"selected": view.row, "words": words, **site_axes(view)}
-    return b.Heatmaps(
-        f"score.{name}", [(title, weights(each, mask, **more)) for title, each in shown]
-    )
+    more: dict[str, Any] = {"selected": view.row, "words": view.words("figures.heatmap")}
+    cells, axes = view.trace.mask(view.site.name)[view.head], site_axes(view)
+    drawn = [(title, weights(each, cells, axes, **more)) for title, each in shown]
+    return b.Matrices(f"score.{name}", drawn)
 
 
 def pick_dropout(view: View, key: str, width: int) -> b.Slider:

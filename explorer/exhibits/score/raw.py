@@ -50,9 +50,9 @@ def _asymmetry(matrix: Scores) -> float:
 def show(scores: Raw, view: View) -> b.Blocks:
     """Both side by side, and how symmetric they are."""
     yield b.Prose(view.t("score.raw_lead"))
-    left = place.matrix(view, scores.unprojected, view.t("score.unprojected"), "score.raw.x")
-    right = place.matrix(view, scores.projected, view.t("score.projected"), "score.raw.qk")
-    yield b.Columns((left, right))
+    both = {"unprojected": scores.unprojected, "projected": scores.projected}
+    shown = [(view.t(f"score.{name}"), each) for name, each in both.items()]
+    yield place.matrices(view, "raw", shown)
     if scores.asymmetry is None:
         yield b.Sentence("aside", view.t("score.raw_cross"))
     else:

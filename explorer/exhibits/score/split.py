@@ -142,12 +142,8 @@ def show(scores: Split | None, view: View) -> b.Blocks:
     }
     yield b.Sentence("aside", view.t("score.split_reading", **values))
     limit = max(float(np.abs(part).max()) for part in parts.values())
-    drawn = [
-        place.matrix(view, parts[name], names[name], f"score.part.{number}", limit)
-        for number, name in enumerate(PARTS[:4])
-    ]
-    yield b.Columns(drawn[:2])
-    yield b.Columns(drawn[2:])
+    shown = [(names[name], parts[name]) for name in PARTS[:4]]
+    yield place.matrices(view, "parts", shown, limit)
     yield b.Code((split,), first=True)
 
 

@@ -47,13 +47,13 @@ def divides(loaded: LoadedModel, trace: Trace) -> Posed:
     norm, tokens, x = _normed(loaded, trace)
     scales, (n, width) = statistics(x[None], norm).scale[0], x.shape
     key = "blocks.rms" if norm == "rmsnorm" else "blocks.scale"
-    data = scales[None], np.ones((1, n), bool), [tokens], [SENTENCE]
+    data = scales[None], [tokens], [SENTENCE]
     top = float(scales.max())
     options = [f"{number:,}" for number in (n, width, 1, n * width)]
     low, high = (fixed(float(end), 2) for end in (scales.min(), scales.max()))
     words: Words = {"norm": word(f"designs.norm.{norm}"), "count": n, "width": f"{width:,}"}
     before = later(pictures.strip, "divides.strip", reading_stream(loaded), tokens)
-    after = later(pictures.chart, "divides", key, by_token, *data, title=key, top=top)
+    after = later(pictures.matrix, "divides", key, by_token, *data, title=key, top=top)
     place = {"part": "norms", "norm": norm}
     return Posed(options, words | {"low": low, "high": high}, [before], [after], place=place)
 
@@ -70,7 +70,7 @@ def tenfold(loaded: LoadedModel, trace: Trace) -> Posed:
         word(f"tour.{key}", norm=name) for key in ("vector", "vector_ten", "normed", "normed_ten")
     ]
     before, after = (
-        later(pictures.chart, "tenfold", said, strips, first, said, words="figures.positions")
+        later(pictures.matrix, "tenfold", "", strips, first, said, words="figures.positions")
         for said, first in ((names[:2], inputs[:, 0]), (names[2:], outputs[:, 0]))
     )
     options = [times(option) for option in (grown, 10, 10**0.5, 0.1)]

@@ -1,6 +1,7 @@
 """Chapter 2 of the guided tour: masks."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -82,8 +83,14 @@ def sees(loaded: LoadedModel, trace: Trace) -> Posed:
 
 def _matrix(step: str, row: QueryRow, **place: Any) -> Later[b.Block]:
     """The mask of a head."""
-    picture = "masks.matrices", f"masks.matrix.{row.site.role}"
-    return later(pictures.exhibited, step, *picture, **row.place, **place)
+    return later(_mask, step, row.site.role, **row.place, **place)
+
+
+def _mask(view: View, step: str, role: Role, **place: Any) -> b.Block:
+    """The matrix of this kind of attention among those of a layer."""
+    picture = pictures.exhibited(view, step, "masks.matrices", "masks.matrices", **place)
+    assert isinstance(picture, b.Matrices)
+    return replace(picture, panels=(picture.panels[view.kinds.index(role)],))
 
 
 def blocked(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -228,16 +235,16 @@ def half(loaded: LoadedModel, trace: Trace) -> Posed:
 
 def _fills(
     row: QueryRow, results: Filled, name: str
-) -> tuple[list[Later[b.Chart]], list[Later[b.Chart]]]:
+) -> tuple[list[Later[b.Block]], list[Later[b.Block]]]:
     """The row, and what becomes of it with every fill if it is fully masked."""
     before = later(pictures.row_bars, row, f"{name}.row", row.weights)
     return [before], [later(_outcomes, name, results)]
 
 
-def _outcomes(view: View, name: str, results: Filled) -> b.Chart:
+def _outcomes(view: View, name: str, results: Filled) -> b.Matrices:
     dtypes = ["float32", "float16"]
     cells = [[results[fill, dtype].outcomes[1] for dtype in dtypes] for fill in FILLS]
     levels = [[level_of(cell) for cell in line] for line in cells]
     texts = [[spelt(view, cell) for cell in line] for line in cells]
     names = [named(view, name) for name in FILLS.values()]
-    return pictures.chart(view, name, "", outcomes, levels, texts, names, dtypes)
+    return pictures.matrix(view, name, "", outcomes, levels, texts, names, dtypes)

@@ -14,15 +14,14 @@ from explorer.exhibits.heads import picture
 from explorer.exhibits.heads.opened import Opened, ablation, grid_of
 from explorer.exhibits.links import Links
 from explorer.exhibits.reasons import blocked_by
-from explorer.exhibits.saying import axis_title, blocker_words, site_axes, site_titles
+from explorer.exhibits.saying import axis_title, blocker_words, site_axes
 from explorer.exhibits.shared import PartChoices
 from explorer.exhibits.tour.rows import QueryRow, tokens_of
 from explorer.exhibits.view import build
 from explorer.figures.bars import row as bars
-from explorer.figures.heatmap import attention
+from explorer.figures.matrix import Matrix, scores, weights
 from explorer.figures.measured import measured
 from explorer.figures.paired import paired
-from explorer.figures.scores import scores
 from models.rows import Stream
 
 
@@ -42,22 +41,39 @@ def chart(
     alt: str | Sequence[str],
     figure: Callable[..., b.Figure],
     *data: Any,
-    axes: tuple[str, ...] = (),
-    title: str = "",
-    words: str = "",
     **options: Any,
 ) -> b.Chart:
     """A chart of a step: `figure` with these arguments, except `dark`.
 
     `key` begins with the step's name. `alt` is a text key ("": of the step's title) or the names in
-    the legend; `axes` and `title` are text keys, `words` is a table of texts.
+    the legend; of the options, `axes` and `title` are text keys, `words` is a table of texts.
     """
+    said, options = _named(view, key, alt, **options)
+    return b.Chart(f"tour.{key}", partial(figure, *data, **options), said)
+
+
+def matrix(
+    view: View, key: str, alt: str, made: Callable[..., Matrix], *data: Any, **options: Any
+) -> b.Matrices:
+    """A matrix of a step; arguments as those of `chart`."""
+    said, options = _named(view, key, alt, **options)
+    return b.Matrices(f"tour.{key}", ((said, made(*data, **options)),), captioned=False)
+
+
+def _named(
+    view: View,
+    key: str,
+    alt: str | Sequence[str],
+    axes: tuple[str, ...] = (),
+    title: str = "",
+    words: str = "",
+    **options: Any,
+) -> tuple[str, dict[str, Any]]:
     options |= view.axes(*axes) if axes else {}
     options |= {"title": view.t(title)} if title else {}
     options |= {"words": view.words(words)} if words else {}
     alt = alt or f"tour.steps.{key.split('.')[0]}.title"
-    said = view.t(alt) if isinstance(alt, str) else " · ".join(alt)
-    return b.Chart(f"tour.{key}", partial(figure, *data, **options), said)
+    return view.t(alt) if isinstance(alt, str) else " · ".join(alt), options
 
 
 def amounts(
@@ -67,25 +83,25 @@ def amounts(
     return chart(view, name, alt, measured, labels, values, title=title)
 
 
-def heatmap(view: View, row: QueryRow, name: str, *, whole: bool = True) -> b.Chart:
-    """The head as a heatmap; without the query's own row unless `whole`."""
+def heatmap(view: View, row: QueryRow, name: str, *, whole: bool = True) -> b.Matrices:
+    """The head as a matrix; without the query's own row unless `whole`."""
     trace, site = view.trace, row.site
     queries = trace.query_tokens(site.name)
     shown = [at for at in range(len(queries)) if whole or at != row.query]
-    keys, named = trace.key_tokens(site.name), [queries[at] for at in shown]
     cells = (of(site.name)[row.head][shown] for of in (trace.pattern, trace.mask))
-    blocked = blocker_words(view, blocked_by(trace, site.name)[row.head][shown])
-    more: dict[str, Any] = {"blocked_labels": blocked, "words": "figures.heatmap"}
-    more |= {"selected": row.query if whole else None, **site_titles(view, site)}
-    return chart(view, name, "", attention, *cells, named, keys, **more)
+    tokens = [queries[at] for at in shown], trace.key_tokens(site.name)
+    why = blocker_words(view, blocked_by(trace, site.name)[row.head][shown])
+    more: dict[str, Any] = {"why": why, "selected": row.query if whole else None}
+    axes = site_axes(view, site, tokens=tokens)
+    return matrix(view, name, "", weights, *cells, axes, words="figures.heatmap", **more)
 
 
-def scores_map(view: View, row: QueryRow, name: str) -> b.Chart:
+def scores_map(view: View, row: QueryRow, name: str) -> b.Matrices:
     """The scores of the head before mask and softmax."""
     trace, site, key = view.trace, row.site, "tour.score"
     cells = trace.activations[site.hook("scores")][row.head], trace.mask(site.name)[row.head]
-    shown = site_axes(view, site)
-    return chart(view, name, key, scores, *cells, title=key, words="figures.heatmap", **shown)
+    axes = site_axes(view, site)
+    return matrix(view, name, key, scores, *cells, axes, title=key, words="figures.heatmap")
 
 
 def row_bars(
@@ -150,5 +166,7 @@ def exhibited(view: View, name: str, address: str, block: str, /, **place: Any) 
     picture = next(each for each in blocks if getattr(each, "name", "") == block)
     if isinstance(picture, b.Canvas):
         return replace(picture, name=f"tour.{name}.{block}", on={})
+    if isinstance(picture, b.Matrices):
+        return replace(picture, name=f"tour.{name}.{block}", picked=None, painted=None, words={})
     assert isinstance(picture, b.Chart)
     return replace(picture, name=f"tour.{name}.{block}", clicks=())

@@ -90,7 +90,7 @@ def length(loaded: LoadedModel, trace: Trace) -> Posed:
     words |= {"token": later(quoted_at, tokens, place), "word": fixed(own, 1)}
     names, key = (word("positions.size_word"), word("positions.size_position")), "positions.table"
     shown = encoding.table, encoded
-    before = later(pictures.chart, "length.table", key, *shown, words="figures.positions")
+    before = later(pictures.matrix, "length.table", key, *shown, words="figures.positions")
     data = tokens, norms, names, word("positions.size"), stream
     after = later(pictures.two_bars, "length", *data)
     where = {"part": "sum", "place": place}

@@ -168,8 +168,9 @@ def heads(
         "key": axis_title(view, "key", key),
     }
     patterns = [frame.patterns[at] for at in chosen]
-    draw = partial(small_heads, patterns, tokens[query], tokens[key], words=words)
-    return b.Note(said), b.Chart(name, draw, view.t("training.heads_alt", step=frame.step))
+    drawn = small_heads(patterns, tokens[query], tokens[key], words=words)
+    panel = (view.t("training.heads_alt", step=frame.step), drawn)
+    return b.Note(said), b.Matrices(name, (panel,), captioned=False)
 
 
 def _layers(view: View, run: TrainingRun) -> Iterator[b.Columns]:

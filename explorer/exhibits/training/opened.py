@@ -112,8 +112,9 @@ def _batch(view: View, told: Mapping[str, Any]) -> b.Blocks:
     counts = {"rows": told["n_in_batch"], "labels": told["n_labels"], "shown": len(labels)}
     yield b.Note(view.t("training.opened.counts", **counts))
     title, x_title = view.t("training.curve.nats"), view.t("training.opened.position")
-    draw = partial(token_losses, labels, told["losses"], title=title, x_title=x_title)
-    yield b.Chart("training.token_losses", draw, view.t("training.opened.losses_alt"))
+    drawn = token_losses(labels, told["losses"], title=title, x_title=x_title)
+    panel = (view.t("training.opened.losses_alt"), drawn)
+    yield b.Matrices("training.token_losses", (panel,), captioned=False)
     rows = [
         tuple(" ".join(map(escape, told[name][at])) for name in names)
         for at in range(min(MOST_ROWS, len(labels)))

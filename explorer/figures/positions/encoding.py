@@ -7,19 +7,24 @@ from numpy.typing import NDArray
 
 from explorer.figures import frame as f
 from explorer.figures.curves import lines
+from explorer.figures.matrix import Axis, Matrix, signed
 from explorer.figures.theme import escape, palette
 
 
-def table(values: f.Floats, *, dark: bool = False, words: f.Words) -> f.Figure:
+def table(values: f.Floats, *, limit: float | None = None, words: f.Words) -> Matrix:
     """The encoding itself, [pos, d_model]: one row per position, one column per dimension."""
-    return _square(values, (words["position"], words["dimension"]), words["value"], dark)
+    n, width = values.shape
+    axes = Axis.numbers(n, words["position"]), Axis.numbers(width, words["dimension"])
+    return signed(values, axes, words["value"], limit=limit)
 
 
-def gram(values: f.Floats, *, dark: bool = False, words: f.Words) -> f.Figure:
+def gram(values: f.Floats, *, words: f.Words) -> Matrix:
     """Dot products of every pair of positions, [pos, pos]; stripes: they depend on distance
     only."""
-    f.check_shape("values", values, (len(values), len(values)))
-    return _square(values, (words["position"], words["other_position"]), words["dot"], dark)
+    rows, columns = (
+        Axis.numbers(len(values), words[name]) for name in ("position", "other_position")
+    )
+    return signed(values, (rows, columns), words["dot"])
 
 
 def wavelengths(
@@ -97,21 +102,3 @@ def dot_by_distance(
     Raises ValueError with the sizes if distances, curves and names disagree.
     """
     return lines(distances, dots, names, x_title=words["distance"], y_title=words["dot"], dark=dark)
-
-
-def _square(values: f.Floats, titles: tuple[str, str], name: str, dark: bool) -> f.Figure:
-    colours = palette(dark)
-    limit = float(np.abs(values).max(initial=1e-6))
-    hover = f"{escape(titles[0])} <b>%{{y}}</b><br>{escape(titles[1])} <b>%{{x}}</b><br>"
-    trace = f.heatmap(
-        values,
-        colours.diverging,
-        (-limit, limit),
-        colorbar=f.colorbar(colours, name),
-        hovertemplate=f"{hover}{escape(name)} <b>%{{z:.3f}}</b><extra></extra>",
-    )
-    frame = f.layout(colours, 460, below=f.BAR_ROOM)
-    muted = {"color": colours.muted}
-    frame["xaxis"] = f.axis(colours, titles[1], side="top", tickfont=muted)
-    frame["yaxis"] = f.axis(colours, titles[0], autorange="reversed", tickfont=muted)
-    return {"data": [trace], "layout": frame}

@@ -7,31 +7,14 @@ from typing import Any
 import numpy as np
 
 from explorer.figures import frame as f
+from explorer.figures.matrix import Axis, Matrix, signed
 from explorer.figures.theme import escape, palette
 
 
-def strips(
-    values: f.Floats, names: Sequence[str], *, dark: bool = False, words: f.Words
-) -> f.Figure:
+def strips(values: f.Floats, names: Sequence[str], *, words: f.Words) -> Matrix:
     """Vectors [name, dimension] below one another, on one colour scale."""
-    f.check_shape("values", values, (len(names), values.shape[1]))
-    colours = palette(dark)
-    limit = float(np.abs(values).max(initial=1e-6))
-    trace = f.heatmap(
-        values,
-        colours.diverging,
-        (-limit, limit),
-        y=[escape(name) for name in names],
-        ygap=6,
-        colorbar=f.colorbar(colours, words["value"]),
-        hovertemplate=f"<b>%{{y}}</b><br>{escape(words['dimension'])} <b>%{{x}}</b><br>"
-        f"{escape(words['value'])} <b>%{{z:.3f}}</b><extra></extra>",
-    )
-    frame = f.layout(colours, 260, below=f.BAR_ROOM)
-    muted = {"color": colours.muted}
-    frame["xaxis"] = f.axis(colours, words["dimension"], side="top", tickfont=muted)
-    frame["yaxis"] = f.axis(colours, "", autorange="reversed")
-    return {"data": [trace], "layout": frame}
+    axes = Axis(names), Axis.numbers(values.shape[1], words["dimension"])
+    return signed(values, axes, words["value"], least=(0, 40))
 
 
 def plane(

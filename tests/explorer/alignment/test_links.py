@@ -24,9 +24,7 @@ from explorer.analysis.alignment.links import (
     symmetrised,
 )
 from explorer.analysis.alignment.words import WordRow, shares, token_spans, words_in
-from explorer.figures.alignment import lines, matrix, present
-from explorer.figures.circuits import composed, ringed
-from explorer.figures.heatmap import attention
+from explorer.figures.alignment import lines
 from explorer.problems import InputProblem
 from explorer.runs.sentences import header_in, pairs_in
 from explorer.text import family
@@ -37,7 +35,6 @@ open_model = cache(library.open_model)  # opened once, and only read
 
 
 PICTURE = family("figures.alignment", lang="en")
-HEATMAP = family("figures.heatmap", lang="en")
 SRC, TGT = ("She", "reads", "<b>"), ("她", "看书")
 LINKS = np.array([[True, False, False], [False, True, True]])
 BY = np.array([["both", "", ""], ["", "forward", "reverse"]], dtype=object)
@@ -226,39 +223,3 @@ def test_each_link_is_a_line_between_its_words() -> None:
     assert "25.0 %" in middles["customdata"][2]
     with pytest.raises(ValueError, match=r"weights has shape \(1, 3\)"):
         lines(SRC, TGT, LINKS, BY, WEIGHTS[:1], titles=("", ""), words=PICTURE)
-
-
-def test_each_link_has_a_sign_in_the_matrix() -> None:
-    figure = matrix(
-        SRC, TGT, WEIGHTS, LINKS, BY, titles=("s", "t"), words=PICTURE, heatmap_words=HEATMAP
-    )
-    heatmap, *signs = figure["data"]
-    assert [(sign["x"], sign["y"]) for sign in signs] == [
-        ([heatmap["x"][0]], [heatmap["y"][0]]),
-        ([heatmap["x"][1]], [heatmap["y"][1]]),
-        ([heatmap["x"][2]], [heatmap["y"][1]]),
-    ]
-    assert present(np.zeros_like(LINKS), BY) == []
-
-
-def test_composition_names_the_first_head_of_each_layer() -> None:
-    found = np.full((4, 4), np.nan)
-    found[2:, :2] = [[0.2, 0.1], [0.15, 0.05]]
-    heads = [(0, 0), (0, 1), (1, 0), (1, 1)]
-    words = family("figures.composed", lang="en")
-    figure = composed(found, heads, baseline=0.1, words=words)
-    heatmap = figure["data"][0]
-    assert (heatmap["zmin"], heatmap["zmax"]) == (0.1, 0.2)
-    assert "2.1 ← 1.1: 0.200" in heatmap["text"][2][0]
-    assert figure["layout"]["xaxis"]["ticktext"] == ["1.1", "2.1"]
-    with pytest.raises(ValueError, match="scores has shape"):
-        composed(found[:3], heads, baseline=0.1, words=words)
-
-
-def test_rings_stand_on_their_cells() -> None:
-    titles = {"query_title": "q", "key_title": "k"}
-    plain = attention(np.eye(3), None, "abc", "abc", **titles, words=HEATMAP)  # type: ignore[arg-type]
-    figure = ringed(plain, np.array([1, 2]), np.array([0, 1]))
-    assert len(plain["data"]) == 1
-    assert figure["data"][1]["x"] == [plain["data"][0]["x"][0], plain["data"][0]["x"][1]]
-    assert figure["data"][1]["y"] == [plain["data"][0]["y"][1], plain["data"][0]["y"][2]]

@@ -11,7 +11,7 @@ from payloads import unpack
 from explorer.components.batch_rows import pack_batch_rows
 from explorer.components.film import Frame, Scene, fine, pack_film, read_scene, read_taken
 from explorer.components.heads_payload import HeadAddresses, HeadsSelection, read_selection
-from explorer.components.mask_matrix import Stroke, stroke_of
+from explorer.components.matrices import Stroke, stroke_of
 from explorer.components.mount import index_of, inside, whole
 from explorer.components.start import (
     HeadDetails,

@@ -23,6 +23,8 @@ from explorer.components.heads_payload import (
 )
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.payload import BLOCKED, encode_weights
+from explorer.figures.matrix import Axis
+from explorer.figures.theme import show
 from explorer.text import family
 
 module = sys.modules["explorer.components.heads_view"]  # its name is also its function's
@@ -34,8 +36,10 @@ PATTERNS = np.array(
     [[[[0.75, 0.25, 0.0], [0.2, 0.3, 0.5]], [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]]], np.float32
 )  # one layer, two heads
 WORDS = family("components.heads_view", lang="en")
-TITLES = {"query_title": "query", "key_title": "key"}
-TOKENS = {"query_tokens": QUERIES, "key_tokens": KEYS, "words": WORDS, **TITLES}
+TOKENS: dict[str, Any] = {
+    "axes": (Axis(QUERIES, "query"), Axis(KEYS, "key")),
+    "words": WORDS,
+}
 
 
 def weights_of(arrays: dict[str, np.ndarray], place: int) -> np.ndarray:
@@ -75,9 +79,10 @@ def test_all_heads_go_small_and_only_the_shown_ones_exactly():
 
 def test_what_stands_alone_may_be_rounded_says_how_far_and_keeps_its_sums():
     weights = np.random.default_rng(0).dirichlet(np.full(200, 0.1), (1, 8, 200)).astype(np.float32)
-    tokens = [str(n) for n in range(200)]
-    shown = {"words": WORDS, **TITLES, "selection": HeadsSelection(opened=(0, 1)), "alone": True}
-    head, arrays = unpack(pack_heads_view(weights, query_tokens=tokens, key_tokens=tokens, **shown))
+    tokens = Axis([str(n) for n in range(200)])
+    chosen = HeadsSelection(opened=(0, 1))
+    data = pack_heads_view(weights, (tokens, tokens), words=WORDS, selection=chosen, alone=True)
+    head, arrays = unpack(data)
     assert "0.4 percentage points" in head["words"]["rounded"]
     assert np.abs((pictures(arrays, 200, 200) / 254) ** 2 - weights[0]).max() < 0.004
     np.testing.assert_allclose(head["sums"], 1, atol=1e-4)
@@ -173,14 +178,14 @@ def test_a_measure_sorts_largest_first_and_unknown_last():
 
 def test_the_summary_reads_each_query_and_names_invisible_tokens():
     pattern, blocked = PATTERNS[0, 0], np.array([[False, False, True], [True, True, True]])
-    assert summary(pattern, blocked, ("狗", "\u202e"), KEYS) == "狗 → the 75 %; [U+202E] → –"
+    assert summary(pattern, blocked, ("狗", show("\u202e")), KEYS) == "狗 → the 75 %; [U+202E] → –"
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"query_tokens": KEYS}, "query_tokens has 3 entries, but there are 2 queries"),
-        ({"key_tokens": QUERIES}, "key_tokens has 2 entries, but there are 3 keys"),
+        ({"axes": (Axis(KEYS),) * 2}, "query tokens has 3 entries, but there are 2 queries"),
+        ({"axes": (Axis(QUERIES),) * 2}, "key tokens has 2 entries, but there are 3 keys"),
         ({"labels": ["one"]}, "labels has 1 entries, but there are 2 heads"),
         ({"mask": np.ones((2, 3))}, "mask is float64, expected bool"),
         ({"mask": np.ones((3, 3), bool)}, r"mask has shape \(3, 3\), expected \(1, 2, 2, 3\)"),
@@ -235,7 +240,7 @@ def test_an_extra_can_be_taken_back():
 def test_a_grid_made_layer_by_layer_is_that_of_all_at_once():
     patterns = np.random.default_rng(0).dirichlet(np.ones(70), (3, 2, 70)).astype(np.float32)
     mask, mean = np.tri(70, dtype=bool), patterns[0].mean(0)
-    tokens: dict[str, Any] = {**TOKENS, "query_tokens": ["a"] * 70, "key_tokens": ["b"] * 70}
+    tokens: dict[str, Any] = {**TOKENS, "axes": (Axis(["a"] * 70), Axis(["b"] * 70))}
     chosen = HeadsSelection((1, 1), ((3, 0),))
     at_once = pack_heads_view(
         patterns,
@@ -266,6 +271,7 @@ def clicked_page() -> None:
 
     from explorer.components import heads_view
     from explorer.components.mount import newest_turn
+    from explorer.figures.matrix import Axis
     from explorer.text import family
 
     # What a click leaves behind, as the browser sends it: its choice, its count, what it holds.
@@ -278,10 +284,7 @@ def clicked_page() -> None:
     heads_view.__globals__["view"] = lambda name: lambda **sent: st.session_state.update(out=sent)
     heads_view(
         np.eye(2, dtype=np.float32)[None, None],
-        query_tokens=("a", "b"),
-        key_tokens=("a", "b"),
-        query_title="query",
-        key_title="key",
+        (Axis(("a", "b")), Axis(("a", "b"))),
         key="heads",
         words=family("components.heads_view", lang="en"),
     )
@@ -343,7 +346,7 @@ def test_causal_heads_of_a_real_model_travel_whole():
     made = grid((30, 9, 64, 64), [(layer, mask)] * 30)
     assert made.step == 1
     np.testing.assert_array_equal(made.open, causal)
-    tokens: dict[str, Any] = {**TOKENS, "query_tokens": ["a"] * 64, "key_tokens": ["a"] * 64}
+    tokens: dict[str, Any] = {**TOKENS, "axes": (Axis(["a"] * 64),) * 2}
     data = pack_heads_view(made, cells_of=lambda at: (layer[0], causal), **tokens)
     assert len(data) < MAX_BYTES
     _, arrays = unpack(data)

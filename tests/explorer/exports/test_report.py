@@ -1,6 +1,8 @@
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -10,7 +12,8 @@ import pytest
 
 from explorer.__main__ import main
 from explorer.exports.page import trace_page
-from explorer.exports.picture import Axes, difference_svg, site_svg
+from explorer.exports.picture import axes_of, matrices_svg, site_svg
+from explorer.figures.matrix import Axes, Axis, Mark, Matrix, Scale, change
 from explorer.figures.theme import LIGHT
 from explorer.library import LoadedModel, open_model
 from explorer.runs.edits import parse_edits
@@ -70,7 +73,7 @@ def test_an_export_of_one_text_has_no_target(lang, writer, tmp_path) -> None:
     assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "heads.html").read_text(encoding="utf-8")
     for role in ("query", "key"):
-        assert f"{t(f'export.{role}', lang=lang)} ({t('streams.text', lang=lang)})" in page
+        assert t(f"streams.{role}", lang=lang, stream=t("streams.text", lang=lang)) in page
 
 
 def cells(svg: str, head: int) -> dict[str, set[tuple[int, int]]]:
@@ -85,77 +88,90 @@ def cells(svg: str, head: int) -> dict[str, set[tuple[int, int]]]:
     return painted
 
 
-def test_heads_are_named_or_counted() -> None:
-    def texts(**more: object) -> list[str]:
-        svg = site_svg(
-            np.zeros((2, 1, 1)),
-            np.ones((2, 1, 1), bool),
-            Axes.of(["a"], ["b"], ("src", "src"), WORDS),
-            title="T",
-            words=WORDS,
-            **more,  # type: ignore[arg-type]
-        )
-        return ["".join(t.itertext()) for t in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+def axes(rows: Sequence[str], columns: Sequence[str]) -> Axes:
+    return axes_of((rows, columns), ("tgt", "src"), "en")
 
-    assert {"head 1", "head 2"} <= set(texts())
-    assert {"L2·H5", "<b>"} <= set(texts(names=["L2·H5", "<b>"]))
+
+def texts(svg: str) -> list[str]:
+    return ["".join(t.itertext()) for t in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+def test_heads_are_named_or_counted() -> None:
+    mask, words = np.ones((2, 1, 1), bool), {"title": "T", "words": WORDS}
+    draw = partial(site_svg, np.zeros((2, 1, 1)), mask, axes("a", "b"), **words)
+    assert {"head 1", "head 2"} <= set(texts(draw()))
+    assert {"L2·H5", "<b>"} <= set(texts(draw(names=["L2·H5", "<b>"])))
     with pytest.raises(ValueError, match="names has 1 entries, but there are 2 heads"):
-        texts(names=["one"])
+        draw(names=["one"])
 
 
 def test_cells_of_a_picture() -> None:
     patterns = np.array([[[1, 0, 0], [0.5, 0.5, 0]], [[0, 0, 1], [0, 1, 0]]], dtype=np.float32)
     mask = np.array([[[1, 0, 0], [1, 1, 0]], [[1, 1, 1], [1, 1, 1]]], dtype=bool)
-    svg = site_svg(
-        patterns,
-        mask,
-        Axes.of(["a<b", "</s>"], ["x&y", "猫", "</s>"], ("tgt", "src"), {**WORDS, "query": "Q&A"}),
-        title="T<1>",
-        words=WORDS,
-    )
+    named = axes(["a<b", "</s>"], ["x&y", "猫", "</s>"])
+    svg = site_svg(patterns, mask, named, title="T<1>", words=WORDS)
     first, second = cells(svg, 0), cells(svg, 1)
     assert first["url(#h)"] == {(0, 1), (0, 2), (1, 2)}
     assert first[LIGHT.attention[-1]] == {(0, 0)}
     (half,) = set(first) - {"url(#h)", LIGHT.attention[-1]}
     assert first[half] == {(1, 0), (1, 1)}
     assert second == {LIGHT.attention[-1]: {(0, 2), (1, 1)}}
-    texts = ["".join(t.itertext()) for t in ElementTree.fromstring(svg).iter(f"{SVG}text")]
-    for label in ("T<1>", "a<b", "x&y", "猫", "Q&A (target)", "key (source)", "head 2"):
-        assert label in texts
-    tokens = ["a", "b"], ["x", "y", "z"]
-    axes = Axes.of(*tokens, ("tgt", "src"), WORDS)
+    named_so = {"T<1>", "a<b", "x&y", "猫", "query · target", "key · source", "head 2"}
+    assert named_so | {"0 … 100 % weight", WORDS["blocked"]} <= set(texts(svg))
     with pytest.raises(ValueError, match="mask"):
-        site_svg(patterns, mask[:1], axes, title="", words=WORDS)
-    with pytest.raises(KeyError, match="query"):
-        Axes.of(*tokens, ("tgt", "src"), {"qeury": "x", "head": "y", "weight": "z"})
+        site_svg(patterns, mask[:1], named, title="", words=WORDS)
 
 
 def test_the_difference_of_two_heads_is_drawn_around_its_middle() -> None:
     before = np.array([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0]])
     after = np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0]])
     mask = np.array([[True, True, False], [True, True, True]])
-
-    def drawn(after: np.ndarray) -> str:
-        return difference_svg(
-            before,
-            after,
-            mask,
-            Axes.of(["a", "b"], ["x", "y", "z"], ("tgt", "src"), WORDS),
-            title="two − one",
-            name="L1·H2 − L1·H2",
-            words=WORDS,
-        )
-
-    svg = drawn(after)
+    words = family("figures.heatmap", lang="en")
+    drawn = change(before, after, axes("ab", "xyz"), masks=(mask, mask), words=words)
+    svg = matrices_svg([("L1·H2 − L1·H2", drawn)], title="two − one")
     low, middle, high = (LIGHT.diverging[i] for i in (0, 2, -1))
     assert cells(svg, 0) == {high: {(0, 0)}, low: {(0, 1)}, "url(#h)": {(0, 2)}}
     root = ElementTree.fromstring(svg)
     assert middle in {each.get("fill") for each in root.iter(f"{SVG}rect")}, "nothing has changed"
-    texts = ["".join(t.itertext()) for t in root.iter(f"{SVG}text")]
-    assert {"two − one", "L1·H2 − L1·H2", "−40.0 … +40.0 points", "query (target)"} <= set(texts)
-    assert "−1.0 … +1.0" in drawn(before + 1e-6), "noise does not fill the scale"
-    with pytest.raises(ValueError, match="after"):
-        drawn(after[:1])
+    assert {"two − one", "L1·H2 − L1·H2", "−40 … +40 points", "query · target"} <= set(texts(svg))
+
+
+def test_masks_have_the_hatching_of_each_rule_and_a_legend_of_those_that_occur() -> None:
+    rules, causal = ("open", "a PAD", "later <than> it"), np.array([[0, 2, 2], [0, 0, 2]])
+    masks = [
+        Matrix(axes(["<b>", "猫"], "abc"), blocked=codes, rules=rules)
+        for codes in (causal, causal * 0)
+    ]
+    svg = matrices_svg([("decoder & co", each) for each in masks], title="Masks")
+    assert cells(svg, 0)["url(#rule-2)"] == {(0, 1), (0, 2), (1, 2)}
+    assert "url(#rule-2)" not in cells(svg, 1)
+    assert svg.count("<pattern ") == 1
+    assert texts(svg)[-2:] == ["open", "later <than> it"]
+    assert texts(svg).count("decoder & co") == 2
+
+
+def test_words_marks_and_blank_cells_are_drawn_too() -> None:
+    scale = Scale("attention", 0, 1, "share", ((0, "0"), (1, "1")))
+    drawn = Matrix(
+        (Axis(["a", None]), Axis.numbers(2, "head", 1)),
+        np.array([[1.0, np.nan], [0.0, 0.5]]),
+        scale,
+        written=[["<yes>", ""], ["one\ntwo", ""]],
+        marks=(Mark("circle", [(1, 0)], "link"),),
+        selected=(None, 1),
+        least=(60, 30),
+    )
+    svg = matrices_svg([("", drawn)], title="T")
+    assert cells(svg, 0)[LIGHT.paper] == {(0, 1)}
+    assert {"<yes>", "one", "two", "link", "1", "2", "head", "0 … 1 share"} <= set(texts(svg))
+    root = ElementTree.fromstring(svg)
+    inks = {"".join(t.itertext()): t.get("fill") for t in root.iter(f"{SVG}text")}
+    assert (inks["<yes>"], inks["one"]) == (LIGHT.paper, LIGHT.ink)  # readable on its cell
+    outlines = [each for each in root.iter(f"{SVG}rect") if each.get("stroke") == LIGHT.accent]
+    assert [(each.get("x"), each.get("width"), each.get("height")) for each in outlines] == [
+        ("1", "1", "2")
+    ]
+    assert sum(each.get("stroke") == LIGHT.target for each in root.iter(f"{SVG}path")) == 2
 
 
 def test_a_page_escapes_what_it_is_given(translator) -> None:

@@ -8,7 +8,6 @@ import zipfile
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.rollout import cross_rollout, rollout
 from explorer.exports import archive
 from explorer.exports.archive import META, from_npz, to_csv, to_npz
-from explorer.exports.picture import HATCHES, Axes, masks_svg
+from explorer.exports.picture import HATCHES
 from explorer.exports.snippet import View, snippet
 from explorer.figures.theme import LIGHT
 from explorer.library import LoadedModel, open_model
@@ -40,11 +39,6 @@ ENCODER, SELF, CROSS = (
 )
 NASTY = """I'm "cat" \\ ''' \"\"\" {text} %s \\n'); raise SystemExit(1) # 猫\u2028\u200d🏳️‍🌈"""
 EDITS = (MaskSwitch("causal", False), HeadOff(SELF, 1), CellEdit(CROSS, None, 1, 0, False))
-
-
-RULES = ["a PAD", "a PAD query", "later <than> the query"]
-CAUSAL = np.array([[0, 3, 3], [0, 0, 3]])
-Drawn = tuple[str, np.ndarray, Axes]
 
 
 @pytest.fixture
@@ -135,41 +129,12 @@ def test_no_token_becomes_a_formula() -> None:
     assert [row[0] for row in rows[1:]] == ["'+1", "'-1", "'@x", "'\t=1", "'=", "a=b"]
 
 
-def picture(blocked_by: np.ndarray, tokens: tuple[str, ...] = ("<b>", "猫")) -> Drawn:
-    axes = Axes(tokens, ("a", "b", "c"), "query", "key", "tgt", "src")
-    return "decoder & co", blocked_by, axes
-
-
-def svg(*pictures: Drawn) -> str:
-    return masks_svg(pictures, title="Masks", rules=RULES, visible="visible")
-
-
-def test_cells_have_the_hatching_of_their_rule_and_the_legend_says_which() -> None:
-    drawn = svg(picture(CAUSAL), picture(np.zeros((2, 3), int)))
-    root = ElementTree.fromstring(drawn)  # well-formed, with tokens as text
-    fills = [each.get("fill") for each in root.iter() if each.get("width") == "16"]
-    by_rule = ["url(#rule-3)" if rule else LIGHT.paper for rule in CAUSAL.ravel()]
-    assert fills == [*by_rule, *[LIGHT.paper] * 6, LIGHT.paper, "url(#rule-3)"]
-    texts = ["".join(each.itertext()) for each in root.iter() if each.tag.endswith("text")]
-    assert texts[-2:] == ["visible", "later <than> the query"]
-    assert "a PAD" not in texts
-    assert texts.count("decoder & co") == 2
-    assert drawn.count("<pattern ") == 1
-
-
 def test_each_rule_is_hatched_as_in_the_app() -> None:
     script = Path(explorer.__file__).parent / "components" / "canvas.js"
     moves = script.read_text(encoding="utf-8").split("const HATCHES = [")[1].split("];")[0]
     strokes = [len(re.findall("moveTo", line)) for line in moves.splitlines() if "moveTo" in line]
     assert strokes == [path.count("M") for at, path in enumerate(HATCHES) if at not in (3, 5)]
     assert len(HATCHES) == len(LIGHT.rules)
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match="blocked_by"):
-        svg(picture(CAUSAL, ("only one",)))
-    with pytest.raises(ValueError, match="from 0 to 4, of 3 rules"):
-        svg(picture(np.full((2, 3), [0, 0, 4])))
 
 
 @pytest.mark.parametrize(

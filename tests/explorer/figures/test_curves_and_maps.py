@@ -2,20 +2,15 @@
 
 import re
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 import pytest
 
 from explorer.figures import bars, curves
-from explorer.figures.effect_map import EffectBlock, effect_map
-from explorer.figures.head_map import GAP, head_map
 from explorer.figures.order import moved
-from explorer.figures.outcomes import outcomes, written_mask
 from explorer.figures.positions import encoding
 from explorer.figures.positions.turning import arrows
-from explorer.figures.scores import scores
-from explorer.figures.theme import DARK, LIGHT, clipped, css, escape, is_special, palette, show
+from explorer.figures.theme import DARK, LIGHT, clipped, css, escape, is_special, show
 from explorer.labels import str_tokens
 from explorer.text import family
 from models.training.vocabulary import train_tokenizer
@@ -23,26 +18,6 @@ from models.training.vocabulary import train_tokenizer
 BARS, POSITIONS = (family(f"figures.{name}", lang="en") for name in ("bars", "positions"))
 TABLE = np.array([[0.0, 1.0, 0.0], [0.5, -0.5, 2.0]], np.float32)
 TURNING_WORDS = family("figures.turning", lang="en")
-HEATMAP: Any = {
-    "words": family("figures.heatmap", lang="en"),
-    "query_title": "query",
-    "key_title": "key",
-}
-WORDS = family("figures.head_map", lang="en")
-CELL_WORDS = {"recovered": "back", "head": "head", "nothing": "none"}
-ONE = np.array([[-2.0, 0.5], [0.0, 0.1]])
-OTHER = np.array([[1.0, -0.5]])
-
-
-def test_table_is_drawn_row_by_position_around_zero() -> None:
-    trace = encoding.table(TABLE, words=POSITIONS)["data"][0]
-    np.testing.assert_array_equal(trace["z"], TABLE)
-    assert (trace["zmin"], trace["zmax"]) == (-2, 2)
-
-
-def test_gram_must_be_square() -> None:
-    with pytest.raises(ValueError, match=r"values has shape \(2, 3\), expected \(2, 2\)"):
-        encoding.gram(TABLE, words=POSITIONS)
 
 
 def test_wavelengths_stand_on_a_log_axis_with_the_longest_text() -> None:
@@ -112,20 +87,6 @@ def test_bars_of_a_shuffled_row_share_their_tokens() -> None:
         moved(["a"], values, ["with", "without"], y_title="y", x_title="x", stream="src")
 
 
-def test_scores_diverge_and_blocked_cells_have_none() -> None:
-    values = np.array([[-3.0, 9.0], [1.0, 2.0]])
-    mask = np.array([[True, False], [True, True]])
-    figure = scores(values, mask, ["a", "b"], ["c", "d"], title="scores", **HEATMAP)
-    trace = figure["data"][0]
-    assert (trace["zmin"], trace["zmax"]) == (-3.0, 3.0)
-    assert np.isnan(trace["z"][0, 1])
-    assert trace["z"][1, 1] == 2.0
-    assert trace["text"][0, 0] == "−3.00"
-    assert trace["text"][0, 1] == "blocked"
-    shared = scores(values, mask, ["a", "b"], ["c", "d"], title="scores", top=7.5, **HEATMAP)
-    assert shared["data"][0]["zmax"] == 7.5
-
-
 def test_arrows_begin_at_their_circle_and_keep_their_direction() -> None:
     q = np.array([[3.0, 4.0], [0.0, 1.0]])
     k = np.array([[1.0, 0.0], [0.0, -1.0]])
@@ -150,128 +111,6 @@ def test_arrows_begin_at_their_circle_and_keep_their_direction() -> None:
         arrows(
             q, k[:1], q, k, wavelengths=np.ones(2), contributions=np.ones(2), words=TURNING_WORDS
         )
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_each_level_has_its_colour_and_each_case_its_words(dark) -> None:
-    figure = outcomes(
-        [["good", "loud"], ["silent", "good"]],
-        [["right", "NaN"], ["leaks\n<10 %", "0"]],
-        ["a", "b"],
-        ["x", "y"],
-        selected=(1, 0),
-        dark=dark,
-    )
-    trace = figure["data"][0]
-    assert trace["z"].tolist() == [[0, 1], [2, 0]]
-    assert trace["text"][1][0] == "leaks<br>&lt;10 %"
-    edges = [edge for edge, _ in trace["colorscale"]]
-    assert edges == pytest.approx([0, 1 / 3, 1 / 3, 2 / 3, 2 / 3, 1])
-    assert trace["colorscale"][-1][1] == palette(dark).diverging[1]
-    (box,) = figure["layout"]["shapes"]
-    assert (box["x0"], box["y1"]) == (-0.5, 1.5)
-
-
-def test_sizes_that_disagree_are_named() -> None:
-    with pytest.raises(ValueError, match=r"texts has shape \(1, 1\), expected \(1, 2\)"):
-        outcomes([["good", "good"]], [["a"]], ["r"], ["x", "y"])
-    with pytest.raises(ValueError, match="texts"):
-        written_mask(np.ones((2, 2), bool), np.full((2, 3), "1"))
-
-
-def test_values_of_a_mask_are_written_while_there_is_room() -> None:
-    keep = np.tril(np.ones((4, 4), bool))
-    assert written_mask(keep, np.full((4, 4), "−1e9"))["data"][0]["texttemplate"] == "%{text}"
-    keep = np.tril(np.ones((9, 9), bool))
-    assert written_mask(keep, np.full((9, 9), "−1e9"))["data"][0]["texttemplate"] == ""
-    figure = written_mask(keep, np.full((9, 9), "T"))["data"][0]
-    assert figure["texttemplate"] == "%{text}"
-    np.testing.assert_array_equal(figure["z"] == 0, keep)
-
-
-def draw(**more: Any) -> dict[str, Any]:
-    return head_map([ONE, OTHER], ["Encoder", "<b>Cross</b>"], words=WORDS, **more)
-
-
-def test_kinds_stand_below_each_other_on_one_scale_around_zero() -> None:
-    one, other, points = draw()["data"]
-    np.testing.assert_array_equal(one["z"], ONE.astype(np.float32))
-    assert (one["zmin"], one["zmax"], other["zmax"]) == (-2, 2, 2)
-    from_zero = draw(top=0.5)["data"][0]
-    assert (from_zero["zmin"], from_zero["zmax"]) == (0, 0.5)
-    assert (one["y0"], other["y0"]) == (0, 2 + GAP)
-    assert one["showscale"] != other["showscale"]
-    np.testing.assert_allclose(points["y"], [0, 0, 1, 1, 2 + GAP, 2 + GAP])
-    np.testing.assert_array_equal(points["x"], [0, 1, 0, 1, 0, 1])
-
-
-def test_a_point_says_its_head_and_its_number_and_names_cannot_speak_html() -> None:
-    said = draw(off=[(1, 0, 0)])["data"][-1]["customdata"]
-    assert said[0] == "<b>Encoder</b><br>layer 1, head 1: −2.00"
-    assert said[3] == "<b>Encoder</b><br>layer 2, head 2: +0.10"
-    assert said[4] == "<b>&lt;b&gt;Cross&lt;/b&gt;</b><br>layer 1, head 1: ablated"
-    assert draw(top=0.5)["data"][-1]["customdata"][3].endswith("head 2: 0.10")
-
-
-def test_a_head_that_is_off_is_crossed_out_and_the_selected_one_outlined() -> None:
-    figure = draw(off=[(0, 1, 0)], selected=(1, 0, 1))
-    assert figure["data"][-1]["text"].tolist() == ["", "", "✕", "", "", ""]
-    (shape,) = figure["layout"]["shapes"]
-    assert (shape["x0"], shape["y0"]) == (0.5, pytest.approx(2 + GAP - 0.5))
-    assert shape["line"]["color"] == LIGHT.accent
-    assert "shapes" not in draw()["layout"]
-
-
-def test_layers_are_counted_within_their_kind_below_its_name() -> None:
-    layout = draw()["layout"]
-    assert layout["yaxis"]["ticktext"] == ["1", "2", "1"]
-    names = [(note["text"], note["y"]) for note in layout["annotations"]]
-    assert names == [
-        ("Encoder", pytest.approx(-0.5 - GAP / 2)),
-        ("&lt;b&gt;Cross&lt;/b&gt;", pytest.approx(1.5 + GAP / 2)),
-    ]
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match="2 maps, but 1 names"):
-        head_map([ONE, OTHER], ["Encoder"], words=WORDS)
-    with pytest.raises(ValueError, match=r"the map of Cross has shape \(1, 3\), expected \(1, 2\)"):
-        head_map([ONE, np.zeros((1, 3))], ["Encoder", "Cross"], words=WORDS)
-
-
-def blocks() -> list[EffectBlock]:
-    upper = np.array([[0.5, np.nan, 1.5], [-2.0, 0.0, 0.004]])
-    lower = np.array([[0.25]])
-    return [
-        EffectBlock("up", upper, ["0", "1"], ["<a>", "b", "b"], "src"),
-        EffectBlock("down", lower, ["0"], ["c"], "tgt"),
-    ]
-
-
-def test_every_cell_has_a_point_in_reading_order_and_says_its_share() -> None:
-    figure = effect_map(blocks(), selected=(1, 0, 0), words=CELL_WORDS)
-    points = figure["data"][-1]
-    assert points["x"].tolist() == [0, 1, 2, 0, 1, 2, 0]
-    assert points["y"].tolist() == pytest.approx([0, 0, 0, 1, 1, 1, 2.7])
-    assert points["text"].tolist() == ["50", "", "150", "−200", "", "", "25"]
-    assert "back 50 %" in points["customdata"][0]
-    assert "0 &lt;a&gt;" in points["customdata"][0]
-    assert "none" in points["customdata"][1]
-    assert np.nanmax(figure["data"][0]["z"]) == 1  # the scale ends at all of it
-    (outline,) = figure["layout"]["shapes"]
-    assert (outline["y0"], outline["x0"]) == (pytest.approx(2.2), -0.5)
-    below = [each["text"] for each in figure["layout"]["annotations"]]
-    assert below == ["c"]
-    assert figure["layout"]["yaxis"]["ticktext"] == ["<b>up</b> · 0", "1", "<b>down</b> · 0"]
-
-
-def test_heads_are_counted_and_sizes_must_agree() -> None:
-    figure = effect_map(
-        [EffectBlock("heads", np.zeros((2, 3)), ["1", "2"])], title="head", words=CELL_WORDS
-    )
-    assert figure["layout"]["xaxis"]["ticktext"] == ["1", "2", "3"]
-    with pytest.raises(ValueError, match=r"the values of heads.*\(2, 3\)"):
-        effect_map([EffectBlock("heads", np.zeros((2, 3)), ["1"])], words=CELL_WORDS)
 
 
 # The palette reads well in both themes, and no token can speak Plotly's HTML.

@@ -4,17 +4,14 @@ import numpy as np
 import pytest
 
 from explorer.figures import score as cell
-from explorer.figures.attribution import depths, products, ranking
+from explorer.figures.attribution import ranking
 from explorer.figures.blocks import (
     WiringNumbers,
     by_block,
-    by_token,
     eps_curves,
     gradients,
-    units,
     wiring,
 )
-from explorer.figures.bugs import suspect
 from explorer.figures.paired import paired
 from explorer.figures.theme import DARK, LIGHT
 from explorer.text import family
@@ -83,29 +80,6 @@ def test_the_histogram_counts_every_score_once() -> None:
     assert figure["layout"]["xaxis"]["range"] == [-4.1, 4.1]
 
 
-def test_the_matrix_is_centred_on_zero_and_marks_its_cell() -> None:
-    figure = cell.matrix(
-        np.array([[1.0, -4.0]]),
-        ["q"],
-        ["k", "k"],
-        title="score",
-        marked=(0, 1),
-        limit=None,
-        words=CELL_WORDS,
-    )
-    (trace,) = figure["data"]
-    assert (trace["zmin"], trace["zmax"]) == (-4.0, 4.0)
-    np.testing.assert_array_equal(trace["z"], [[1.0, -4.0]])
-    box = figure["layout"]["shapes"][0]
-    assert (box["x0"], box["x1"], box["y0"], box["y1"]) == (0.5, 1.5, -0.5, 0.5)
-    assert (
-        cell.matrix(np.ones((1, 1)), ["q"], ["k"], title="t", limit=7.0, words=CELL_WORDS)["data"][
-            0
-        ]["zmax"]
-        == 7
-    )
-
-
 def test_every_query_head_is_joined_to_the_one_it_reads() -> None:
     line, dots = cell.groups((0, 0, 1, 1), words=CELL_WORDS)["data"]
     np.testing.assert_array_equal(line["x"][0::3], [0, 1, 2, 3])
@@ -131,64 +105,6 @@ def test_what_freezing_leaves_out_is_a_bar_from_the_contribution_to_what_is_lost
     assert figure["layout"]["barmode"] == "overlay"
     with pytest.raises(ValueError, match="values has shape"):
         ranking(["a"], np.zeros(2), title="", words=CAUSE_WORDS)
-
-
-def test_terms_that_belong_to_no_product_have_bars_and_no_cells() -> None:
-    figure = products(
-        np.array([[1.0, -3.0]]),
-        ["q", "left over"],
-        ["k", "l", "left over"],
-        np.array([-2.0, 0.1]),
-        np.array([1.0, -3.0, 0.1]),
-        np.array([-1.0, np.nan]),
-        np.array([0.5, np.nan, np.nan]),
-        titles=("query", "key"),
-        streams=("tgt", "src"),
-        words=CAUSE_WORDS,
-    )
-    heatmap, by_row, _, by_column, _, row_gaps, column_gaps = figure["data"]
-    assert heatmap["z"].shape == (1, 2)
-    assert (heatmap["zmin"], heatmap["zmax"]) == (-3.0, 3.0)
-    assert len(heatmap["y"]) == 1
-    assert (len(by_row["y"]), len(by_column["x"])) == (2, 3)
-    assert row_gaps["x"][0] == 1.0
-    assert column_gaps["y"][0] == -0.5
-
-
-@pytest.mark.parametrize(
-    ("kind", "values", "nearest"),
-    [("chance", [[0.1, 0.9]], 1), ("ranked", [[1.0, 500.0]], 0), ("distance", [[4.0, 0.0]], 1)],
-)
-def test_near_the_answer_is_dark_and_what_is_not_written_yet_is_blank(
-    kind, values, nearest
-) -> None:
-    given = {"kind": kind, "title": "t", "column_title": "read at", "words": CAUSE_WORDS}
-    figure = depths([["x", "y"]], np.array(values), ["<d>"], ["a", "b"], doubtful=(0,), **given)
-    (trace,) = figure["data"]
-    assert int(trace["z"][0].argmax()) == nearest
-    assert trace["z"].max() <= trace["zmax"]
-    assert trace["z"].min() >= trace["zmin"]
-    assert "<i>&lt;d&gt;</i>" in trace["y"][0]
-    figure = depths([["x", "y"]], np.array(values), ["d"], ["a", "b"], n_shown=1, **given)
-    (trace,) = figure["data"]
-    assert trace["text"] == [["x"]]
-    assert np.isnan(trace["z"][0, 1])
-    assert trace["y"] == ["d"]
-    assert len(figure["layout"]["xaxis"]["ticktext"]) == 1
-
-
-def test_tokens_carry_their_numbers_and_padding_is_dimmed() -> None:
-    values = np.array([[1.0, 2.0], [3.0, 0.5]])
-    valid = np.array([[True, False], [True, True]])
-    tokens = (("<i>", "<pad>"), ("a", "b"))
-    figure = by_token(values, valid, tokens, ["1", "2"], title="size", top=3.0)
-    notes = figure["layout"]["annotations"]
-    assert [note["text"] for note in notes] == ["&lt;i&gt;", "&lt;pad&gt;", "a", "b"]
-    assert [note["opacity"] for note in notes] == [1.0, 0.6, 1.0, 1.0]
-    assert (figure["data"][0]["zmin"], figure["data"][0]["zmax"]) == (0.0, 3.0)
-    assert by_token(-values, valid, tokens, ["1", "2"], title="s", top=3.0)["data"][0]["zmin"] == -3
-    with pytest.raises(ValueError, match="valid"):
-        by_token(values, valid[:1], tokens, ["1", "2"], title="size", top=3.0)
 
 
 def test_sizes_stand_over_powers_of_ten() -> None:
@@ -235,40 +151,6 @@ def test_curves_by_block_show_the_mean_and_every_seed() -> None:
     log = by_block({"pre": values}, ["pre"], x_title="x", y_title="y", log=True)
     np.testing.assert_allclose(log["data"][1]["y"], [1.0, 2.0])  # the geometric mean
     assert len(by_block({"pre": values[0]}, ["pre"], x_title="x", y_title="y")["data"]) == 1
-
-
-def test_units_keep_their_numbers() -> None:
-    words = {"title": "t", "x_title": "x", "y_title": "y"}
-    figure = units(np.array([[1.0, -3.0]]), np.array([4, 90]), ["a"], stream="src", **words)
-    assert figure["data"][0]["x"] == ["4", "90"]
-    assert figure["data"][0]["zmax"] == 3.0
-    with pytest.raises(ValueError, match="values"):
-        units(np.zeros((2, 2)), np.array([4, 90]), ["a"], stream="src", **words)
-
-
-def test_hidden_cells_are_hatched_only_while_they_are_empty() -> None:
-    pattern = np.array([[0.7, 0.3, 0.0], [np.nan] * 3, [0.2, 0.3, 0.5]], np.float32)
-    hidden = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], bool)
-    figure = suspect(
-        pattern,
-        hidden,
-        TOKENS,
-        TOKENS,
-        hidden_word="keep <out>",
-        query_title="query",
-        key_title="key",
-        words=family("figures.heatmap", lang="en"),
-    )
-    (heatmap,) = figure["data"]
-    z, text = heatmap["z"], heatmap["text"]
-    assert np.isnan(z).tolist() == [[False, False, True], [False] * 3, [False] * 3]
-    assert z[0, 1] == np.float32(0.3)  # weight where there must be none is shown as weight
-    assert text[0][1] == "30.0 % · keep &lt;out&gt;"
-    assert text[0][2] == "blocked: keep &lt;out&gt;"
-    assert list(text[1]) == ["NaN"] * 3
-    written = [(note["x"], note["y"], note["text"]) for note in figure["layout"]["annotations"]]
-    assert written == [(key, 1, "NaN") for key in range(3)]
-    assert figure["layout"]["images"]  # the hatching
 
 
 def test_pairs_of_bars_stand_side_by_side() -> None:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
-from payloads import unpack
+from payloads import unpack, unpack_matrices
 from PIL import Image
 
 import explorer as hl
@@ -304,8 +304,9 @@ def test_masks_of_a_model_say_why() -> None:
 def test_masks_of_your_own() -> None:
     shown = hl.mask(np.tri(3, dtype=bool), ["a", "b", "c"], why=[["later"] * 3] * 3)
     assert sorted(set(shown.dataframe().why)) == ["", "later"]
-    _, arrays = unpack(_sent(shown.html())[0])
-    assert arrays["cells"].tolist() == [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
+    (drawn,) = unpack_matrices(_sent(shown.html())[0])
+    later = "blocked: later"
+    assert drawn["cells"].tolist()[:2] == [["visible", later, later], ["visible", "visible", later]]
     chosen = np.stack([np.ones((2, 3, 3), bool), np.tri(3, dtype=bool)[None].repeat(2, 0)])
     assert np.array_equal(hl.mask(chosen, layer=1, head=1).numpy()["Masks"], np.tri(3, dtype=bool))
 

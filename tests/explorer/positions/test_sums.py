@@ -116,8 +116,8 @@ def test_the_arrows_have_true_lengths_and_angles():
 
 def test_the_strips_share_one_scale():
     words = family("figures.positions", lang="en")
-    figure = strips(np.array([[1.0, -2], [0, 5], [1, 3]]), ["a", "b", "c"], words=words)
-    assert figure["data"][0]["zmax"] == 5
+    drawn = strips(np.array([[1.0, -2], [0, 5], [1, 3]]), ["a", "b", "c"], words=words)
+    assert drawn.scale.high == 5
     with pytest.raises(ValueError, match="values"):
         strips(np.ones((2, 2)), ["a"], words=words)
 
