@@ -204,6 +204,7 @@ def mask(
         Panel(
             part.title,
             Matrix(axes_of_part(part, lang), blocked=number, rules=[words["open"], *rules]),
+            "headlight-mask",
         )
         for part, number in masked
     ]

@@ -211,9 +211,9 @@ def _exports(sheet: Sheet) -> None:
     for each in every:
         if isinstance(each, b.Download) and each.export:
             save(sheet, each)
-    for number, (title, svg) in enumerate(stills):
+    for number, (shown, svg) in enumerate(stills):
         name = f"{page}-{number + 1}" if number else page
-        st.caption(title)
+        st.caption(shown)
         share.download(view, name, "svg", svg, "image/svg+xml", key=f"{name}.take.svg")
     for each in every:
         if isinstance(each, b.Export):

@@ -118,7 +118,7 @@ def follow(visitor: Visitor, down: Locator, key: str) -> None:
 def test_a_second_click_closes_a_head_and_an_extra_opens_like_one(heads):
     at(heads, "head0").click()
     link_has(heads, "instead=none")
-    expect(heads.page.locator(".hl .panel")).to_have_count(0)
+    expect(heads.page.locator(".hl .body .panel")).to_have_count(0)
     label = "Rollout"
     heads.page.locator(".hl .head", has_text=label).click()
     panel(heads, label).wait_for()
@@ -142,7 +142,7 @@ def test_heads_open_and_pin_by_keyboard_and_the_link_restores_them(heads):
     heads.page.goto(heads.page.url)
     panel(heads, "L1·H2").wait_for()
     panel(heads, "L2·H2").wait_for()
-    expect(heads.page.locator(".hl .panel .title")).to_have_count(2)
+    expect(heads.page.locator(".hl .body .panel .title")).to_have_count(2)
     assert at(heads, "scalelog").is_checked()
     assert at(heads, "sharedfalse").is_checked()
     heads.page.locator(".st-key-heads-difference canvas").first.wait_for()
@@ -190,7 +190,7 @@ def test_a_locked_row_beyond_the_edge_of_a_phone_is_brought_into_sight(visitor):
     box = at(visitor, "query0-12").bounding_box()
     assert box is not None
     assert 0 < box["x"] < 390 - box["width"]
-    scrolled = visitor.page.locator(".edges")  # the heatmap's and the lines'
+    scrolled = visitor.page.locator(".hl .body .edges")  # the heatmap's and the lines'
     for frame in (scrolled.first, scrolled.last):
         expect(frame).to_have_class(re.compile("before"))
         expect(frame).to_have_class(re.compile("beyond"))
@@ -201,7 +201,9 @@ def test_a_second_sentence_opens_the_same_head_and_scrolls_along(visitor):
     long = "I think that she said that he knew that they wanted to go to the park with the big dog."
     visitor.page.set_viewport_size({"width": 1000, "height": 900})
     visitor.open("heads", text=long, beside=long.replace("dog", "cat"), layer="1", head="1")
-    expect(visitor.page.locator(".hl .panel[aria-busy=false]")).to_have_count(2, timeout=PATIENCE)
+    expect(visitor.page.locator(".hl .body .panel[aria-busy=false]")).to_have_count(
+        2, timeout=PATIENCE
+    )
     lines = visitor.page.locator(".hl .lines .scroller")
     lines.first.evaluate("node => { node.scrollLeft = node.scrollWidth; }")
     visitor.page.wait_for_function(

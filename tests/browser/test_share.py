@@ -54,8 +54,8 @@ def test_a_page_is_one_file_that_needs_no_network(visitor, place, tmp_path):
         assert shown[-1] == shown[0]
         assert len(set(shown)) == len(shown) - 1
     if place == "heads":
-        page.locator(".hl .panel canvas").last.hover()
-        expect(page.locator(".panel .readout").first).to_contain_text("→")
+        page.locator(".hl .body .panel canvas").last.hover()
+        expect(page.locator(".hl .body .panel .readout").first).to_contain_text("→")
     assert errors == []
     assert asked == [file.as_uri()]
     page.close()

@@ -188,7 +188,7 @@ def test_a_page_shows_the_part_that_is_asked_for_and_no_controls() -> None:
     assert "Subtract from all scores" not in re.sub(r"<script>.*?</script>", "", made, flags=re.S)
 
 
-@pytest.mark.parametrize("earlier", ["claims", "cases.finding", "bugs", "cases.pitfall"])
+@pytest.mark.parametrize("earlier", ["claims", "claims.finding", "bugs", "bugs.pitfall"])
 def test_earlier_addresses_show_the_same_case(earlier: str) -> None:
     chosen = {"claim": "gelu_tanh", "guess": "false"} if "claims" in earlier else {}
     shown = hl.show(earlier, "en-zh", TEXT, **chosen).html()
