@@ -22,6 +22,10 @@ LANDMARKS: tuple[HeadMeasure, ...] = ("previous", "diagonal", "first", "end_mark
 """The measures that are shares of attention, or of the possible information."""
 
 
+CELLS = 1 << 20
+"""Pattern cells that are measured at a time."""
+
+
 def head_measures(
     trace: Trace, site: str, even: bool = False
 ) -> dict[HeadMeasure, Float[np.ndarray, " head"]]:
@@ -40,19 +44,27 @@ def head_measures(
     tokens = trace.src_tokens if of_site.key_stream == "src" else trace.tgt_tokens
     end = trace.marks.of(of_site.key_stream).end
     is_end = torch.tensor([token == end for token in tokens])
+    pattern, mask = torch.tensor(trace.pattern(site)), torch.tensor(trace.mask(site))
+    at_once = max(1, CELLS // pattern[0].numel())
     measures = []
-    for pattern, mask in zip(trace.pattern(site), trace.mask(site), strict=True):
-        weights = torch.tensor(pattern, dtype=torch.float64)[None, None]
+    for weights, allowed in zip(
+        torch.split(pattern, at_once), torch.split(mask, at_once), strict=True
+    ):
+        weights = weights[None].double()
         counts = (weights.sum(-1) > 0) & valid  # an edit may leave nothing to see
-        rows = AttentionRows.of(weights, torch.tensor(mask)[None, None], counts)
+        rows = AttentionRows.of(weights, allowed[None], counts)
         measures.append(measures_of(rows.even() if even else rows, is_end, of_site.kind == "self"))
-    return {name: np.array([head.get(name, np.nan) for head in measures]) for name in HEAD_MEASURES}
+    lacking = np.full(len(pattern), np.nan)
+    return {
+        name: np.concatenate([some[name] for some in measures]) if name in measures[0] else lacking
+        for name in HEAD_MEASURES
+    }
 
 
 def measures_of(
     rows: AttentionRows, is_end: Bool[Tensor, " key"], is_self: bool
-) -> dict[HeadMeasure, float]:
-    """The measures of one head."""
+) -> dict[HeadMeasure, Float[np.ndarray, " head"]]:
+    """The measures of some heads."""
     n = rows.n_rows.clamp_min(1)
     bits, bound = rows.information()
     means: dict[HeadMeasure, Tensor] = {
@@ -69,9 +81,10 @@ def measures_of(
         places = torch.arange(len(is_end))
         far = (places - places[:, None]).abs()
         means["distance"] = (rows.pattern * far).sum((2, 3)) / n
-    elif int(rows.n_rows) > 1:
-        means["alignment"] = means["information"] / torch.where(bound > 0, bound, 1.0)
-    return {name: float(mean) for name, mean in means.items()}
+    else:
+        of_bound = means["information"] / torch.where(bound > 0, bound, 1.0)
+        means["alignment"] = torch.where(rows.n_rows > 1, of_bound, torch.nan)
+    return {name: mean[0].numpy() for name, mean in means.items()}
 
 
 def measure_names(trace: Trace, kind: Role) -> tuple[HeadMeasure, ...]:
