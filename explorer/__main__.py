@@ -142,14 +142,14 @@ def show_head_roles(args: argparse.Namespace) -> int:
         s for group in text.examples(loaded.name, like=loaded.like).values() for s in group
     ]
     traces = [trace(loaded, sentence) for sentence in sentences]
-    found = list(head_roles(traces))
+    roles = list(head_roles(traces))
     if not loaded.config.reads_source:
         tokens = target_tokens(loaded, sentences[0])[: half_for(loaded)]
         scores = looked(loaded, twice(loaded, [tokens]))
         layer, head = scores.best("induction")
         value = float(scores.scores["induction"][layer, head])
-        found.append(HeadRole("induction", scores.sites[layer].name, head, value))
-    for role in found:
+        roles.append(HeadRole("induction", scores.sites[layer].name, head, value))
+    for role in roles:
         print(json.dumps({**asdict(role), "value": round(role.value, 3)}))
     return 0
 
@@ -234,8 +234,8 @@ def refusal(error: ValueError | OSError, lang: str) -> str:
     if isinstance(error, Refusal):
         return text.refusal(error, lang=lang)
     if isinstance(error, OSError) and error.filename and error.strerror:
-        said = of_system(error)
-        reason = text.refusal(said, lang=lang) if isinstance(said, Refusal) else said
+        cause = of_system(error)
+        reason = text.refusal(cause, lang=lang) if isinstance(cause, Refusal) else cause
         return f"{error.filename}: {reason}"  # without the number of the error
     return str(error)
 

@@ -92,17 +92,17 @@ def _cores() -> range | set[int]:
 
 def _memory() -> int:
     """Bytes available on the machine, or in the container; 16 GB if unknown."""
-    found = []
+    limits = []
     with suppress(OSError):
         own = Path("/proc/self/cgroup").read_text().rpartition("::")[2].strip().lstrip("/")
         for group in (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup", own)):
             with suppress(OSError, ValueError):  # "max": no limit
-                found.append(int((group / "memory.max").read_text()))
+                limits.append(int((group / "memory.max").read_text()))
     with suppress(OSError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
         total = next(line for line in lines if line.startswith("MemTotal"))
-        found.append(int(total.split()[1]) * 1024)
-    return min(found, default=16_000_000_000)
+        limits.append(int(total.split()[1]) * 1024)
+    return min(limits, default=16_000_000_000)
 
 
 def raised_descriptors() -> int:
@@ -210,18 +210,18 @@ def full_page(seconds: int) -> str:
     """The page of a full server, in all languages; it reloads after `seconds`."""
     from explorer.text import LANGUAGES, t  # imports torch, which starts up later
 
-    said = []
+    sections = []
     for lang in LANGUAGES:
         lines = t("full.said", lang=lang), t("full.wait", lang=lang, seconds=seconds)
         paragraphs = "".join(f"<p>{escape(line)}</p>" for line in lines)
         title = escape(t("full.title", lang=lang))
-        said.append(f'<section lang="{lang}"><h1>{title}</h1>{paragraphs}</section>')
+        sections.append(f'<section lang="{lang}"><h1>{title}</h1>{paragraphs}</section>')
     return (
         f'<!doctype html><html><head><meta charset="utf-8"><meta http-equiv="refresh" '
         f'content="{seconds}"><meta name="viewport" content="width=device-width">'
         "<title>Headlight</title><style>body{font:16px/1.5 system-ui,sans-serif;margin:15vh auto;"
         "max-width:34rem;padding:0 1rem}h1{font-size:1.4rem}</style></head><body>"
-        f"{''.join(said)}</body></html>"
+        f"{''.join(sections)}</body></html>"
     )
 
 
@@ -283,7 +283,7 @@ def bound_the_log(loop: asyncio.AbstractEventLoop) -> None:
     """
     sparing = Sparing()
     loggers = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]
-    handlers = {handler for each in loggers for handler in each.handlers}
+    handlers = {handler for logger in loggers for handler in logger.handlers}
     if logging.lastResort is not None:
         handlers.add(logging.lastResort)
     for handler in handlers:

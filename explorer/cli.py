@@ -93,7 +93,7 @@ def listening(public: bool, further: Sequence[str]) -> str:
 
     Raises ValueError if `--public` contradicts Streamlit's own address.
     """
-    asked = any(each.partition("=")[0] == ADDRESS for each in further)
+    asked = any(option.partition("=")[0] == ADDRESS for option in further)
     if public and asked:
         raise ValueError(
             f"--public and {ADDRESS} both set the address to listen on: give only one of them"
@@ -115,8 +115,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return args.run(args) or 0  # the library's commands return nothing
     except (ValueError, OSError) as error:  # InputProblem is a ValueError
-        said = explorer.__main__.refusal(error, getattr(args, "lang", "en"))
-        print(f"headlight: {said}", file=sys.stderr)
+        message = explorer.__main__.refusal(error, getattr(args, "lang", "en"))
+        print(f"headlight: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:  # an interrupted training can be resumed
         return 130

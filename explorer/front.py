@@ -89,11 +89,11 @@ class Front:
             return Response(TOLD, headers=headers, media_type="text/javascript")
         if path != f"/{PICTURE}":
             return None
-        status, made = await self._pictures.of(scope["query_string"].decode("latin-1"))
+        status, picture = await self._pictures.of(scope["query_string"].decode("latin-1"))
         headers["cache-control"] = "public, max-age=3600" if status == 200 else "no-store"
         if status == 503:
             headers["retry-after"] = str(60 // PER_MINUTE)
-        return Response(made, status, headers, "image/png" if made else "text/plain")
+        return Response(picture, status, headers, "image/png" if picture else "text/plain")
 
 
 def _moved(scope: Scope, name: str) -> Response:
@@ -110,12 +110,12 @@ def page(name: str, base: str, scope: Scope) -> str:
     asked = Headers(scope=scope)
     params = dict(parse_qsl(scope["query_string"].decode("latin-1")))
     wanted = asked.get("accept-language", "")[:2].lower()
-    lang = next((each for each in (params.get("lang"), wanted) if each in text.LANGUAGES), "en")
+    lang = next((word for word in (params.get("lang"), wanted) if word in text.LANGUAGES), "en")
     theme = params.get("theme", "")
     shell, styles = _shell()
     modes = [mode for mode in ("beamer", "embed") if mode in params]
     wears = ["opening", *modes, *(["sidebar"] if name and not modes else [])]
-    attributes = " ".join((f'lang="{lang}"', *(f"data-hl-{each}" for each in wears)))
+    attributes = " ".join((f'lang="{lang}"', *(f"data-hl-{word}" for word in wears)))
     if theme in ("light", "dark"):
         attributes += f' data-hl-theme="{theme}"'
     origin = own_origin(asked.get("host", ""), scope.get("scheme", "http"))
@@ -164,15 +164,15 @@ def _shell() -> tuple[str, str]:
 def _scripts() -> list[str]:
     """The files of WIDGETS, with what they import."""
     folder = Path(file_util.get_static_dir(), "static", "js")
-    found: list[str] = []
+    scripts: list[str] = []
     waiting = [path.name for name in WIDGETS for path in folder.glob(f"{name}.*.js")]
     while waiting:
         name = waiting.pop()
-        if name not in found and (folder / name).is_file():
-            found.append(name)
+        if name not in scripts and (folder / name).is_file():
+            scripts.append(name)
             source = (folder / name).read_text(encoding="utf-8")
             waiting += re.findall(r'(?:from|import)\s*"\./([\w.-]+\.js)"', source)
-    return found
+    return scripts
 
 
 def preview(name: str, params: dict[str, str], lang: str, origin: str) -> str:
@@ -182,7 +182,7 @@ def preview(name: str, params: dict[str, str], lang: str, origin: str) -> str:
     if text.has(f"{key}.title", lang=lang):
         title = f"{text.t(f'{key}.title', lang=lang)} · Headlight"
     sentence = " ".join(params.get("text", "").split())
-    said = {
+    fields = {
         "og:site_name": "Headlight",
         "og:type": "website",
         "og:title": f"{text.shorten(sentence, 80)} · {title}" if sentence else title,
@@ -190,13 +190,13 @@ def preview(name: str, params: dict[str, str], lang: str, origin: str) -> str:
     }
     query = canonical(urlencode({**params, "lang": lang}))
     if origin and query:
-        said["og:image"] = f"{origin}/{PICTURE}?{query}"
-        said |= {"og:image:width": "1200", "og:image:height": "630"}
-    said |= {"twitter:card": "summary_large_image" if "og:image" in said else "summary"}
+        fields["og:image"] = f"{origin}/{PICTURE}?{query}"
+        fields |= {"og:image:width": "1200", "og:image:height": "630"}
+    fields |= {"twitter:card": "summary_large_image" if "og:image" in fields else "summary"}
     tags = (
-        f'<meta {"name" if each.startswith("twitter") else "property"}="{each}" '
+        f'<meta {"name" if field.startswith("twitter") else "property"}="{field}" '
         f'content="{escape(value)}" />'
-        for each, value in said.items()
+        for field, value in fields.items()
         if value
     )
     return "\n    ".join((f"<title>{escape(title)}</title>", *tags))
@@ -211,11 +211,11 @@ def _plain(key: str, lang: str) -> str:
 def canonical(query: str) -> str:
     """What of a link determines its picture, in one order; "" for a link without a picture."""
     params = dict(parse_qsl(query[: MOST_QUERY + 1]))
-    found = {name: params[name] for name in NAMES if params.get(name)}
-    own = "~" in found.get("model", "")  # an upload belongs to its session
-    if own or len(query) > MOST_QUERY or len(found.get("text", "")) > MOST_TEXT:
+    choices = {name: params[name] for name in NAMES if params.get(name)}
+    own = "~" in choices.get("model", "")  # an upload belongs to its session
+    if own or len(query) > MOST_QUERY or len(choices.get("text", "")) > MOST_TEXT:
         return ""
-    return urlencode(found)
+    return urlencode(choices)
 
 
 def normal(query: str) -> str:
@@ -246,8 +246,8 @@ class Pictures:
                 drawn = asyncio.ensure_future(asyncio.to_thread(drawn_for, key))
                 self._drawing[key] = drawn
                 drawn.add_done_callback(lambda _: self._drawing.pop(key))
-            made = await asyncio.shield(self._drawing[key])
-            self._made[key] = made
+            picture = await asyncio.shield(self._drawing[key])
+            self._made[key] = picture
             while len(self._made) > MOST_KEPT:
                 self._made.popitem(last=False)
         self._made.move_to_end(key)

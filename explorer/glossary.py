@@ -22,10 +22,15 @@ class Term:
 @cache
 def terms(lang: str) -> tuple[Term, ...]:
     """All terms, in file order. Raises KeyError for a language that the file lacks."""
-    found = tomllib.loads(asset("glossary.toml").read_text(encoding="utf-8"))["term"]
+    entries = tomllib.loads(asset("glossary.toml").read_text(encoding="utf-8"))["term"]
     return tuple(
-        Term(each[lang], each[f"means_{lang}"], each["page"], tuple(each.get(f"avoid_{lang}", ())))
-        for each in found
+        Term(
+            entry[lang],
+            entry[f"means_{lang}"],
+            entry["page"],
+            tuple(entry.get(f"avoid_{lang}", ())),
+        )
+        for entry in entries
     )
 
 
@@ -55,12 +60,12 @@ def _name(name: str, lang: str) -> str:
 @lru_cache(maxsize=4096)
 def _places(text: str, lang: str) -> tuple[tuple[int, int, Term], ...]:
     """Start, end and term of the first use of each term in a text, in the order of the text."""
-    found: dict[str, tuple[int, int, Term]] = {}
+    places: dict[str, tuple[int, int, Term]] = {}
     for match in _pattern(lang).finditer(text):
         if match.lastgroup is not None:
             term = terms(lang)[int(match.lastgroup[1:])]
-            found.setdefault(term.name, (*match.span(), term))
-    return tuple(found.values())
+            places.setdefault(term.name, (*match.span(), term))
+    return tuple(places.values())
 
 
 def linked(text: str, lang: str, shown: set[str]) -> str:

@@ -79,11 +79,11 @@ def embedding() -> tuple[str, ...]:
     Raises ValueError if the environment names anything but origins.
     """
     named = os.environ.get(EMBEDDING, "").replace(",", " ").split()
-    for each in named:
-        if not _ORIGIN.fullmatch(each):
+    for origin in named:
+        if not _ORIGIN.fullmatch(origin):
             raise ValueError(
                 f"{EMBEDDING} must be origins such as https://example.org, separated by spaces, "
-                f"not {each!r}"
+                f"not {origin!r}"
             )
     return tuple(named)
 
@@ -95,10 +95,10 @@ def policy(page: str, frames: tuple[str, ...]) -> str:
     components as blobs, and scripts create its styles. CSP level 3, W3C.
     """
     inline = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
-    hashes = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in inline]
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in inline]
     allowed = {
         "default-src": ["'none'"],
-        "script-src": ["'self'", "blob:", *(f"'sha256-{each}'" for each in hashes)],
+        "script-src": ["'self'", "blob:", *(f"'sha256-{text}'" for text in hashes)],
         "style-src": ["'self'", "'unsafe-inline'"],
         "img-src": ["'self'", "data:", "blob:"],
         "font-src": ["'self'", "data:"],
@@ -114,7 +114,7 @@ def headers() -> dict[str, str]:
     """The headers of every response. Raises ValueError as `embedding`."""
     page = Path(file_util.get_static_dir(), "index.html").read_text(encoding="utf-8")
     frames = embedding()
-    said = {
+    fields = {
         "content-security-policy": policy(page, frames),
         "x-content-type-options": "nosniff",
         "referrer-policy": "same-origin",  # links contain the user's text
@@ -122,8 +122,8 @@ def headers() -> dict[str, str]:
         "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     }
     if not frames:  # an older header, which supports no list
-        said["x-frame-options"] = "SAMEORIGIN"
-    return said
+        fields["x-frame-options"] = "SAMEORIGIN"
+    return fields
 
 
 class Guard:

@@ -31,9 +31,9 @@ class Guest:
 @cache
 def guests() -> tuple[Guest, ...]:
     """All installed packages, by name. Raises any error of their import."""
-    found = []
+    packages = []
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         package = entry.load()
         pages, parts = getattr(package, "PAGES", {}), getattr(package, "PARTS", {})
-        found.append(Guest(Path(package.__file__).parent, pages, parts))
-    return tuple(found)
+        packages.append(Guest(Path(package.__file__).parent, pages, parts))
+    return tuple(packages)

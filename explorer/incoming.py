@@ -38,7 +38,7 @@ def _fits(state: WidgetState, widget: "WidgetMetadata[Any] | None") -> bool:
     except Exception:  # Streamlit raises what it happens to meet
         return False
     files = value if isinstance(value, list) else [value]
-    return not any(isinstance(each, DeletedFile) for each in files)
+    return not any(isinstance(file, DeletedFile) for file in files)
 
 
 def _parsed(text: str) -> Any:

@@ -54,8 +54,8 @@ class StoredWeights:
         if path.is_file():
             return cls(path.stat().st_size, ("GGUF",))
         weights = sorted(path.glob("*.safetensors"))
-        kinds = {dtype for each in weights for dtype in _dtypes(each)}
-        return cls(sum(each.stat().st_size for each in weights), tuple(sorted(kinds)))
+        kinds = {dtype for weight in weights for dtype in _dtypes(weight)}
+        return cls(sum(weight.stat().st_size for weight in weights), tuple(sorted(kinds)))
 
 
 def _dtypes(path: Path) -> set[str]:
@@ -97,7 +97,7 @@ class LoadedModel:
     @once
     def n_parameters(self) -> int:
         """The number of its weights."""
-        return sum(each.numel() for each in self.model.parameters())
+        return sum(parameter.numel() for parameter in self.model.parameters())
 
     @once
     def languages(self) -> Codes:
@@ -240,9 +240,9 @@ def _folder(name: str, folder: Path) -> Path:
 def same_vocabulary(name: str, folder: Path = CHECKPOINTS) -> tuple[str, ...]:
     """The other models, and snapshots, with the same tokenizer files, vocabulary and family."""
     own = _vocabulary(_folder(split_step(name)[0], folder))
-    bases = [each for each in list_models(folder) if _vocabulary(_folder(each, folder)) == own]
-    names = [at_step(each, step) for each in bases for step in (None, *snapshots(each, folder))]
-    return tuple(each for each in names if each != name) if own is not None else ()
+    bases = [model for model in list_models(folder) if _vocabulary(_folder(model, folder)) == own]
+    names = [at_step(model, step) for model in bases for step in (None, *snapshots(model, folder))]
+    return tuple(model for model in names if model != name) if own is not None else ()
 
 
 def _vocabulary(path: Path) -> tuple[list[bytes], list[Any]] | None:
@@ -290,7 +290,7 @@ def open_model(
         checkpoint = open_folder(path, weights, placing or Placing.asked())
     except Refusal as error:  # from the folder, or from the device that the environment names
         raise InputProblem("broken_model", name=base, reason=error) from error
-    small = sum(each.numel() for each in checkpoint.model.parameters()) <= SMALL
+    small = sum(parameter.numel() for parameter in checkpoint.model.parameters()) <= SMALL
     (lay_out_for_decoding if small else speed_up)(checkpoint.model)
     return LoadedModel(
         name=base if step is None else at_step(base, step),

@@ -41,8 +41,8 @@ def load_libraries() -> None:
     `import torch` loads them too, but holds the interpreter while it does; ctypes does not. If
     they are not found or cannot be loaded, `import torch` is as fast as before, or reports why.
     """
-    found = find_spec("torch")
-    for folder in (found and found.submodule_search_locations) or ():
+    spec = find_spec("torch")
+    for folder in (spec and spec.submodule_search_locations) or ():
         for path in Path(folder, "lib").glob("libtorch_python.*"):
             with suppress(OSError):
                 ctypes.CDLL(str(path))

@@ -78,7 +78,7 @@ def _files(folder: Path) -> list[Path]:
 def _stamp(path: Path) -> Stamp:
     """Name, size and time of every file, in order; () if it cannot be read."""
     try:
-        stats = [(each.name, each.stat()) for each in ([path] if path.is_file() else _files(path))]
+        stats = [(file.name, file.stat()) for file in ([path] if path.is_file() else _files(path))]
     except OSError:
         return ()
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)

@@ -57,13 +57,13 @@ def words(lang: str) -> dict[str, str]:
     """All text of one language, by key. Raises KeyError for an unknown language."""
     if lang not in LANGUAGES:
         raise KeyError(f"no language {lang!r}; there are {', '.join(LANGUAGES)}")
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for path in (
         *(guest.folder / f"{lang}.toml" for guest in guests()),
         asset("text", f"{lang}.toml"),
     ):
-        found |= _flatten(tomllib.loads(path.read_text("utf-8")))
-    return found | {f"refusals.{key}": said for key, said in refusals.words(lang).items()}
+        texts |= _flatten(tomllib.loads(path.read_text("utf-8")))
+    return texts | {f"refusals.{key}": word for key, word in refusals.words(lang).items()}
 
 
 @cache
@@ -82,10 +82,10 @@ def t(key: str, /, *, lang: str, **values: object) -> str:
     Raises KeyError for a missing key and for a placeholder without a value: a gap in the text is
     a bug, which a test must find before a user does.
     """
-    found = words(lang)
-    if key not in found:
+    texts = words(lang)
+    if key not in texts:
         raise KeyError(f"assets/text/{lang}.toml has no {key!r}")
-    return _FILLED.vformat(found[key], (), values)
+    return _FILLED.vformat(texts[key], (), values)
 
 
 LARGE_UNITS = {"en": (1e9, 1e6), "zh": (1e8, 1e4)}
@@ -106,11 +106,11 @@ def problem(key: str, values: Mapping[str, object], /, *, lang: str) -> str:
     """The text of an InputProblem outside the app, without references to the app's boxes and
     buttons."""
     here = f"terminal.{key}"
-    said = {
+    fillings = {
         name: refusal(value, lang=lang) if isinstance(value, Refusal) else value
         for name, value in values.items()
     }
-    return t(here if has(here, lang=lang) else f"problems.{key}", lang=lang, **said)
+    return t(here if has(here, lang=lang) else f"problems.{key}", lang=lang, **fillings)
 
 
 def refusal(refused: Refusal, /, *, lang: str) -> str:
@@ -166,10 +166,10 @@ def family(table: str, *, lang: str) -> dict[str, str]:
 
     Raises KeyError for a table without text.
     """
-    found = dict(_tables(lang).get(table, {}))
-    if not found:
+    texts = dict(_tables(lang).get(table, {}))
+    if not texts:
         raise KeyError(f"assets/text/{lang}.toml has no words under {table!r}")
-    return found
+    return texts
 
 
 def model_name(name: str, *, lang: str) -> str:
@@ -203,8 +203,8 @@ def telling(lesson: str, model: str) -> str | None:
     None if there is none: for a user's own models, and for models without that lesson.
     """
     with asset("lessons", "telling.toml").open("rb") as file:
-        found: str | None = tomllib.load(file)[lesson].get(model)
-    return found
+        sentence: str | None = tomllib.load(file)[lesson].get(model)
+    return sentence
 
 
 @cache

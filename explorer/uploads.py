@@ -137,6 +137,6 @@ def _require_answer(reply: dict[str, Any] | None, heavy: str, **known: Any) -> d
     if "key" in answer:
         values = known | answer
         raise InputProblem(
-            answer["key"], **{each: values[each] for each in PROBLEMS[answer["key"]]}
+            answer["key"], **{name: values[name] for name in PROBLEMS[answer["key"]]}
         )
     return answer

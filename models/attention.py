@@ -132,7 +132,7 @@ class Attention(nn.Module):
             q, k, v = self.project(x, x if memory is None else memory)
             q, k = self.q_norm(q), self.k_norm(k)
             if placement.rotation is not None:  # cached keys are already rotated
-                q, k = (self.rotate(each, placement.rotation) for each in (q, k))
+                q, k = (self.rotate(projection, placement.rotation) for projection in (q, k))
             if cache is not None:
                 cache.append(k, v)
         if cache is not None:

@@ -79,8 +79,8 @@ class Block(nn.Module):
         x = self.add(x, out, norm, self.hook_attn_out, self.hook_resid_mid)
         if self.crosses:
             # No placement: source and target positions are not comparable.
-            norm, given = self.cross_attn_norm, self.read(x, self.cross_attn_norm)
-            out = self.cross_attn(given, memory=memory, mask=cross_mask, cache=cross_cache)
+            norm, reading = self.cross_attn_norm, self.read(x, self.cross_attn_norm)
+            out = self.cross_attn(reading, memory=memory, mask=cross_mask, cache=cross_cache)
             x = self.add(x, out, norm, self.hook_cross_attn_out, self.hook_resid_mid_cross)
         if self.parallel:
             out = self.dropout(self.ffn(self.ffn_norm(start)))
@@ -90,8 +90,8 @@ class Block(nn.Module):
 
     def read(self, x: Tensor, norm: nn.Module) -> Tensor:
         """What a sublayer reads of the residual stream x [batch, pos, d_model]."""
-        given: Tensor = norm(x) if self.norm_placement == "pre" else x
-        return given
+        reading: Tensor = norm(x) if self.norm_placement == "pre" else x
+        return reading
 
     def add(
         self, x: Tensor, out: Tensor, norm: nn.Module, hook_out: HookPoint, hook_resid: HookPoint

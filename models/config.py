@@ -32,8 +32,8 @@ FORMER_MARKS = ("pad_id", "bos_id", "eos_id")  # of older checkpoints; now the t
 
 def _of_json(value: Any) -> Any:
     """Convert lists to tuples and objects with exactly the fields of `Scaling` to a `Scaling`."""
-    if isinstance(value, dict) and value.keys() == {each.name for each in fields(Scaling)}:
-        return Scaling(**{name: _of_json(each) for name, each in value.items()})
+    if isinstance(value, dict) and value.keys() == {member.name for member in fields(Scaling)}:
+        return Scaling(**{name: _of_json(member) for name, member in value.items()})
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -49,11 +49,11 @@ def _is_scaling(value: Any) -> bool:
     if not isinstance(value, Scaling) or (value.n_ctx is None) == bool(value.far or value.growth):
         return False
     numbers = [*(value.divisors or ()), *(value.far or ()), value.growth or 1, value.n_ctx or 1]
-    return all(_is_finite(each) and each > 0 for each in numbers)
+    return all(_is_finite(number) and number > 0 for number in numbers)
 
 
 def _is_layers(value: Any) -> bool:
-    return isinstance(value, tuple) and all(type(each) is int and each >= 0 for each in value)
+    return isinstance(value, tuple) and all(type(layer) is int and layer >= 0 for layer in value)
 
 
 KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
@@ -194,7 +194,7 @@ class ModelConfig:
 
     def _has_divisors(self, scaling: Scaling) -> bool:
         lists = (scaling.divisors, scaling.far)
-        return all(each is None or len(each) == self.n_turned // 2 for each in lists)
+        return all(member is None or len(member) == self.n_turned // 2 for member in lists)
 
     @property
     def divisor(self) -> float:

@@ -114,13 +114,13 @@ def _require_decodable(
     require_whole("max_new_tokens", max_new_tokens, 0)
     src = src[..., 0] * 0 if config.picture else src  # patches have no ids
     if src.dim() != 2 or 0 in src.shape or src.is_floating_point() or src.dtype == torch.bool:
-        found = f"{src.dtype} {tuple(src.shape)}"
-        raise ValueError(f"src is {found}: it must be token ids [batch, pos], not empty")
+        form = f"{src.dtype} {tuple(src.shape)}"
+        raise ValueError(f"src is {form}: it must be token ids [batch, pos], not empty")
     src_valid = torch.ones_like(src, dtype=torch.bool) if src_valid is None else src_valid
     if src_valid.dtype != torch.bool or src_valid.shape != src.shape:
         asked = f"Bool {tuple(src.shape)} as src is"
-        found = f"{src_valid.dtype} {tuple(src_valid.shape)}"
-        raise ValueError(f"src_valid is {found}: it must be {asked}")
+        form = f"{src_valid.dtype} {tuple(src_valid.shape)}"
+        raise ValueError(f"src_valid is {form}: it must be {asked}")
     lengths = src_valid.sum(1).tolist()
     if 0 in lengths:
         raise ValueError(f"row {lengths.index(0)} of src has no real token")
@@ -254,9 +254,9 @@ def _steps(
             raise ValueError(f"step {index}: the model's logits give no probabilities (NaN)")
         ruled = log_probs
         if rules is not None:
-            given = log_probs if strategy.sums else scores  # as `transformers` does it
+            basis = log_probs if strategy.sums else scores  # as `transformers` does it
             every_end = reader.model.marks.all_ends
-            ruled = rules.applied(given, reader.rows.tgt, reader.prompt, max_new_tokens, every_end)
+            ruled = rules.applied(basis, reader.rows.tgt, reader.prompt, max_new_tokens, every_end)
             ruled = ruled if strategy.sums else ruled.log_softmax(-1)
         probs = strategy.probs(ruled)
         draw, first = next(draws), 0
@@ -273,16 +273,16 @@ def _steps(
             places = [first + k for k, _ in chosen], [token for _, token in chosen]
             # Rules do not affect the score of forced tokens.
             picked = (log_probs if index < len(prefix) else ruled)[places].tolist()
-            made = []
+            children = []
             for (k, token), gain, own in zip(chosen, picked, log_probs[places], strict=True):
                 output, total = (*parents[k].tokens, token), parents[k].total + gain
                 rows_so_far = (*parents[k].rows, first + k)
                 score = strategy.score(total, len(output))
                 ends = reader.ends(first + k, output)
                 logprob = parents[k].logprob + float(own)
-                made.append(Hypothesis(output, logprob, score, rows_so_far, ends, total))
+                children.append(Hypothesis(output, logprob, score, rows_so_far, ends, total))
             first += len(parents)
-            live[s], ended[s] = strategy.settle(made, ended[s], max_new_tokens - index - 1)
+            live[s], ended[s] = strategy.settle(children, ended[s], max_new_tokens - index - 1)
         yield DecodeStep(
             index=index,
             forced=index < len(prefix),

@@ -58,7 +58,7 @@ def library_of(content: str) -> tokenizers.Tokenizer:
     library.no_padding()
     library.no_truncation()
     added = library.get_added_tokens_decoder().values()
-    marks = [each.content for each in added if each.special and len(each.content) > 1]
+    marks = [token.content for token in added if token.special and len(token.content) > 1]
     if marks and isinstance(library.model, tokenizers.models.Unigram):
         ahead = "|".join(f"{_escaped(mark[0])}(?={_escaped(mark[1:])})" for mark in marks)
         apart = pre_tokenizers.Split(tokenizers.Regex(ahead), "isolated")

@@ -98,8 +98,8 @@ def rotation_at(
 ) -> Rotation:
     """The rotation of every pair at these positions, for `rotate`; `scaling` and `n_tokens` are as
     in `stretched`."""
-    each = stretched(frequencies(d_head, base).to(positions.device), scaling, n_tokens)
-    angles = positions.double()[..., None] * each[..., None, :]
+    freqs = stretched(frequencies(d_head, base).to(positions.device), scaling, n_tokens)
+    angles = positions.double()[..., None] * freqs[..., None, :]
     angles = angles.reshape(-1, 1, positions.shape[-1], d_head // 2)  # [batch | 1, 1, pos, pair]
     return angles.cos(), angles.sin()
 
@@ -114,7 +114,7 @@ def rotate(
     change. Other implementations pair feature i with i + d_head / 2. The two differ by a fixed
     permutation of the features, so weights trained for one are wrong for the other.
     """
-    cos, sin = (each.to(x.dtype) for each in rotation)
+    cos, sin = (factor.to(x.dtype) for factor in rotation)
     n = 2 * cos.shape[-1]
     if n < x.shape[-1]:  # the remaining features are not rotated
         return torch.cat((rotate(x[..., :n], rotation), x[..., n:]), dim=-1)

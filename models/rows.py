@@ -63,8 +63,8 @@ class Rows:
         return tokens.new_ones(tokens.shape[:2], dtype=torch.bool) if valid is None else valid
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Rows":
-        held = {name: each for name, each in vars(self).items() if each is not None}
-        return Rows(**{name: change(each) for name, each in held.items()})
+        held = {name: tensor for name, tensor in vars(self).items() if tensor is not None}
+        return Rows(**{name: change(tensor) for name, tensor in held.items()})
 
     def select(self, rows: Sequence[int] | Tensor) -> "Rows":
         """These rows of the batch, in this order; a row may be repeated."""
@@ -84,7 +84,7 @@ def padded(
     Without a `pad_id`, padding is 0; models ignore it, since `valid` is False there.
     """
     width = left + max(map(len, rows)) + right
-    held = [np.array([getattr(each, "pixels", each) for each in ids], np.int64) for ids in rows]
+    held = [np.array([getattr(token, "pixels", token) for token in ids], np.int64) for ids in rows]
     tokens = torch.full((len(rows), width, *held[0].shape[1:]), 0 if pad_id is None else pad_id)
     valid = torch.zeros(len(rows), width, dtype=torch.bool)
     for row, ids in enumerate(held):

@@ -43,8 +43,8 @@ def largest(values: Float[Tensor, " n"], n: int) -> list[tuple[int, float]]:
     """
     least = values.topk(min(max(n, 1), values.numel())).values[-1]
     among = ((values >= least) & (values > -math.inf)).nonzero()[:, 0].tolist()
-    found = zip(among, values[among].tolist(), strict=True)
-    return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:n]
+    pairs = zip(among, values[among].tolist(), strict=True)
+    return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:n]
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,16 @@ class Strategy(ABC):
         return 1 - n_finished
 
     def settle(
-        self, made: Sequence[Hypothesis], ended: Sequence[Hypothesis], left: int
+        self, hypotheses: Sequence[Hypothesis], ended: Sequence[Hypothesis], left: int
     ) -> tuple[list[Hypothesis], list[Hypothesis]]:
         """The live hypotheses and the answers so far, best first; `left` steps remain.
 
         `made` are this step's extensions of one sentence, best first.
         """
-        finished = [*ended, *(each for each in made if each.finished)]
-        return [each for each in made if not each.finished], sorted(finished, key=by_score)
+        finished = [*ended, *(hypothesis for hypothesis in hypotheses if hypothesis.finished)]
+        return [hypothesis for hypothesis in hypotheses if not hypothesis.finished], sorted(
+            finished, key=by_score
+        )
 
     def score(self, logprob: float, length: int) -> float:
         """The score that compares hypotheses of different lengths."""

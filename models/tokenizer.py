@@ -95,7 +95,7 @@ class Tokenizer:
         self._tokenizer = tokenizer
         self.marks = marks_by_name(tokenizer) if marks is None else marks
         added = tokenizer.get_added_tokens_decoder()
-        self._special = {token for token, each in added.items() if each.special}
+        self._special = {token for token, entry in added.items() if entry.special}
         tokenizer.encode_special_tokens = True  # "</s>" typed by a user is text
 
     @classmethod
@@ -167,8 +167,8 @@ class Tokenizer:
 
     def _cut(self, text: str) -> list[Piece]:
         """Tokenize a text without masks with the library."""
-        found = self._tokenizer.encode(text, add_special_tokens=False)
-        return list(zip(found.ids, found.offsets, strict=True))
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        return list(zip(encoding.ids, encoding.offsets, strict=True))
 
     def renderings(self, text: str) -> list[str]:
         """All texts that show the same: a word to be drawn in every typeface."""
@@ -182,7 +182,7 @@ class Tokenizer:
         with suppress(Refusal), refusing("text_fails"):
             return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
         # If the decoder fails, join the texts of the single tokens.
-        written = (self.bytes_of(each) for each in ids if not self.is_special(each))
+        written = (self.bytes_of(token) for token in ids if not self.is_special(token))
         return b"".join(written).decode("utf-8", "replace")
 
     def piece(self, token: int) -> str:

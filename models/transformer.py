@@ -173,7 +173,7 @@ class Model(nn.Module, ABC):
         """Share the weights that the config shares; needed again after they were replaced."""
         if self.config.lm_head and self.config.tie_embeddings:
             self.unembed.weight = self.last_stack.embed.weight
-        stacks = [each.blocks for each in self.modules() if isinstance(each, Stack)]
+        stacks = [module.blocks for module in self.modules() if isinstance(module, Stack)]
         for blocks in stacks if self.config.shared_layers else ():
             for name, weight in blocks[0].named_parameters():
                 path, _, leaf = name.rpartition(".")
@@ -229,12 +229,12 @@ class Model(nn.Module, ABC):
     def last_stack(self) -> Stack:
         """The stack that reads `rows.tgt`; the logits come from its output."""
 
-    def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
+    def begin(self, tokens: Tokens, valid: Valid | None = None) -> Rows:
         """The initial rows of a decoding, given tokens that include their special tokens.
 
         The given tokens are the first of the sequences that the family `reads`.
         """
-        return Rows(given, valid)
+        return Rows(tokens, valid)
 
     def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
         """The final text of a decoding: the given tokens followed by the output."""
@@ -247,7 +247,7 @@ class Model(nn.Module, ABC):
     def stacks(self) -> tuple[StackSite, ...]:
         """The stacks of blocks, one per sequence; each may attend to earlier stacks' sequences."""
         parts = (("", self), *self.named_children())
-        stacks = [(name, each) for name, each in parts if isinstance(each, Stack)]
+        stacks = [(name, module) for name, module in parts if isinstance(module, Stack)]
         return tuple(
             StackSite(name, role, stack.stream, len(stack.blocks), self.reads[:i])
             for i, (name, stack) in enumerate(stacks)
@@ -323,12 +323,12 @@ class EncoderDecoder(Model):
     def memory_of(self, rows: Rows) -> Float[Tensor, "batch src d_model"]:
         return self.encoder.run(rows)
 
-    def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
+    def begin(self, tokens: Tokens, valid: Valid | None = None) -> Rows:
         """Rows with this source; the target begins with the start token. Raises ValueError if the
         tokenizer has no start token."""
         if not (first := self.with_marks("tgt", ())):
             raise ValueError("a translation must begin with a start token, and this model has none")
-        return Rows(given.new_tensor(first).expand(len(given), -1), None, given, valid)
+        return Rows(tokens.new_tensor(first).expand(len(tokens), -1), None, tokens, valid)
 
     def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
         return tuple(output)
@@ -356,12 +356,12 @@ class DecoderOnly(OneStack):
 
     surrounded: ClassVar = {"tgt": (True, False)}
 
-    def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
+    def begin(self, tokens: Tokens, valid: Valid | None = None) -> Rows:
         """Rows with this prompt, padded on the left, so that all outputs begin in one column."""
         if valid is None or bool(valid.all()):
-            return Rows(given)
+            return Rows(tokens)
         order = valid.long().argsort(dim=1, stable=True)  # padding first, words in order
-        return Rows(given.gather(1, order), valid.gather(1, order))
+        return Rows(tokens.gather(1, order), valid.gather(1, order))
 
 
 class EncoderOnly(OneStack):

@@ -42,13 +42,15 @@ def facts(loaded: LoadedModel) -> ModelFacts:
     """Collect the facts about a model from its config, tokenizer and files."""
     model, marks = loaded.model, loaded.marks
     ids = {
-        each.name: (getattr(marks, each.name),) for each in fields(marks) if each.name != "source"
+        member.name: (getattr(marks, member.name),)
+        for member in fields(marks)
+        if member.name != "source"
     }
     ids["end"] += ids.pop("further_ends")[0]
     return ModelFacts(
         kind=_kind(loaded),
         layers={stack.role: stack.n_layers for stack in model.stacks()},
-        parameters=sum(each.numel() for each in model.parameters()),
+        parameters=sum(member.numel() for member in model.parameters()),
         bytes_stored=loaded.stored.n_bytes,
         dtypes=loaded.stored.dtypes,
         without_piece=loaded.config.vocab_size - loaded.tokenizer.vocab_size,
@@ -150,7 +152,7 @@ def front_matter(text: str) -> tuple[dict[str, list[str]], str]:
             values[key] = [item for item in items if item]
         elif (item := _ITEM.fullmatch(line)) and key:
             values[key].append(_plain(item[1]))
-    return {key: each[:_MOST_VALUES] for key, each in values.items()}, text[block.end() :]
+    return {key: value[:_MOST_VALUES] for key, value in values.items()}, text[block.end() :]
 
 
 def _plain(value: str) -> str:

@@ -170,7 +170,7 @@ class AttentionRows:
             shares |= self.beside() | self.repeats(keys, causal=site.stack == "decoder")
         else:
             shares["alignment"] = self.aligned()
-        return {name: each for name, each in shares.items() if name not in LACKING[site.role]}
+        return {name: share for name, share in shares.items() if name not in LACKING[site.role]}
 
     def by_key(self, kinds: Mapping[Measure, Bool[Tensor, "batch key"]]) -> dict[Measure, Share]:
         """The measures that the key alone decides: the first one, and `kinds`."""

@@ -45,8 +45,8 @@ def frame(
         "menu": [[heading, [list(view) for view in views]] for heading, views in menu],
         "current": current,
         "sentence": sentence,
-        "typed": [str(each) for each in typed],
-        "chosen": [str(each) for each in chosen],
+        "typed": [str(setting) for setting in typed],
+        "chosen": [str(setting) for setting in chosen],
         "origins": None if origins is None else list(origins),
         "words": dict(words),
     }
@@ -64,12 +64,12 @@ def frame(
 
 
 def _take(on_sentence: Callable[[str], None]) -> None:
-    given = sent(_KEY, "sentence")
-    if isinstance(given, str):  # untrusted: a client may send anything
-        on_sentence(given)
+    sentence = sent(_KEY, "sentence")
+    if isinstance(sentence, str):  # untrusted: a client may send anything
+        on_sentence(sentence)
 
 
 def _hear(on_message: Callable[[Mapping[str, object]], None]) -> None:
-    given = sent(_KEY, "message")
-    if isinstance(given, Mapping):
-        on_message(given)
+    message = sent(_KEY, "message")
+    if isinstance(message, Mapping):
+        on_message(message)

@@ -89,15 +89,15 @@ class PictureAxis:
         check_length("keys of the picture", len(self.keys), n_key, "keys in patterns")
         check_length("queries of the picture", len(self.queries), n_query, "queries in patterns")
         rows, columns = self.grid
-        if not all(-1 <= each < rows * columns for each in (*self.keys, *self.queries)):
+        if not all(-1 <= patch < rows * columns for patch in (*self.keys, *self.queries)):
             raise ValueError(f"a patch is outside of the {rows} x {columns} patches")
         return {
             "height": self.pixels.shape[0],
             "width": self.pixels.shape[1],
             "rows": rows,
             "columns": columns,
-            "keys": [int(each) for each in self.keys],
-            "queries": [int(each) for each in self.queries],
+            "keys": [int(patch) for patch in self.keys],
+            "queries": [int(patch) for patch in self.queries],
         }
 
     def rgb(self) -> Bytes:
@@ -154,7 +154,7 @@ def read_selection(
     scale = sent.get("scale")
     return HeadsSelection(
         address(sent.get("opened")),
-        tuple(dict.fromkeys(each for each in pinned if each is not None))[:MAX_PINNED],
+        tuple(dict.fromkeys(pin for pin in pinned if pin is not None))[:MAX_PINNED],
         query,
         None if query is None else column,
         scale if scale in SCALES else "linear",
@@ -218,7 +218,7 @@ def halves(pattern: Floats) -> Bytes:
     """
     weights = np.clip(pattern, 0, 1)
     near = weights.astype(np.float16)
-    written, meant = (_ROUNDING.searchsorted(each, side="right") for each in (near, weights))
+    written, meant = (_ROUNDING.searchsorted(values, side="right") for values in (near, weights))
     up, down = (np.nextafter(near, np.float16(end)) for end in (np.inf, 0))
     near = np.where(meant > written, up, np.where(meant < written, down, near))
     return near.astype("<f2").view(np.uint8).reshape(*pattern.shape, 2)

@@ -124,10 +124,10 @@ def _counted(texts: Texts) -> tuple[list[str], Bytes]:
     """
     cells = np.asarray(texts, object)
     places: dict[str, int] = {}
-    said = [places.setdefault(text, len(places)) for text in cells.ravel().tolist()]
+    indices = [places.setdefault(text, len(places)) for text in cells.ravel().tolist()]
     if len(places) > 1 << 16:
         raise ValueError(f"{len(places)} different texts, at most {1 << 16}")
-    return list(places), _bytes(np.array(said).reshape(cells.shape), "<u2")
+    return list(places), _bytes(np.array(indices).reshape(cells.shape), "<u2")
 
 
 def _bytes(cells: NDArray[Any], kind: str) -> Bytes:

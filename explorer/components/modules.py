@@ -78,14 +78,14 @@ def read(folder: Path, file: str) -> Module:
     if NAMESPACE in source:
         raise LinkError(f"{file}: {NAMESPACE} is the linker's own name")
     known = {
-        found.start() for form in (_IMPORT, _EXPORT, _DEFAULT) for found in form.finditer(source)
+        match.start() for form in (_IMPORT, _EXPORT, _DEFAULT) for match in form.finditer(source)
     }
     for statement in _STATEMENT.finditer(source):
         if statement.start() not in known:
             line = source.count("\n", 0, statement.start()) + 1
             raise LinkError(f"{file}:{line}: not understood: {statement[0].strip()}")
-    imports = tuple((found[2], tuple(_names(file, found[1]))) for found in _IMPORT.finditer(source))
-    exports = tuple(next(filter(None, found.groups())) for found in _EXPORT.finditer(source))
+    imports = tuple((match[2], tuple(_names(file, match[1]))) for match in _IMPORT.finditer(source))
+    exports = tuple(next(filter(None, match.groups())) for match in _EXPORT.finditer(source))
     n_default = len(_DEFAULT.findall(source))
     here = [name for _, names in imports for _, name in names]
     for what, names in (("imported", here), ("exported", exports)):
@@ -102,10 +102,10 @@ def _names(file: str, inside: str) -> Iterator[tuple[str, str]]:
     for part in inside.split(","):
         if not part.strip():  # after a trailing comma
             continue
-        found = re.fullmatch(rf"({_NAME})(?: as ({_NAME}))?", part.strip())
-        if found is None:
+        match = re.fullmatch(rf"({_NAME})(?: as ({_NAME}))?", part.strip())
+        if match is None:
             raise LinkError(f"{file}: not understood in an import: {part.strip()}")
-        yield found[1], found[2] or found[1]
+        yield match[1], match[2] or match[1]
 
 
 def _in_order(folder: Path, entry: str) -> dict[str, Module]:

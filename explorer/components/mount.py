@@ -58,8 +58,8 @@ def index_of(picked: Any, shape: Index) -> Index | None:
     if len(numbers) != len(shape):
         return None
     place = tuple(inside(number, size) for number, size in zip(numbers, shape, strict=True))
-    found = tuple(at for at in place if at is not None)
-    return found if len(found) == len(shape) else None
+    index = tuple(at for at in place if at is not None)
+    return index if len(index) == len(shape) else None
 
 
 def sent(key: str, what: str) -> Any:

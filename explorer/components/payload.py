@@ -51,10 +51,10 @@ def without(packed: bytes, name: str) -> bytes:
     head = head_of(packed)
     body = packed[4 + int.from_bytes(packed[:4], "little") :]
     matrices = {
-        each: np.frombuffer(body, np.uint8, math.prod(of["shape"]), of["offset"]).reshape(
+        key: np.frombuffer(body, np.uint8, math.prod(of["shape"]), of["offset"]).reshape(
             of["shape"]
         )
-        for each, of in head.pop("arrays").items()
+        for key, of in head.pop("arrays").items()
     }
     return pack(head, **matrices | {name: matrices[name][:0]})
 

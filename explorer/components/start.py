@@ -149,7 +149,7 @@ def pack_start(
             }
             for moment in moments
         ],
-        "masks": [list(each) for each in masks],
+        "masks": [list(choice) for choice in masks],
         "mask": mask,
         "diff": [[show(token), status] for token, status in diff],
         "door": door,
@@ -222,7 +222,7 @@ def _opened(opened: HeadDetails, matrices: dict[str, payload.Bytes]) -> dict[str
         "allowed": opened.allowed.astype(int).tolist(),
         "pattern": np.round(opened.pattern, 5).tolist(),
         "whole": list(opened.whole),
-        "links": [list(each) for each in opened.links],
+        "links": [list(link) for link in opened.links],
     }
 
 

@@ -60,8 +60,8 @@ def models() -> tuple[str, ...]:
 @cached
 def alike(model: str, shelf: tuple[str, ...]) -> tuple[str, ...]:
     """The models on the shelf with the same tokenization as this one, and their snapshots."""
-    found = library.same_vocabulary(model, library.CHECKPOINTS)
-    return tuple(each for each in found if library.split_step(each)[0] in shelf)
+    names = library.same_vocabulary(model, library.CHECKPOINTS)
+    return tuple(name for name in names if library.split_step(name)[0] in shelf)
 
 
 @cached(is_model=True)
@@ -100,18 +100,18 @@ def translation(
     lengths are equal. With a causal mask a draft is faster than a batch.
     """
     loaded = open_model(model)
-    given = given_tokens(loaded, text)
+    source = given_tokens(loaded, text)
 
     translated = partial(generation.translate_all, loaded, edits=edits)
     if pads or (edits and rules_in_force(edits)["causal"]):
         tokens, finished = generation.translate(
-            loaded, given, edits, pads, translation(model, text)[0]
+            loaded, source, edits, pads, translation(model, text)[0]
         )
-    elif len(given) > SHORT or loaded.marks.pad is None:
-        ((tokens, finished),) = translated([given])
+    elif len(source) > SHORT or loaded.marks.pad is None:
+        ((tokens, finished),) = translated([source])
     else:
-        group = model, edits, len(given) if edits else None
-        tokens, finished = TOGETHER.ask(group, given, translated)
+        group = model, edits, len(source) if edits else None
+        tokens, finished = TOGETHER.ask(group, source, translated)
     return tuple(tokens), finished
 
 

@@ -155,18 +155,18 @@ class Store:
                     return make(**values(), tell=tell)
                 kept = making.made
             if kept is not None:
-                found: Result = kept.value
-                return found
+                value: Result = kept.value
+                return value
         try:
             # Opening a model mostly reads a file, so other threads may compute.
             with TURNS.away() if is_model else nullcontext():
                 heard = {} if tell is None else {"tell": partial(mine.hear, tell)}
-                made = make(**values(), **heard)
-            if worth(made):
-                mine.made = _Entry(made, seal(made) + size_of(key))
+                result = make(**values(), **heard)
+            if worth(result):
+                mine.made = _Entry(result, seal(result) + size_of(key))
                 self._keep(key, mine.made, is_model)
             TURNS.rest()
-            return made
+            return result
         finally:
             with self._turn:
                 del self._making[key]
@@ -218,36 +218,36 @@ def _walk(value: object, visit: Callable[[np.ndarray], None]) -> int:
     total, waiting = 0, [value]
     seen: set[object] = set()
     while waiting:
-        each = waiting.pop()
-        if id(each) in seen or isinstance(each, _SHARED):
+        item = waiting.pop()
+        if id(item) in seen or isinstance(item, _SHARED):
             continue
-        seen.add(id(each))
-        total += sys.getsizeof(each)
-        if isinstance(each, np.ndarray):
-            visit(each)
-            if isinstance(each.base, (np.ndarray, torch.Tensor, bytes, bytearray)):
-                waiting.append(each.base)
-            elif each.base is not None:  # a base of unknown size
-                total += each.nbytes
-            if each.dtype == object:
-                waiting.extend(each.flat)
-        elif isinstance(each, torch.Tensor) and each.layout != torch.strided:
-            total += each.nbytes  # a layout without an accessible storage
-        elif isinstance(each, torch.Tensor):
-            storage = each.untyped_storage()
+        seen.add(id(item))
+        total += sys.getsizeof(item)
+        if isinstance(item, np.ndarray):
+            visit(item)
+            if isinstance(item.base, (np.ndarray, torch.Tensor, bytes, bytearray)):
+                waiting.append(item.base)
+            elif item.base is not None:  # a base of unknown size
+                total += item.nbytes
+            if item.dtype == object:
+                waiting.extend(item.flat)
+        elif isinstance(item, torch.Tensor) and item.layout != torch.strided:
+            total += item.nbytes  # a layout without an accessible storage
+        elif isinstance(item, torch.Tensor):
+            storage = item.untyped_storage()
             place = ("storage", storage.data_ptr())
             total += 0 if place in seen else storage.nbytes()
             seen.add(place)
-        elif isinstance(each, dict):
-            waiting.extend(each.keys())
-            waiting.extend(each.values())
-        elif isinstance(each, (tuple, list, set, frozenset)):
-            waiting.extend(each)
+        elif isinstance(item, dict):
+            waiting.extend(item.keys())
+            waiting.extend(item.values())
+        elif isinstance(item, (tuple, list, set, frozenset)):
+            waiting.extend(item)
         else:
-            waiting.extend(getattr(each, "__dict__", {}).values())
-            slots = (getattr(kind, "__slots__", ()) for kind in type(each).__mro__)
+            waiting.extend(getattr(item, "__dict__", {}).values())
+            slots = (getattr(kind, "__slots__", ()) for kind in type(item).__mro__)
             names = (name for of in slots for name in ((of,) if isinstance(of, str) else of))
-            waiting.extend(getattr(each, name) for name in names if hasattr(each, name))
+            waiting.extend(getattr(item, name) for name in names if hasattr(item, name))
     return total
 
 

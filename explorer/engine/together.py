@@ -51,12 +51,12 @@ class Together:
             try:
                 # The item that failed raises again below.
                 with suppress(Exception), self._turns.shared(len(batch)):
-                    answers = work([each.item for each in batch])
-                    for each, answer in zip(batch, answers, strict=True):
-                        each.answer = [answer]
+                    answers = work([request.item for request in batch])
+                    for request, answer in zip(batch, answers, strict=True):
+                        request.answer = [answer]
             finally:
-                for each in batch:
-                    each.over.set()
+                for request in batch:
+                    request.over.set()
         return mine.answer[0] if mine.answer else work([item])[0]
 
     def _take(self, group: Hashable, mine: _Asked) -> list[_Asked]:
@@ -66,8 +66,8 @@ class Together:
         batch, rest = [mine, *waiting[: MOST - 1]], waiting[MOST - 1 :]
         if rest:
             self._waiting[group] = rest
-        for each in batch:
-            each.is_taken = True
+        for request in batch:
+            request.is_taken = True
         return batch
 
 

@@ -140,7 +140,7 @@ class Turns:
         with self._guard:
             if ticket not in self._waiting:
                 return 0
-            return 1 + sum(each.rank < ticket.rank for each in self._waiting)
+            return 1 + sum(waiter.rank < ticket.rank for waiter in self._waiting)
 
     def _mine(self) -> Ticket | None:
         ticket: Ticket | None = getattr(self._here, "ticket", None)

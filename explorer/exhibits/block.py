@@ -164,7 +164,7 @@ class Matrices:
 
     def svg(self) -> str:
         """The same as a still picture."""
-        (first, matrix), *others = panels = [(plain(title), each) for title, each in self.panels]
+        (first, matrix), *others = panels = [(plain(title), grid) for title, grid in self.panels]
         return (
             matrices_svg(panels, title="") if others else matrices_svg([("", matrix)], title=first)
         )

@@ -114,7 +114,7 @@ def as_digit(on: bool) -> str:
 
 def tokens(text: str) -> tuple[int, ...]:
     """Read ids separated by dots, `17.4.9`; `dotted` writes them."""
-    return tuple(whole(0, 999_999)(each) for each in text.split(".") if text)
+    return tuple(whole(0, 999_999)(piece) for piece in text.split(".") if text)
 
 
 def dotted(numbers: tuple[int, ...]) -> str:

@@ -201,10 +201,10 @@ def choices_of(subject: str) -> type[PageChoices]:
 
 def exhibits_of(names: Iterable[str], view: View) -> list[Exhibit[Any]]:
     """The exhibits at these addresses that are open."""
-    return [each for each in map(exhibit_of, names) if each.open(view)]
+    return [exhibit for exhibit in map(exhibit_of, names) if exhibit.open(view)]
 
 
 def exhibit_of(name: str) -> Exhibit[Any]:
     """The exhibit at an address. Raises ImportError if there is none."""
-    found: Exhibit[Any] = import_module(f"explorer.exhibits.{name}").EXHIBIT
-    return found
+    exhibit: Exhibit[Any] = import_module(f"explorer.exhibits.{name}").EXHIBIT
+    return exhibit

@@ -90,7 +90,7 @@ class State:
 
     def of(self, kind: type[Choices]) -> Choices:
         """The choices of one page, by their class."""
-        return next((each for each in self.owned if type(each) is kind), kind())
+        return next((choices for choices in self.owned if type(choices) is kind), kind())
 
 
 class Links:
@@ -105,16 +105,16 @@ class Links:
         self._owner: dict[str, type] = {}
         self._read: dict[str, Callable[[str], Any]] = {}
         for kind in (State, *pages):
-            for each in fields(kind):
-                form = form_of(each)
+            for field in fields(kind):
+                form = form_of(field)
                 if form is None:
                     continue
-                if each.name in self._owner:
-                    both = f"{self._owner[each.name].__name__} and {kind.__name__}"
-                    raise ValueError(f"{both} both have a choice named {each.name!r}")
-                self._owner[each.name], self._forms[each.name] = kind, form
+                if field.name in self._owner:
+                    both = f"{self._owner[field.name].__name__} and {kind.__name__}"
+                    raise ValueError(f"{both} both have a choice named {field.name!r}")
+                self._owner[field.name], self._forms[field.name] = kind, form
                 if form.read is not None:
-                    self._read[each.name] = self._reader(form.read)
+                    self._read[field.name] = self._reader(form.read)
 
     def _reader(self, read: Callable[[str], Any] | Offered) -> Callable[[str], Any]:
         if isinstance(read, Offered):
@@ -134,9 +134,9 @@ class Links:
             return replace(state, **shared)
         owned = []
         for page in self._pages:
-            made: Any = replace(state.of(page), **by_owner.get(page, {}))
-            if made != page():  # omit defaults, so that equal states compare equal
-                owned.append(made)
+            choices: Any = replace(state.of(page), **by_owner.get(page, {}))
+            if choices != page():  # omit defaults, so that equal states compare equal
+                owned.append(choices)
         return replace(state, **shared, owned=tuple(owned))
 
     def chosen(self, state: State, name: str) -> Any:
@@ -180,7 +180,7 @@ class Links:
 
     def write(self, state: State) -> dict[str, str]:
         """The state as the parameters of a link, without defaults, except for the language."""
-        params, held = {}, {type(each): each for each in (state, *state.owned)}
+        params, held = {}, {type(holder): holder for holder in (state, *state.owned)}
         for name in self._read:
             if (choices := held.get(self._owner[name])) is None:  # its page has the defaults
                 continue

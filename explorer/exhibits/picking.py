@@ -106,9 +106,9 @@ def pick_aside(view: View, key: str, label: str, asides: Sequence[str], now: str
     """A heading and one button per aside; at most one is open, "" for none. Texts at `label` and
     `SUBJECT.asides.NAME`."""
     yield b.Title(view.t(label), large=True)
-    opens, said = _sets(key, ""), f"{key.partition('.')[0]}.asides."
+    opens, prefix = _sets(key, ""), f"{key.partition('.')[0]}.asides."
     more = b.More(change=lambda name: opens(name or ""), quiet=True, optional=True)
-    yield pick_one(view, key, asides, now or None, said=said, label=label, **more)
+    yield pick_one(view, key, asides, now or None, said=prefix, label=label, **more)
 
 
 def slider(

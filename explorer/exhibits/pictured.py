@@ -20,7 +20,7 @@ def picture_axis(trace: Trace, site: AttentionSite) -> PictureAxis | None:
         return None
     patches = order_of(sizes)
     tokens = trace.src_tokens or trace.tgt_tokens
-    marks = [-1] * sum(getattr(each, "pixels", (0,))[0] < 0 for each in tokens)
+    marks = [-1] * sum(getattr(token, "pixels", (0,))[0] < 0 for token in tokens)
     keys = (*marks, *patches, *[-1] * (len(tokens) - len(marks) - len(patches)))
     queries = keys if site.query_stream == site.key_stream else [-1] * len(trace.tgt_tokens)
     return PictureAxis(shown_picture(trace.text, sizes), grid_of(sizes), keys, queries)

@@ -73,8 +73,8 @@ def reasons(trace: Trace, site: str) -> Reasons:
     causal = by_rule("causal", sizes=["prefix"])
     window, block = by_rule(sizes=["window"]), by_rule(sizes=["block"])
     unexplained = ~applied & ~(pad_key | pad_query | causal | window | block)
-    shut, opened = (_edited(trace, site, opened=each)[: len(applied)] for each in (False, True))
-    found: dict[str, Cells] = {
+    shut, opened = (_edited(trace, site, opened=state)[: len(applied)] for state in (False, True))
+    causes: dict[str, Cells] = {
         "pad_key": pad_key,
         "pad_query": pad_query,
         "causal": causal,
@@ -84,7 +84,7 @@ def reasons(trace: Trace, site: str) -> Reasons:
         "other": unexplained & ~shut,
         "opened": applied & opened,
     }
-    return Reasons(**{name: np.broadcast_to(cells, shape) for name, cells in found.items()})
+    return Reasons(**{name: np.broadcast_to(cells, shape) for name, cells in causes.items()})
 
 
 def _once(cells: np.ndarray) -> np.ndarray:

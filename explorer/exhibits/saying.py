@@ -42,8 +42,8 @@ def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
     words = np.full(names.shape, "", dtype=object)
     for name in filter(None, BLOCKERS):
         words[names == name] = view.t(f"blockers.{name}")
-    found: list[list[str]] = words.tolist()
-    return found
+    rows: list[list[str]] = words.tolist()
+    return rows
 
 
 def site_axes(
@@ -72,7 +72,7 @@ def head_name(view: View, place: tuple[int, int]) -> str:
 def head_columns(view: View, places: Sequence[tuple[int, int]]) -> dict[str, list[object]]:
     """The columns of heads (layer, head) in a table of numbers."""
     columns = {"layer": [layer for layer, _ in places], "head": [head for _, head in places]}
-    return {view.t(f"place.{name}"): [at + 1 for at in each] for name, each in columns.items()}
+    return {view.t(f"place.{name}"): [at + 1 for at in column] for name, column in columns.items()}
 
 
 def model_title(view: View, name: str) -> str:
@@ -143,16 +143,16 @@ def reading_notes(view: View, text: str, unknown: Sequence[str]) -> str:
     reader, mark = loaded.tokenizer.of("src"), loaded.marks.of("src").unknown
     token, notes = "" if mark is None else escape(reader.piece(mark)), []
     if (cleaned := clean_text(text)) != text:
-        names = " ".join(f"U+{ord(each):04X}" for each in dropped(text)[:MOST_CHARACTERS])
+        names = " ".join(f"U+{ord(character):04X}" for character in dropped(text)[:MOST_CHARACTERS])
         notes.append(view.t("place.invisible", characters=names))
     if loaded.config.picture is None and folds_blanks(reader.encoded, cleaned):
         notes.append(view.t("place.folded"))
     if loaded.reads_pairs and PAIR in cleaned:
         notes.append(view.t("place.paired", pair=PAIR))
-    lost = {each for each in unknown if reader.drops(each)}
+    lost = {character for character in unknown if reader.drops(character)}
     for key, some in (
-        ("place.unknown", [each for each in unknown if each not in lost]),
-        ("place.dropped", [each for each in unknown if each in lost]),
+        ("place.unknown", [character for character in unknown if character not in lost]),
+        ("place.dropped", [character for character in unknown if character in lost]),
     ):
         characters = " ".join(map(escape, some[:MOST_CHARACTERS]))
         notes += [view.t(key, token=token, characters=characters)] if some else []
@@ -185,34 +185,34 @@ def _doubted(view: View) -> list[str]:
 def labels_said(view: View) -> list[str]:
     """What a classification head says of the text, now and without the user's changes, as Markdown;
     empty for a model without one."""
-    found = labelled(view.loaded, view.trace)
-    if found is None:
+    labels = labelled(view.loaded, view.trace)
+    if labels is None:
         return []
-    key = "place.labels_tokens" if found.head.pool == "each" else "place.labels"
-    said = [view.t(key, labels=_labels(view, found))]
+    key = "place.labels_tokens" if labels.head.pool == "each" else "place.labels"
+    sentences = [view.t(key, labels=_labels(view, labels))]
     if view.edits and (before := labelled(view.loaded, view.before())) is not None:
-        said.append(view.t("place.labels_before", labels=_labels(view, before)))
-    return said
+        sentences.append(view.t("place.labels_before", labels=_labels(view, before)))
+    return sentences
 
 
-def _labels(view: View, found: Labelled) -> str:
+def _labels(view: View, answer: Labelled) -> str:
     """The most probable labels of a text; of tokens, those that differ from the most frequent."""
-    names, rows = [escape(each) for each in found.head.labels], found.chances
-    number = fixed if found.head.gives == "value" else percent
-    if found.head.pool != "each":
+    names, rows = [escape(label) for label in answer.head.labels], answer.chances
+    number = fixed if answer.head.gives == "value" else percent
+    if answer.head.pool != "each":
         order = np.argsort(-rows[0], kind="stable")[:MOST_LABELS]
-        said = [f"{names[at]} {number(float(rows[0, at]))}" for at in order]
-        return " · ".join([f"**{said[0]}**", *said[1:]])
+        phrases = [f"{names[at]} {number(float(rows[0, at]))}" for at in order]
+        return " · ".join([f"**{phrases[0]}**", *phrases[1:]])
     best, real = rows.argmax(1), np.flatnonzero(view.trace.tgt_valid)
     usual = int(np.bincount(best[real]).argmax())
     others = [at for at in real if best[at] != usual]
-    said = [
+    phrases = [
         f"{quoted_at(view, view.trace.tgt_str_tokens, int(at))} **{names[best[at]]}** "
         f"{number(float(rows[at, best[at]]))}"
         for at in others[:MOST_LABELS]
     ]
-    said += ["…"] if len(others) > MOST_LABELS else []
-    return " · ".join([*said, view.t("place.labels_usual", label=names[usual])])
+    phrases += ["…"] if len(others) > MOST_LABELS else []
+    return " · ".join([*phrases, view.t("place.labels_usual", label=names[usual])])
 
 
 def message(problem: InputProblem, lang: str) -> str:

@@ -110,8 +110,8 @@ class View:
 
     def str_tokens(self, stream: Stream | None = None) -> tuple[str, ...]:
         """The tokens of a sequence, by default the chosen one."""
-        found = self.sequence if stream is None else stream
-        return self.trace.src_str_tokens if found == "src" else self.trace.tgt_str_tokens
+        sequence = self.sequence if stream is None else stream
+        return self.trace.src_str_tokens if sequence == "src" else self.trace.tgt_str_tokens
 
     @property
     def step(self) -> int:
@@ -135,7 +135,7 @@ class View:
         if name in PLACE:
             return PLACE[name](self)
         owners = (kind for kind in (own, PartChoices, ScreenChoices) if kind is not None)
-        of = next((kind for kind in owners if name in {each.name for each in fields(kind)}), None)
+        of = next((kind for kind in owners if name in {field.name for field in fields(kind)}), None)
         return getattr(self.state if of is None else self.state.of(of), name)
 
     def one_of(self, name: str, options: Sequence[Option]) -> Option:
@@ -176,16 +176,16 @@ class View:
 
     def scaled(self, products: str) -> str:
         """LaTeX: products of queries and keys, scaled and soft-capped as in this model."""
-        config, found = self.loaded.config, products
+        config, formula = self.loaded.config, products
         if config.score_divisor is None:
-            found = rf"\frac{{{products}}}{{\sqrt{{d_\mathrm{{head}}}}}}"
+            formula = rf"\frac{{{products}}}{{\sqrt{{d_\mathrm{{head}}}}}}"
         elif config.divisor != 1:
             under = self.divisor.replace("√", r"\sqrt ", 1)
-            found = rf"\frac{{{products}}}{{{under}}}"
+            formula = rf"\frac{{{products}}}{{{under}}}"
         cap = config.score_cap
         if cap is None:
-            return found
-        return rf"{cap:g}\tanh\!\left(\frac{{1}}{{{cap:g}}}\,{found}\right)"
+            return formula
+        return rf"{cap:g}\tanh\!\left(\frac{{1}}{{{cap:g}}}\,{formula}\right)"
 
     @property
     def own_role(self) -> Role:
@@ -203,17 +203,17 @@ class View:
 
     def words(self, prefix: str) -> dict[str, str]:
         """All texts directly under `prefix`, by the last part of their keys, for figures."""
-        found = text.family(prefix, lang=self.lang)
+        texts = text.family(prefix, lang=self.lang)
         for table in reversed(_own(self.loaded)):
             if text.has_family(f"{table}.{prefix}", lang=self.lang):
-                found |= text.family(f"{table}.{prefix}", lang=self.lang)
-        return found
+                texts |= text.family(f"{table}.{prefix}", lang=self.lang)
+        return texts
 
 
 def key_for(loaded: LoadedModel, key: str, lang: str) -> str:
     """The key of the text for this model: its own, if it has one, in a table of `OWN`."""
     keys = (f"{table}.{key}" for table in _own(loaded))
-    return next((each for each in keys if text.has(each, lang=lang)), key)
+    return next((candidate for candidate in keys if text.has(candidate, lang=lang)), key)
 
 
 def _own(loaded: LoadedModel) -> Sequence[str]:

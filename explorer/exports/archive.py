@@ -159,7 +159,7 @@ def to_rows(names: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     table = csv.writer(file, lineterminator="\r\n")
     table.writerow(names)
     for row in rows:
-        table.writerow([_plain(each) if isinstance(each, str) else each for each in row])
+        table.writerow([_plain(cell) if isinstance(cell, str) else cell for cell in row])
     return file.getvalue()
 
 

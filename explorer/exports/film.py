@@ -64,15 +64,15 @@ def frames_of(generation: Generation, how: How, say: Say) -> list[Frame]:
 
 def _frame(step: GenerationStep, how: How, say: Say) -> Frame:
     candidates = step.candidates
-    own = tuple(float(np.exp(each.logprob)) for each in candidates)
+    own = tuple(float(np.exp(candidate.logprob)) for candidate in candidates)
     # Beam search and greedy decoding rank by the model's probabilities and truncate nothing.
     cuts = how == "sample" and not step.forced
-    chosen = next(i for i, each in enumerate(candidates) if each.token == step.chosen)
+    chosen = next(i for i, candidate in enumerate(candidates) if candidate.token == step.chosen)
     return Frame(
-        tokens=tuple(each.str_token for each in candidates),
+        tokens=tuple(candidate.str_token for candidate in candidates),
         own=own,
-        left=tuple(each.prob for each in candidates) if cuts else own,
-        kept=tuple(each.kept for each in candidates) if cuts else (True,) * len(own),
+        left=tuple(candidate.prob for candidate in candidates) if cuts else own,
+        kept=tuple(candidate.kept for candidate in candidates) if cuts else (True,) * len(own),
         chosen=chosen,
         forced=step.forced,
         why=_why(step, own, chosen, how, say),

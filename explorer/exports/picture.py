@@ -181,8 +181,8 @@ def _labels(axis: Axis, side: float) -> Iterator[tuple[int, str]]:
 
 def longest(labels: Sequence[str | None]) -> float:
     """Width of the widest label in units of the font size; a Chinese character counts as 1."""
-    shown = [_shown(each) for each in labels if each is not None]
-    widths = (sum(0.6 if c < "\u1100" else 1.0 for c in bare(each)) for each in shown)
+    shown = [_shown(label) for label in labels if label is not None]
+    widths = (sum(0.6 if c < "\u1100" else 1.0 for c in bare(label)) for label in shown)
     return max(widths, default=0.0)
 
 

@@ -30,8 +30,8 @@ _FONTS = (
 @cache
 def _font(size: int) -> Any:
     """A font of the system that has Chinese characters; else Pillow's own, which is Latin."""
-    found = next((path for path in _FONTS if path.is_file()), None)
-    return ImageFont.truetype(str(found), size) if found else ImageFont.load_default(size)
+    file = next((path for path in _FONTS if path.is_file()), None)
+    return ImageFont.truetype(str(file), size) if file else ImageFont.load_default(size)
 
 
 @cache
@@ -118,10 +118,10 @@ def _labels(
     across: bool,
 ) -> None:
     """The tokens along one side of the pattern, if each has at least 14 pixels."""
-    each = length / len(tokens)
-    if each < 14:
+    space = length / len(tokens)
+    if space < 14:
         return
-    font = _font(min(20, round(each * 0.8)))
+    font = _font(min(20, round(space * 0.8)))
     for index, token in enumerate(tokens):
         text = bare(clipped(show(token), 11))
         if not drawable(text):
@@ -129,7 +129,7 @@ def _labels(
         box = font.getbbox(text)
         label = Image.new("L", (min(LABELS, round(box[2]) + 2), round(font.size * 1.4)), 0)
         ImageDraw.Draw(label).text((0, 0), text, 255, font)
-        middle = round(each * (index + 0.5))
+        middle = round(space * (index + 0.5))
         if across:
             label = label.rotate(90, expand=True)
             label = label.crop((0, max(0, label.height - 84), label.width, label.height))
@@ -143,7 +143,7 @@ def _small(
     image: Image.Image, patterns: Sequence[Floats], layer: int, head: int, left: int
 ) -> None:
     """All heads, a row per layer, with a frame around the chosen one."""
-    rows, columns = len(patterns), max(len(each) for each in patterns)
+    rows, columns = len(patterns), max(len(matrices) for matrices in patterns)
     across, down = SIZE[0] - MARGIN - left, SIZE[1] - MARGIN - TOP - 60
     step = min(across / columns, down / rows, 110)
     if step < 4:

@@ -70,8 +70,8 @@ def scatter(
                 showlegend=False,
             )
         )
-    for kind, said in dict(zip(kinds, kind_words, strict=True)).items():
-        chosen = np.flatnonzero(drawn & np.array([each == kind for each in kinds]))
+    for kind, label in dict(zip(kinds, kind_words, strict=True)).items():
+        chosen = np.flatnonzero(drawn & np.array([role == kind for role in kinds]))
         if not len(chosen):
             continue
         colour, symbol = MARKS[kind]
@@ -79,7 +79,7 @@ def scatter(
             x[chosen].astype(np.float32),
             y[chosen].astype(np.float32),
             "markers",
-            name=escape(said),
+            name=escape(label),
             customdata=[[int(number), escape(names[int(number)])] for number in chosen],
             hovertemplate="%{customdata[1]}<br>"
             f"{escape(x_title)}: <b>%{{x:.3~g}}</b><br>{escape(y_title)}: <b>%{{y:.3~g}}</b>"

@@ -78,7 +78,7 @@ def histograms(
     the sizes if arrays and names disagree.
     """
     edges = np.linspace(-limit, limit, bins + 1)
-    shares = np.array([np.histogram(each, edges)[0] / max(len(each), 1) for each in values])
+    shares = np.array([np.histogram(value, edges)[0] / max(len(value), 1) for value in values])
     figure = lines(
         (edges[:-1] + edges[1:]) / 2,
         100 * shares,

@@ -161,11 +161,11 @@ class _Plan(NamedTuple):
 
 
 def _plan(tokens: Sequence[str], room: int) -> _Plan:
-    each = room / max(len(tokens), 1)
+    width = room / max(len(tokens), 1)
     longest = max((_width(theme.show(token)) for token in tokens), default=0.0) + 8
-    levels = max(1, min(3, len(tokens), ceil(min(longest, 118.0) / each)))
-    every = max(1, ceil(min(longest, 64.0) / (each * levels)))
-    return _Plan(levels, every, each * levels * every - 6)
+    levels = max(1, min(3, len(tokens), ceil(min(longest, 118.0) / width)))
+    every = max(1, ceil(min(longest, 64.0) / (width * levels)))
+    return _Plan(levels, every, width * levels * every - 6)
 
 
 def upright(tokens: Sequence[str], dark: bool, room: int) -> Figure:

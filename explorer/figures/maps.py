@@ -35,7 +35,7 @@ def head_maps(
     in `off` are crossed out, `selected` is outlined.
     """
     if top is None:
-        limit = max(0.1, *(float(np.abs(each).max(initial=0.0)) for each in maps))
+        limit = max(0.1, *(float(np.abs(entry).max(initial=0.0)) for entry in maps))
         scale, number = Scale.around_zero(limit, words["value"], 2, "+"), signed
     else:
         ticks = ((0.0, "0"), (top, f"{top:.3g}"))
@@ -43,7 +43,7 @@ def head_maps(
     shown = []
     for at, values in enumerate(maps):
         gone = np.zeros(values.shape, bool)
-        for _, layer, head in (each for each in off if each[0] == at):
+        for _, layer, head in (entry for entry in off if entry[0] == at):
             gone[layer, head] = True
         axes = (
             Axis.numbers(values.shape[0], words["layer"], 1),

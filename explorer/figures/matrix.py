@@ -188,8 +188,8 @@ def change(
     points = (np.asarray(after, np.float32) - np.asarray(before, np.float32)) * 100
     limit = max(1.0, float(np.abs(points).max(initial=0.0)))
     was, now = (
-        np.where(each, percents(cells), words["blocked"])
-        for each, cells in zip(is_open, (before, after), strict=True)
+        np.where(flags, percents(cells), words["blocked"])
+        for flags, cells in zip(is_open, (before, after), strict=True)
     )
     told = f"{words['before']} " + was + f" → {words['after']} " + now
     allowed = is_open[0] | is_open[1]

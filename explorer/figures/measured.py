@@ -34,7 +34,7 @@ def measured(names: Sequence[str], values: f.Floats, *, title: str, dark: bool =
         marker={"color": colours.accent, "opacity": 0.75},
         hoverinfo="skip",
     )
-    height = 56 + sum(14 + 17 * len(each) for each in lines)
+    height = 56 + sum(14 + 17 * len(label) for label in lines)
     frame = f.layout(colours, height, bargap=0.35)
     most = float(shown.max(initial=0.0)) or 1.0
     least = float(shown.min(initial=most))
@@ -48,7 +48,7 @@ def measured(names: Sequence[str], values: f.Floats, *, title: str, dark: bool =
         colours,
         autorange="reversed",
         tickvals=list(range(len(names))),
-        ticktext=["<br>".join(escape(line) for line in each) for each in lines],
+        ticktext=["<br>".join(escape(line) for line in label) for label in lines],
     )
     return {"data": [trace], "layout": frame}
 

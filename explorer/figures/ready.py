@@ -25,20 +25,20 @@ class ReadyFigure(BaseFigure):  # type: ignore[misc]  # Plotly has no types
         figure = _copied(self.__dict__["_figure"])
         convert_to_base64(figure)
         figure["layout"].setdefault("template", _template())  # hundreds of entries, no array
-        made: dict[str, Any] = figure
-        return made
+        spec: dict[str, Any] = figure
+        return spec
 
 
 def _copied(value: Any) -> Any:
     """A copy with new containers; arrays and strings are shared."""
     if isinstance(value, dict):
-        return {key: _copied(each) for key, each in value.items()}
+        return {key: _copied(member) for key, member in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_copied(each) for each in value]
+        return [_copied(member) for member in value]
     return value
 
 
 @cache
 def _template() -> dict[str, Any]:
-    made: dict[str, Any] = CheckedFigure().to_dict()["layout"].get("template", {})
-    return made
+    template: dict[str, Any] = CheckedFigure().to_dict()["layout"].get("template", {})
+    return template

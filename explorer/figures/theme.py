@@ -146,7 +146,7 @@ def show(token: str) -> str:
     if not any(map(_runs_left, parts[1::2])):
         return isolated(visible(token))
     return "".join(
-        isolated(part[1:-1]) if _runs_left(part) else "".join(_drawn(each, False) for each in part)
+        isolated(part[1:-1]) if _runs_left(part) else "".join(_drawn(char, False) for char in part)
         for part in parts
     )
 

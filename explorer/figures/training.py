@@ -96,7 +96,7 @@ def over_steps(
         across = {"type": "log", "dtick": "D2"}
     frame["yaxis"] = f.number_axis(colours, y_title, **across)
     lines = [(step, word, colours.accent) for step, word in marks]
-    frame["shapes"] = [f.line(each, (x, x), (0, 1), yref="paper") for x, _, each in lines]
+    frame["shapes"] = [f.line(hue, (x, x), (0, 1), yref="paper") for x, _, hue in lines]
     frame["annotations"], free = [], -1.0
     for step, word, colour in lines:
         if step > free:  # skip a label that would overlap the one before

@@ -67,14 +67,14 @@ def write_live(
     Raises InputProblem `live_unsupported` with what the browser's engine lacks, `live_no_output`,
     `live_too_large`; OSError if a file cannot be written; ValueError if an origin is none.
     """
-    for each in origins:
-        if not re.fullmatch(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?", each):
-            raise ValueError(f"an origin is like https://example.org, not {each!r}")
+    for entry in origins:
+        if not re.fullmatch(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?", entry):
+            raise ValueError(f"an origin is like https://example.org, not {entry!r}")
     config, tokenizer = weights.described(loaded), tokens.described(loaded.tokenizer)
     tensors = weights.tensors_of(loaded.model, precision)
     parts = list(weights.scripts(tensors))
     examples = [
-        each for group in text.examples(loaded.name, like=loaded.like).values() for each in group
+        entry for group in text.examples(loaded.name, like=loaded.like).values() for entry in group
     ]
     live = {
         "config": config,
@@ -143,9 +143,9 @@ def _page(loaded: LoadedModel) -> str:
 def _pictures(picture: Picture, examples: Sequence[str]) -> dict[str, Any]:
     """The examples as pictures, and the fonts that draw other words."""
     fonts = {"latin": file_of("a", "sans"), "chinese": file_of("我", "sans")}
-    drawn = {each: picture_of(each, picture).tobytes() for each in examples}
+    drawn = {example: picture_of(example, picture).tobytes() for example in examples}
     return {
-        "pictures": {each: weights.in_characters(grey) for each, grey in drawn.items()},
+        "pictures": {example: weights.in_characters(grey) for example, grey in drawn.items()},
         "fonts": {
             name: weights.in_characters((FONTS / file).read_bytes()) for name, file in fonts.items()
         },
@@ -156,19 +156,19 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
     """The words of the page in one language."""
 
     def family(table: str) -> dict[str, str]:
-        found = text.family(table, lang=lang)
+        entries = text.family(table, lang=lang)
         filling = f"filling.{table}"
         is_other = loaded.config.fills and text.has_family(filling, lang=lang)
-        return found | text.family(filling, lang=lang) if is_other else found
+        return entries | text.family(filling, lang=lang) if is_other else entries
 
     count = text.in_units(loaded.n_parameters, lang=lang)
-    said = family("live")
-    about = said.pop(f"about_{precision}")
+    words = family("live")
+    about = words.pop(f"about_{precision}")
     cell, stages, place = map(family, ("score", "score.stages", "place"))
     return {
         "itself": text.t(f"languages.{lang}", lang=lang),
         "name": text.model_name(loaded.name, lang=lang),
-        "live": {**said, "about": about, "ready": said["ready"].replace("{count}", count)},
+        "live": {**words, "about": about, "ready": words["ready"].replace("{count}", count)},
         "start": family("components.start"),
         "heads": family("components.heads_view"),
         "picture": family("components.picture"),
@@ -194,14 +194,14 @@ def _first(loaded: LoadedModel, sentence: str) -> bytes:
     continues, most = loaded.continues, MOST_NEW if loaded.continues else weights.MOST
     if loaded.config.reads_source:
         most = min(most, longest(loaded, given_tokens(loaded, sentence)))
-    made = generate(loaded, sentence, Greedy(), most)
-    found = flow(loaded, trace(loaded, sentence), made)
+    generation = generate(loaded, sentence, Greedy(), most)
+    picture = flow(loaded, trace(loaded, sentence), generation)
     words = text.family("components.start", lang="en")
     return pack_start(
-        [_thread(found, lane) for lane in found.lanes],
+        [_thread(picture, lane) for lane in picture.lanes],
         [
             Moment(step.thread, step.tokens, step.chances, step.chosen, step.text)
-            for step in found.steps
+            for step in picture.steps
         ],
         masks=(),
         mask="trained",
@@ -209,24 +209,31 @@ def _first(loaded: LoadedModel, sentence: str) -> bytes:
         door="",
         opened=None,
         links={},
-        said=found.steps[-1].text,
-        prompt=loaded.tokenizer.decode(made.given) if continues else "",
+        said=picture.steps[-1].text,
+        prompt=loaded.tokenizer.decode(generation.given) if continues else "",
         words=dict.fromkeys(words, ""),
     )
 
 
-def _thread(found: Flow, lane: Lane) -> Thread:
+def _thread(journey: Flow, lane: Lane) -> Thread:
     """A sequence of the picture; its titles depend on the language and are added by the page."""
     sites = [
         (
             "",
             [
-                Heads("", each.site.role, each.pattern, each.allowed, each.steps, each.allowed_then)
-                for each in block
+                Heads(
+                    "",
+                    attention.site.role,
+                    attention.pattern,
+                    attention.allowed,
+                    attention.steps,
+                    attention.allowed_then,
+                )
+                for attention in block
             ],
         )
         for block in lane.blocks
     ]
-    given = found.given if lane is found.lanes[-1] else len(lane.tokens)
+    count = journey.given if lane is journey.lanes[-1] else len(lane.tokens)
     stream = lane.stack.stream
-    return Thread(stream, "", lane.tokens, given, lane.embedded, lane.waves, lane.turns, sites)
+    return Thread(stream, "", lane.tokens, count, lane.embedded, lane.waves, lane.turns, sites)

@@ -44,14 +44,16 @@ def described(tokenizer: Tokenizer) -> dict[str, Any]:
     for name in ("end_of_word_suffix", "dropout"):
         if model.get(name):
             raise _lacking(name)
-    added = {each["content"]: each["id"] for each in whole["added_tokens"]}
-    plain = [each["content"] for each in whole["added_tokens"] if not each["special"]]
+    added = {token["content"]: token["id"] for token in whole["added_tokens"]}
+    plain = [token["content"] for token in whole["added_tokens"] if not token["special"]]
     if plain:
         raise _lacking(f"added token {plain[0]!r}")
     if not marian:
         listed = model["vocab"]
         ids = (
-            listed if isinstance(listed, dict) else {each: i for i, (each, _) in enumerate(listed)}
+            listed
+            if isinstance(listed, dict)
+            else {token: i for i, (token, _) in enumerate(listed)}
         )
     ids |= added
     pieces: list[str | None] = [None] * (max(ids.values()) + 1)
@@ -83,13 +85,13 @@ def _model(model: dict[str, Any]) -> dict[str, Any]:
     if model["type"] != "BPE" or model.get("continuing_subword_prefix"):
         raise _lacking(model["type"])
     pairs = model["merges"]
-    return {"merges": [tuple(each.split(" ")) if isinstance(each, str) else each for each in pairs]}
+    return {"merges": [tuple(pair.split(" ")) if isinstance(pair, str) else pair for pair in pairs]}
 
 
 def _checked(part: str, rule: Any) -> Any:
     """The rule itself, if the browser's tokenizer supports its type and those of its members."""
     if isinstance(rule, list):
-        return [_checked(part, each) for each in rule]
+        return [_checked(part, member) for member in rule]
     if rule is None:
         return None
     if rule["type"] not in PARTS[part].split():
@@ -101,8 +103,8 @@ def _checked(part: str, rule: Any) -> Any:
     if isinstance(rule.get("pattern"), dict) and "Regex" in rule["pattern"]:
         rule = {**rule, "pattern": {"Regex": _pattern(rule["pattern"]["Regex"])}}
     return {
-        name: _checked(part, each) if isinstance(each, list) else each
-        for name, each in rule.items()
+        name: _checked(part, member) if isinstance(member, list) else member
+        for name, member in rule.items()
     }
 
 
@@ -113,7 +115,7 @@ def _table(data: bytes) -> dict[str, str]:
     shifts = (units & 512) >> 6
     children = np.arange(len(units), dtype=np.uint32) ^ ((units >> 10) << shifts)
     letters = np.arange(1, 256, dtype=np.uint32)
-    found, waiting = {}, [(b"", int(children[0]))]
+    table, waiting = {}, [(b"", int(children[0]))]
     while waiting:
         begun, node = waiting.pop()
         places = node ^ letters
@@ -122,9 +124,9 @@ def _table(data: bytes) -> dict[str, str]:
             whole, child = begun + bytes([at ^ node]), int(children[at])
             if units[at] & 256:  # a key ends here; its text ends with a zero
                 start = int(units[child] & 0x7FFFFFFF)
-                found[whole.decode()] = texts[start : texts.index(0, start)].decode()
+                table[whole.decode()] = texts[start : texts.index(0, start)].decode()
             waiting.append((whole, child))
-    return found
+    return table
 
 
 def _pattern(expression: str) -> str:
@@ -132,10 +134,10 @@ def _pattern(expression: str) -> str:
     spelled = "(?:" + re.sub(
         "[a-z]", lambda each: f"[{each[0]}{each[0].upper()}]", CONTRACTIONS[4:]
     )
-    found = expression.replace(CONTRACTIONS, spelled)
-    if _UNKNOWN_SYNTAX.search(found):
+    regex = expression.replace(CONTRACTIONS, spelled)
+    if _UNKNOWN_SYNTAX.search(regex):
         raise _lacking(f"pattern {expression[:60]!r}")
-    return found
+    return regex
 
 
 def _lacking(part: str) -> InputProblem:

@@ -118,7 +118,7 @@ COMPUTED = {
 
 
 def _require_supported(config: ModelConfig, model: Model) -> None:
-    lacking = {each.name for each in fields(config) if each.name not in READ}
+    lacking = {field.name for field in fields(config) if field.name not in READ}
     lacking = {name for name in lacking if getattr(config, name) != getattr(ModelConfig, name)}
     if not config.lm_head:
         raise InputProblem("live_no_output")
@@ -173,10 +173,10 @@ def _acting(positions: Positions, n: int, start: int = 0) -> dict[str, Tensor]:
     with torch.inference_mode():
         added, placement = positions.added(at), positions.place(at, at)
     near = placement.near or NOWHERE
-    found = {"added": added, "bias": placement.bias}
+    effects = {"added": added, "bias": placement.bias}
     for name, rotation in (("rotation", placement.rotation), ("near_rotation", near.rotation)):
-        found[name] = rotation and torch.cat(rotation, dim=-1)[0]
-    return {name: each[0].float().cpu() for name, each in found.items() if each is not None}
+        effects[name] = rotation and torch.cat(rotation, dim=-1)[0]
+    return {name: tensor[0].float().cpu() for name, tensor in effects.items() if tensor is not None}
 
 
 def _around(model: Model, stream: Any) -> tuple[list[int], list[int]]:
@@ -193,7 +193,7 @@ def tensors_of(model: Model, precision: Precision = "int8") -> Tensors:
     Raises InputProblem `live_too_large`.
     """
     stacks = model.stacks()
-    tables = {name: each for stack in stacks for name, each in _tables(model, stack).items()}
+    tables = {name: array for stack in stacks for name, array in _tables(model, stack).items()}
     replaced = tuple(stack.path("positions", "") for stack in stacks)
     names: dict[int | bytes, str] = {}
     tied: dict[str, str] = {}
@@ -215,7 +215,7 @@ def tensors_of(model: Model, precision: Precision = "int8") -> Tensors:
         values = tensor.detach().float().cpu().contiguous().numpy()
         rounds = precision == "int8" and values.ndim == 2 and not is_table
         listed.append((name, values.shape, "int8" if rounds else "float32"))
-        parts += [each.tobytes() for each in (rounded(values) if rounds else (values,))]
+        parts += [array.tobytes() for array in (rounded(values) if rounds else (values,))]
     return Tensors(tuple(listed), b"".join(parts), tied)
 
 

@@ -54,8 +54,8 @@ class AxisEvidence:
 
     def begin(self, args: Iterable[Any]) -> None:
         """The outermost module starts with these arguments."""
-        for given in args:
-            self._read_from(given)
+        for arg in args:
+            self._read_from(arg)
 
     def _read_from(self, given: Any) -> None:
         if isinstance(given, Tensor) and not given.is_nested and given.ndim:

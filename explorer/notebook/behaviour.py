@@ -212,11 +212,11 @@ class Behaviour(Examiner):
         NaN, and so is everything from the next layer on.
         """
         rows = self.batch([self.sentence] * COPIES, left=N_PADS)
-        found = []
+        flags = []
         for mode in (_Plain(), nullcontext()):
             with torch.no_grad(), mode:
-                found.append(bool(_logits(self.forward(*_given(rows))).isnan().any()))
-        return found == [False, True]
+                flags.append(bool(_logits(self.forward(*_given(rows))).isnan().any()))
+        return flags == [False, True]
 
     def rows_see_each_other(self) -> bool:
         """Whether another sentence of the same length changes this one's logits in a batch."""
@@ -327,9 +327,9 @@ def _ids(name: str, given: Any, pad_id: int | None) -> tuple[int, ...]:
 
 
 def _device(forward: Forward, *rows: Any) -> torch.device:
-    for each in rows:
-        if isinstance(each, Tensor):
-            return each.device
+    for row in rows:
+        if isinstance(row, Tensor):
+            return row.device
     owner = forward if isinstance(forward, nn.Module) else getattr(forward, "__self__", None)
     if isinstance(owner, nn.Module):
         for parameter in owner.parameters():

@@ -79,7 +79,7 @@ class capture:  # noqa: N801 (used as a function: `with capture() as seen`)
         if error[0] is None:
             watch.name_unused()
             watch.name_compiled()
-        watch.listeners = [each for each in watch.listeners if each is not self._seen]
+        watch.listeners = [listener for listener in watch.listeners if listener is not self._seen]
         if not watch.listeners:
             _here.watch = None
             watch.stop()
@@ -250,23 +250,23 @@ class _Watch(TorchFunctionMode):
     def _layer(self, call: Running, args: Any, kwargs: Any, output: Any) -> None:
         """Rerun a layer that took its fused path on the plain path, and record that."""
         outer = self._running[-2] if len(self._running) > 1 else None
-        listeners, n_seen, found = self.listeners, self._n_seen, None
+        listeners, n_seen, attention = self.listeners, self._n_seen, None
         try:
             for run in layer_again(call, outer, args, kwargs, output):
                 trial = Captured()
                 self.listeners = [trial]
                 with kernels.aside(), self:
-                    made = run()
+                    outputs = run()
                 with kernels.aside():
-                    found = agreeing(trial, made)
-                if found is not None:
+                    attention = agreeing(trial, outputs)
+                if attention is not None:
                     break
         finally:
             self.listeners, self._n_seen = listeners, n_seen
-        if found is None:
+        if attention is None:
             self._miss(f"{call.name}.self_attn")
         else:
-            self._record(found)
+            self._record(attention)
 
     @property
     def _name(self) -> str:
@@ -281,37 +281,39 @@ class _Watch(TorchFunctionMode):
             if name not in names:
                 names.append(name)
 
-    def _found(self, found: Attention | None, name: str = "") -> None:
+    def _found(self, attention: Attention | None, name: str = "") -> None:
         """Record the attention of a kernel; None: it could not be reproduced."""
-        if found is None:
+        if attention is None:
             self._miss(f"{self._name or 'outside a module'}{name}")
         else:
-            self._record(replace(self._laid(found), name=self._name))
+            self._record(replace(self._laid(attention), name=self._name))
 
-    def _laid(self, found: Attention) -> Attention:
+    def _laid(self, attention: Attention) -> Attention:
         """A call of a function that takes any axes before [head, pos, d_head]."""
-        *leading, n_query, n_key = found.pattern.shape
+        *leading, n_query, n_key = attention.pattern.shape
         axes = self.evidence.read(tuple(leading), n_query, n_key)
         if len(leading) == 2:  # [batch, head] by definition; a batch of windows is not the input's
-            return replace(found, axes="kernel" if axes.why == "batch" else "order")
-        return found.laid(axes)
+            return replace(attention, axes="kernel" if axes.why == "batch" else "order")
+        return attention.laid(axes)
 
-    def _record(self, found: Attention) -> None:
-        if kernels.opaque(found.pattern):
-            self._miss(found.name or "outside a module")
+    def _record(self, attention: Attention) -> None:
+        if kernels.opaque(attention.pattern):
+            self._miss(attention.name or "outside a module")
             return
         mask, query, key, scores = (
             None if tensor is None else tensor.detach().clone()
             for tensor in (
-                *(found.mask, found.query, found.key),
-                found.scores if self.keeps_scores else None,
+                *(attention.mask, attention.query, attention.key),
+                attention.scores if self.keeps_scores else None,
             )
         )
-        pattern = found.pattern.detach().float().clone()
-        found = replace(found, pattern=pattern, mask=mask, query=query, key=key, scores=scores)
+        pattern = attention.pattern.detach().float().clone()
+        attention = replace(
+            attention, pattern=pattern, mask=mask, query=query, key=key, scores=scores
+        )
         self._n_seen += 1
         for seen in self.listeners:
-            seen.calls.append(found)
+            seen.calls.append(attention)
 
     # Intercepted calls.
 
@@ -343,8 +345,8 @@ class _Watch(TorchFunctionMode):
 
     def _called(self, kernel: Any, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         with kernels.aside():
-            found = kernel(func, args, kwargs, result)
-            self._found(found, "" if kernel is multi_head else f" ({func.__name__})")
+            attention = kernel(func, args, kwargs, result)
+            self._found(attention, "" if kernel is multi_head else f" ({func.__name__})")
 
     # Plain code: track the result of a softmax until it is multiplied by values.
 
@@ -387,7 +389,7 @@ class _Watch(TorchFunctionMode):
         if order is not None:
             pattern = pattern.permute(order)
             mask, scores = (
-                None if each is None else each.permute(order) for each in (mask, scores)
+                None if tensor is None else tensor.permute(order) for tensor in (mask, scores)
             )
         *leading, n_query, n_key = pattern.shape
         why: Why = "order" if order is None else "equation"

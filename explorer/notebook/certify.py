@@ -94,9 +94,9 @@ class Certified(Certificate):
         """One row per tested property. Raises ImportError without pandas."""
         import pandas as pd  # optional dependency
 
-        found = [finding_record(replace(each, where=None)) for each in self.findings]
-        places = ["" if each.where is None else each.where.name for each in self.findings]
-        return pd.DataFrame(found).assign(where=places)
+        records = [finding_record(replace(finding, where=None)) for finding in self.findings]
+        places = ["" if finding.where is None else finding.where.name for finding in self.findings]
+        return pd.DataFrame(records).assign(where=places)
 
     def save(self, path: str | Path, lang: str = "en") -> Path:
         """Write the report as a page (.html) or as text (.txt), or the record (.json).
@@ -107,14 +107,14 @@ class Certified(Certificate):
         path = Path(path)
         ending = path.suffix.lower()
         if ending in (".html", ".htm"):
-            made = page(t("mask_tests.title", lang=lang), [Paragraph(self.report(lang))], lang)
+            content = page(t("mask_tests.title", lang=lang), [Paragraph(self.report(lang))], lang)
         elif ending == ".txt":
-            made = self.report(lang) + "\n"
+            content = self.report(lang) + "\n"
         elif ending == ".json":
-            made = json.dumps(self.record(), ensure_ascii=False, indent=1) + "\n"
+            content = json.dumps(self.record(), ensure_ascii=False, indent=1) + "\n"
         else:
             raise ValueError(f"{path.name}: a certificate is saved as .html, .txt or .json")
-        path.write_text(made, encoding="utf-8")
+        path.write_text(content, encoding="utf-8")
         return path
 
     def __str__(self) -> str:
@@ -179,7 +179,7 @@ def certify(
     left_out |= dict.fromkeys(without, "not_asked")
     certificate = Examination(lambda: behaviour, left_out, names).certificate()
     broken = {finding.name for finding in certificate.broken if not finding.error}
-    left = next((each for each in certificate.findings if each.name == "padding_left"), None)
+    left = next((check for check in certificate.findings if check.name == "padding_left"), None)
     sites = [site for _, of_run in behaviour.captures for site in of_run]
     fills = [site.fill for site in sites if site.fill is not None]
     fill = max(fills, key=lambda fill: (fill.weight, fill.score or 0.0), default=None)

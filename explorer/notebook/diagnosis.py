@@ -30,23 +30,27 @@ def bug_of(cause: Cause) -> Case | None:
 
 def diagnose(findings: Sequence[Finding], evidence: Evidence) -> tuple[Cause, ...]:
     """The likely causes, one for each part of `_PARTS`; () if every finding passed."""
-    broken = {each.name for each in findings if not each.passed and not each.error}
-    kept = {each.name for each in findings if each.passed}
-    endless = {each.name for each in findings if each.deviation == float("inf")} & broken
-    if not any(not each.passed for each in findings):
+    broken = {finding.name for finding in findings if not finding.passed and not finding.error}
+    kept = {finding.name for finding in findings if finding.passed}
+    endless = {finding.name for finding in findings if finding.deviation == float("inf")} & broken
+    if not any(not finding.passed for finding in findings):
         return ()
     if evidence.rows:
         return ("rows",)
-    places = {each.name: kind_of(each.where.name) for each in findings if each.where is not None}
+    places = {
+        finding.name: kind_of(finding.where.name)
+        for finding in findings
+        if finding.where is not None
+    }
     case = _Case(broken, kept, endless, places, evidence)
-    found: list[Cause] = ["error"] if any(each.error for each in findings) else []
+    causes: list[Cause] = ["error"] if any(finding.error for finding in findings) else []
     for part in _PARTS:
         cause = next((cause for cause, holds in part.items() if holds(case)), None)
         if cause is not None:
-            found.append(cause)
-    if not found and "cache" in broken:
-        found.append(evidence.cache or "cache")
-    return tuple(dict.fromkeys(found)) or ("unknown",)
+            causes.append(cause)
+    if not causes and "cache" in broken:
+        causes.append(evidence.cache or "cache")
+    return tuple(dict.fromkeys(causes)) or ("unknown",)
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class _Case:
         """Whether one kind of module gives weight to hidden keys and blocks visible ones."""
         closed = self.places.get("open_cells") if "open_cells" in self.broken else None
         masses = ("future_mass", "pad_mass", "cross_mask")
-        return any(each in self.broken and self.places.get(each) == closed for each in masses)
+        return any(mass in self.broken and self.places.get(mass) == closed for mass in masses)
 
     @property
     def of_another_row(self) -> bool:

@@ -284,4 +284,4 @@ def _taken_from(found: Tensor, wanted: Tensor, axis: int) -> bool:
     if _close(found, wanted):
         return False
     slices = wanted.unbind(axis)
-    return all(any(_close(each, other) for other in slices) for each in found.unbind(axis))
+    return all(any(_close(piece, other) for other in slices) for piece in found.unbind(axis))

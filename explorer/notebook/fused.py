@@ -40,14 +40,14 @@ def may_fuse(module: nn.Module, watch: TorchFunctionMode) -> bool:
 
     A module in training mode, or whose parameters need gradients, always takes the plain path.
     """
-    kind = next((each for each in _DECIDING if isinstance(module, each)), None)
+    kind = next((member for member in _DECIDING if isinstance(module, member)), None)
     if kind is None or type(module).forward is not kind.forward or "forward" in vars(module):
         return False
     if any(mode is not watch for mode in active_modes()):
         return False
     if module.training and kind is not nn.TransformerEncoder:
         return False
-    needs = torch.is_grad_enabled() and any(each.requires_grad for each in module.parameters())
+    needs = torch.is_grad_enabled() and any(member.requires_grad for member in module.parameters())
     return not needs
 
 
@@ -62,24 +62,26 @@ def layer_again(
     `nn.TransformerEncoder` makes of a padded batch, is padded again.
     """
     layer: Any = call.module
-    given = dict(signature(layer.forward).bind(*args, **kwargs).arguments) | {"is_causal": False}
-    src, real = given["src"], None
+    arguments = dict(signature(layer.forward).bind(*args, **kwargs).arguments) | {
+        "is_causal": False
+    }
+    src, real = arguments["src"], None
     if src.is_nested:
-        lengths = torch.tensor([len(each) for each in src.unbind()], device=output.device)
+        lengths = torch.tensor([len(tensor) for tensor in src.unbind()], device=output.device)
         width = int(lengths.max())
         if outer is not None and isinstance(outer.module, nn.TransformerEncoder) and outer.args:
             width = max(width, outer.args[0].shape[1])
         size = (len(lengths), width, layer.self_attn.embed_dim)
-        src, output = (each.to_padded_tensor(0.0, size) for each in (src, output))
+        src, output = (tensor.to_padded_tensor(0.0, size) for tensor in (src, output))
         real = torch.arange(width, device=output.device) < lengths[:, None]
-        given |= {"src": src, "src_key_padding_mask": ~real}
+        arguments |= {"src": src, "src_key_padding_mask": ~real}
 
     def run(changed: dict[str, Any]) -> tuple[Tensor, Tensor]:
-        found: Tensor = layer.forward(**(given | changed))
-        return found if real is None else found.masked_fill(~real[..., None], 0.0), output
+        result: Tensor = layer.forward(**(arguments | changed))
+        return result if real is None else result.masked_fill(~real[..., None], 0.0), output
 
     yield lambda: run({})
-    mask = given.get("src_mask")
+    mask = arguments.get("src_mask")
     if mask is not None and mask.is_floating_point():
         yield lambda: run({"src_mask": mask.bool()})
 
@@ -89,15 +91,15 @@ def agreeing(trial: Captured, made: tuple[Tensor, Tensor]) -> Attention | None:
 
     A query without visible keys is NaN on the fused path only.
     """
-    found, expected = made
+    output, expected = made
     if len(trial) != 1:
         return None
     (seen,) = trial
-    lost = expected.isnan().any(-1) & ~found.isnan().any(-1)  # [batch, query]
+    lost = expected.isnan().any(-1) & ~output.isnan().any(-1)  # [batch, query]
     if bool(lost.any()):
         empty = None if seen.mask is None else ~seen.mask.any(-1).all(1)
         if empty is None or bool((lost & ~empty).any()):
             return None
-        found = found.masked_fill(lost[..., None], math.nan)
+        output = output.masked_fill(lost[..., None], math.nan)
         seen = replace(seen, pattern=seen.pattern.masked_fill(lost[:, None, :, None], math.nan))
-    return seen if same(found, expected, largest(expected)) else None
+    return seen if same(output, expected, largest(expected)) else None

@@ -54,25 +54,25 @@ class Patterns:
         return replace(self, weights=self.weights[:1, :1], mask=self.allowed[:1, :1])
 
 
-def as_array(given: Any) -> np.ndarray:
+def as_array(values: Any) -> np.ndarray:
     """Convert a tensor (any device, dtype, with or without gradients), array or nested list.
 
     Raises ValueError for anything other than real numbers of one shape.
     """
-    if hasattr(given, "detach"):
-        if given.is_meta:
+    if hasattr(values, "detach"):
+        if values.is_meta:
             raise ValueError("the tensor is on the meta device and contains no numbers")
         try:
-            given = given.detach().cpu()
-            given = given if given.layout == torch.strided else given.to_dense()
-            given = given.float() if given.dtype.is_floating_point else given
-            return np.asarray(given.as_subclass(torch.Tensor).numpy())
+            values = values.detach().cpu()
+            values = values if values.layout == torch.strided else values.to_dense()
+            values = values.float() if values.dtype.is_floating_point else values
+            return np.asarray(values.as_subclass(torch.Tensor).numpy())
         except (RuntimeError, TypeError) as error:  # subclass without storage
-            raise ValueError(f"a {type(given).__name__} cannot be read: {error}") from None
-    if isinstance(given, list | tuple) and any(hasattr(part, "detach") for part in given):
-        given = [as_array(part) for part in given]
+            raise ValueError(f"a {type(values).__name__} cannot be read: {error}") from None
+    if isinstance(values, list | tuple) and any(hasattr(part, "detach") for part in values):
+        values = [as_array(part) for part in values]
     try:
-        array = np.asarray(given)
+        array = np.asarray(values)
         if np.iscomplexobj(array):
             raise TypeError("they are complex numbers")
         return array if array.dtype == np.bool_ else array.astype(np.float32)

@@ -66,7 +66,7 @@ def opaque(*values: Any) -> bool:
     tensors = [value for value in values if isinstance(value, Tensor)]
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor
     with torch._C.DisableTorchFunctionSubclass():  # in torch 2.6 a CausalBias refuses these
-        return any(wrapped(each) or each.is_nested or each.is_meta for each in tensors)
+        return any(wrapped(tensor) or tensor.is_nested or tensor.is_meta for tensor in tensors)
 
 
 def allowed(mask: Tensor) -> Tensor:
@@ -123,15 +123,18 @@ def dot_product(func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -
     A mask of a custom class is not interpreted: the function is called again with one-hot vectors
     as values. With dropout the result is random, so the arguments are trusted without a check.
     """
-    given = dict(zip(_SDPA, args, strict=False)) | kwargs
-    if opaque(*given.values()) or not isinstance(result, Tensor):
+    arguments = dict(zip(_SDPA, args, strict=False)) | kwargs
+    if opaque(*arguments.values()) or not isinstance(result, Tensor):
         return None
-    value, is_plain = _shared(given, "value"), type(given.get("attn_mask")) in (Tensor, type(None))
+    value, is_plain = (
+        _shared(arguments, "value"),
+        type(arguments.get("attn_mask")) in (Tensor, type(None)),
+    )
     for way in (_by_formula, _with_markers) if is_plain else (_with_markers,):
-        for pattern, keep, fill, scores in way(func, given):
+        for pattern, keep, fill, scores in way(func, arguments):
             z = (pattern.to(value.dtype) @ value).to(result.dtype)
-            if given.get("dropout_p") or same(z, result, largest(value)):
-                return _attention(given, pattern, keep, fill, scores)
+            if arguments.get("dropout_p") or same(z, result, largest(value)):
+                return _attention(arguments, pattern, keep, fill, scores)
     return None
 
 
@@ -209,8 +212,8 @@ def _attention(
     if given.get("enable_gqa"):
         key = _shared(given, "key").to(key.dtype)
     query, key = (
-        each.detach().expand(*pattern.shape[:-2], *each.shape[-2:])
-        for each in (given["query"], key)
+        tensor.detach().expand(*pattern.shape[:-2], *tensor.shape[-2:])
+        for tensor in (given["query"], key)
     )
     return Attention("", pattern, keep, query, key, fill, scores=scores)
 
@@ -223,20 +226,20 @@ def flex(func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Atten
     from torch.nn.attention.flex_attention import create_mask  # this import compiles nothing
 
     names = ("query", "key", "value", "score_mod", "block_mask", "scale", "kernel_options")
-    given = dict(zip((*names, "buffers", "mask_buffers"), args, strict=False)) | kwargs
-    query, key, value = (given[name] for name in names[:3])
+    arguments = dict(zip((*names, "buffers", "mask_buffers"), args, strict=False)) | kwargs
+    query, key, value = (arguments[name] for name in names[:3])
     if opaque(query, key, value):
         return None
     pattern = by_markers(lambda v: func(query, key, v, *args[3:], **kwargs)[0], value)
     key, value = (
-        each.detach()
-        .repeat_interleave(query.shape[1] // each.shape[1], 1)
+        tensor.detach()
+        .repeat_interleave(query.shape[1] // tensor.shape[1], 1)
         .expand(len(query), -1, -1, -1)
-        for each in (key, value)
+        for tensor in (key, value)
     )
     if not same((pattern @ value).to(result[0].dtype), result[0], largest(value)):
         return None
-    mask_mod, buffers = given["block_mask"][-1], given.get("mask_buffers") or ()
+    mask_mod, buffers = arguments["block_mask"][-1], arguments.get("mask_buffers") or ()
 
     def may_attend(batch: Tensor, head: Tensor, at: Tensor, to: Tensor) -> Tensor:
         return mask_mod(batch, head, at, to, *buffers)

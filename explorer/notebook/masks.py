@@ -26,7 +26,7 @@ EXPECTED = (
 )
 
 
-def read_mask(given: Any, lang: str) -> tuple[np.ndarray, list[str]]:
+def read_mask(values: Any, lang: str) -> tuple[np.ndarray, list[str]]:
     """A mask as Bool, True = may attend, in its own shape, and notes on how it was interpreted.
 
     Only the values decide: Bool; 0 and 1 of any dtype; anything else is an additive mask (also a
@@ -34,8 +34,8 @@ def read_mask(given: Any, lang: str) -> tuple[np.ndarray, list[str]]:
     torch's mask classes `CausalBias` and `BlockMask` are evaluated. Raises ValueError for an empty
     mask, for values that block nothing (weights, for example) and for NaN.
     """
-    given = _materialised(given)
-    array = as_array(given)
+    values = _materialised(values)
+    array = as_array(values)
     if not array.size:
         raise ValueError(f"the mask has shape {list(array.shape)} and is empty")
     if array.dtype == np.bool_:
@@ -43,15 +43,15 @@ def read_mask(given: Any, lang: str) -> tuple[np.ndarray, list[str]]:
         notes: list[str] = []
     else:
         name = "1"
-        allowed, notes = _read_numbers(array, _is_float(given), lang)
+        allowed, notes = _read_numbers(array, _is_float(values), lang)
     if _looks_inverted(allowed):
         notes.append(t("notebook.convention.inverted", lang=lang, value=name))
     return allowed, notes
 
 
 def _read_numbers(array: np.ndarray, is_float: bool, lang: str) -> tuple[np.ndarray, list[str]]:
-    found = set(np.unique(array).tolist())
-    if found <= {0.0, 1.0} and not (is_float and found == {0.0}):
+    numbers = set(np.unique(array).tolist())
+    if numbers <= {0.0, 1.0} and not (is_float and numbers == {0.0}):
         notes = [t("notebook.convention.ones", lang=lang)]
         if is_float:
             notes.append(t("notebook.convention.float_ones", lang=lang))
@@ -59,7 +59,7 @@ def _read_numbers(array: np.ndarray, is_float: bool, lang: str) -> tuple[np.ndar
     if np.isnan(array).any():
         raise ValueError(f"the mask contains NaN; {EXPECTED}")
     allowed = kernels.allowed(torch.from_numpy(array)).numpy()
-    if is_float and found == {0.0}:
+    if is_float and numbers == {0.0}:
         return allowed, [t("notebook.convention.zeros", lang=lang)]
     if allowed.all():
         low, high = float(array.min()), float(array.max())
@@ -67,8 +67,8 @@ def _read_numbers(array: np.ndarray, is_float: bool, lang: str) -> tuple[np.ndar
             f"the mask contains numbers from {low:.4g} to {high:.4g}; none blocks; {EXPECTED}"
         )
     fill = float(array[~allowed].max())
-    said = "−∞" if np.isneginf(fill) else minus(f"{fill:.4g}")
-    notes = [t("notebook.convention.added", lang=lang, fill=said)]
+    label = "−∞" if np.isneginf(fill) else minus(f"{fill:.4g}")
+    notes = [t("notebook.convention.added", lang=lang, fill=label)]
     shown = array[allowed]
     if shown.size and (shown != 0).any():
         ends = {"low": minus(f"{shown.min():.4g}"), "high": minus(f"{shown.max():.4g}")}
@@ -98,13 +98,13 @@ def _materialised(given: Any) -> Any:
     return given
 
 
-def _is_float(given: Any) -> bool:
+def _is_float(values: Any) -> bool:
     """Whether the values are floats before `as_array` converts them."""
-    while isinstance(given, list | tuple) and given and hasattr(given[0], "detach"):
-        given = given[0]
-    if hasattr(given, "detach"):
-        return bool(given.dtype.is_floating_point)
-    return np.asarray(given, dtype=getattr(given, "dtype", None)).dtype.kind == "f"
+    while isinstance(values, list | tuple) and values and hasattr(values[0], "detach"):
+        values = values[0]
+    if hasattr(values, "detach"):
+        return bool(values.dtype.is_floating_point)
+    return np.asarray(values, dtype=getattr(values, "dtype", None)).dtype.kind == "f"
 
 
 def _looks_inverted(allowed: np.ndarray) -> bool:
@@ -213,7 +213,7 @@ def mask(
     blocks: list[Block] = [*map(Paragraph, notes), Component("matrices", packed)]
 
     def drawn() -> str:
-        return matrices_svg([(each.title, each.matrix) for each in panels], title=name)
+        return matrices_svg([(panel.title, panel.matrix) for panel in panels], title=name)
 
     def table() -> Table:
         columns = dict(cells_table(parts))
@@ -257,25 +257,25 @@ def _index(name: str, index: int, count: int) -> int:
     return index
 
 
-def _chosen(given: np.ndarray, layer: int, head: int) -> np.ndarray:
-    if not 2 <= given.ndim <= 4 or 0 in given.shape:
-        raise ValueError(f"the mask has shape {list(given.shape)}, expected [query, key]")
-    for name, index in (("layer", layer), ("head", head))[4 - given.ndim :]:
-        given = given[_index(name, index, len(given)) if len(given) > 1 else 0]
-    return given
+def _chosen(array: np.ndarray, layer: int, head: int) -> np.ndarray:
+    if not 2 <= array.ndim <= 4 or 0 in array.shape:
+        raise ValueError(f"the mask has shape {list(array.shape)}, expected [query, key]")
+    for name, index in (("layer", layer), ("head", head))[4 - array.ndim :]:
+        array = array[_index(name, index, len(array)) if len(array) > 1 else 0]
+    return array
 
 
 def _reasons(allowed: np.ndarray, why: Any, blocked: str) -> tuple[np.ndarray, list[str]]:
     """For each cell 0 if it is open, else the number of its reason, from 1; and the reasons."""
     if why is None:
         return (~allowed).astype(np.uint8), [blocked]
-    given = np.asarray(why, dtype=object)
-    if given.shape != allowed.shape:
-        raise ValueError(f"why has shape {given.shape}, the mask {allowed.shape}")
-    cells = zip(given.flat, allowed.flat, strict=True)
-    said = ["" if may else str(word or blocked) for word, may in cells]
-    rules = [word for word in dict.fromkeys(said) if word]
+    reasons = np.asarray(why, dtype=object)
+    if reasons.shape != allowed.shape:
+        raise ValueError(f"why has shape {reasons.shape}, the mask {allowed.shape}")
+    cells = zip(reasons.flat, allowed.flat, strict=True)
+    words = ["" if may else str(word or blocked) for word, may in cells]
+    rules = [word for word in dict.fromkeys(words) if word]
     if len(rules) > MAX_RULES:
         raise ValueError(f"{len(rules)} different reasons, at most {MAX_RULES} can be told apart")
     number = {word: at for at, word in enumerate(["", *rules])}
-    return np.array([number[word] for word in said], np.uint8).reshape(allowed.shape), rules
+    return np.array([number[word] for word in words], np.uint8).reshape(allowed.shape), rules

@@ -30,17 +30,17 @@ def multi_head(func: Any, args: Any, kwargs: Any, result: Any) -> Attention | No
     """
     bound = signature(F.multi_head_attention_forward).bind(*args, **kwargs)
     bound.apply_defaults()
-    given, out = bound.arguments, result[0]
-    if opaque(out, *given.values()):
+    arguments, out = bound.arguments, result[0]
+    if opaque(out, *arguments.values()):
         return None
-    q, k, v = (each.float() if each.dtype != torch.float64 else each for each in _heads(given))
-    random = given["training"] and given["dropout_p"] > 0
-    for added, keep in _masks(given, q, k):
+    q, k, v = (head.float() if head.dtype != torch.float64 else head for head in _heads(arguments))
+    random = arguments["training"] and arguments["dropout_p"] > 0
+    for added, keep in _masks(arguments, q, k):
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         scores = scores if added is None else scores + added
         for pattern in softmax_of(scores):
-            made = _joined(pattern @ v, given).reshape(out.shape)
-            if random or same(made.to(out.dtype), out, max(largest(made), largest(out))):
+            product = _joined(pattern @ v, arguments).reshape(out.shape)
+            if random or same(product.to(out.dtype), out, max(largest(product), largest(out))):
                 return Attention("", pattern, keep, q, k, scores=scores)
     return None
 

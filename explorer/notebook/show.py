@@ -153,7 +153,7 @@ def _of_capture(
     for call in calls_of_steps(calls):
         groups.setdefault((kind_of(call.name), tuple(call.pattern.shape[1:])), []).append(call)
     kinds = Counter(kind for kind, _ in groups)
-    lists = [each for each in (tokens, key_tokens) if each is not None]
+    lists = [labels for labels in (tokens, key_tokens) if labels is not None]
     used: set[int] = set()
     parts = []
     for (kind, (_, n_query, n_key)), calls in groups.items():
@@ -174,18 +174,18 @@ def _of_capture(
         if not cross and "encoder" in kind.lower():
             first, last = lists[::-1], lists[::-1]
         rows = []
-        for axis, given, length in (("query", first, n_query), ("key", last, n_key)):
-            fitting = next((each for each in given if len(each) == length), None)
+        for axis, candidates, length in (("query", first, n_query), ("key", last, n_key)):
+            fitting = next((labels for labels in candidates if len(labels) == length), None)
             used |= {id(fitting)}
             rows.append(tokens_for(fitting, length, axis))
         title = kind if len(calls) == 1 else kind.replace("#", f"0–{len(calls) - 1}", 1)
         if kinds[kind] > 1:
             title += f" ({n_query} × {n_key})"
         parts.append(Patterns(title, weights, rows[0], rows[1], mask=mask, notes=notes))
-    for each in lists:
-        if id(each) not in used:
+    for labels in lists:
+        if id(labels) not in used:
             lengths = sorted({n for part in parts for n in part.weights.shape[2:]})
-            raise ValueError(f"{len(each)} tokens match no axis; the axes have lengths {lengths}")
+            raise ValueError(f"{len(labels)} tokens match no axis; the axes have lengths {lengths}")
     return parts
 
 

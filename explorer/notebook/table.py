@@ -52,24 +52,24 @@ def _logits(traced: Trace) -> Table:
     return {"position": at["position"], "token": tokens, **numbers}
 
 
-def _ablation(found: Ablation) -> Table:
-    tokens = np.array(found.tokens)
+def _ablation(ablation: Ablation) -> Table:
+    tokens = np.array(ablation.tokens)
     for_sites = []
-    for site in found.sites:
-        deltas = found.token_deltas[site.name]
+    for site in ablation.sites:
+        deltas = ablation.token_deltas[site.name]
         at = places(deltas.shape, "head", "token")
         more = {"token_id": tokens[at["token"] - 1], "delta": deltas.ravel()}
         for_sites.append(_of_site(site) | at | more)
     return joined(for_sites)
 
 
-def _attribution(found: Attribution) -> Table:
+def _attribution(attribution: Attribution) -> Table:
     names = ("weight", "contribution", "gradient")
     return joined(
         _of_site(site)
-        | places(found.weight[site.name].shape, "head", "query", "key")
-        | {name: getattr(found, name)[site.name].ravel() for name in names}
-        for site in found.sites
+        | places(attribution.weight[site.name].shape, "head", "query", "key")
+        | {name: getattr(attribution, name)[site.name].ravel() for name in names}
+        for site in attribution.sites
     )
 
 

@@ -13,14 +13,14 @@ def render() -> None:
     lang = session.state().lang
     st.markdown(text.t("glossary.lead", lang=lang))
     wanted = st.text_input(text.t("glossary.find", lang=lang), key="glossary.find").casefold()
-    found = [
+    terms = [
         term
         for term in sorted(glossary.terms(lang), key=lambda term: term.name.casefold())
         if wanted in f"{term.name} {term.means}".casefold()
     ]
-    if not found:
+    if not terms:
         st.info(text.t("glossary.none", lang=lang))
-    for term in found:
+    for term in terms:
         _entry(term, lang)
 
 

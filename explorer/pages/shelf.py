@@ -31,9 +31,9 @@ def render() -> None:
     with st.container(key="lead-models"):
         st.markdown(_t("shelf.lead"))
     listed = shelf.survey(library.CHECKPOINTS)
-    opens = [each for each in listed if not each.problem]
-    own = [each for each in opens if each.own]
-    by_name = {each.name: each for each in opens if not each.own}
+    opens = [model for model in listed if not model.problem]
+    own = [model for model in opens if model.own]
+    by_name = {model.name: model for model in opens if not model.own}
     shipped = [by_name[name] for name in text.in_order(by_name, lang=session.state().lang)]
     st.subheader(_t("shelf.own"), anchor=False)
     for folder in missing():  # name only: the server's path is private
@@ -43,18 +43,18 @@ def render() -> None:
     if not own:
         st.info(_t("shelf.none", variable=VARIABLE), icon=":material/lightbulb:")
         st.code("headlight app --models DIR", language=None)
-    for each in own:
-        _line(each)
+    for model in own:
+        _line(model)
     if uploading.allowed():
         _uploaded()
-    refused = [(each, each.problem) for each in listed if each.problem is not None]
+    refused = [(model, model.problem) for model in listed if model.problem is not None]
     if refused:
         st.subheader(_t("shelf.refused"), anchor=False)
-        for each, problem in refused:
-            _refused(each, problem)
+        for model, problem in refused:
+            _refused(model, problem)
     st.subheader(_t("shelf.shipped"), anchor=False)
-    for each in shipped:
-        _line(each)
+    for model in shipped:
+        _line(model)
 
 
 def _t(key: str, **values: object) -> str:
@@ -70,7 +70,7 @@ def _uploaded() -> None:
     st.subheader(_t("shelf.uploaded"), anchor=False)
     for name in uploads.own():
         model = cache.open_model(name).model
-        count = sum(each.numel() for each in model.parameters())
+        count = sum(parameter.numel() for parameter in model.parameters())
         _offer(name, _t("shelf.upload_numbers", parameters=_parameters(count)))
         st.button(
             _t("shelf.remove", model=escape(_title(name))),
@@ -81,17 +81,17 @@ def _uploaded() -> None:
             args=(name,),
         )
     largest = min(uploading.MOST_BYTES // 1_000_000, st.get_option("server.maxUploadSize"))
-    given = st.file_uploader(
+    upload = st.file_uploader(
         _t("shelf.upload", size=largest),
         key="shelf.upload",
         max_upload_size=largest,
         help=_t("shelf.upload_help"),
     )
-    if given is None:
+    if upload is None:
         return
     try:
         with st.spinner(_t("shelf.uploading")):
-            name = uploads.take(given.name, given)
+            name = uploads.take(upload.name, upload)
     except InputProblem as problem:
         show_problem(problem, session.state().lang)
         return
@@ -110,13 +110,13 @@ def _current() -> str:
     return split_step(session.state().model or default_model(cache.models()))[0]
 
 
-def _line(each: Listed) -> None:
+def _line(listed: Listed) -> None:
     """One model with its numbers, and buttons to open it."""
     warning = ""
-    if each.lacks_tokens:
-        sizes = {"count": f"{each.n_tokens:,}", "size": f"{each.vocab_size:,}"}
+    if listed.lacks_tokens:
+        sizes = {"count": f"{listed.n_tokens:,}", "size": f"{listed.vocab_size:,}"}
         warning = _t("sidebar.few_tokens", **sizes)
-    _offer(each.name, _numbers(each), warning)
+    _offer(listed.name, _numbers(listed), warning)
 
 
 def _offer(name: str, numbers: str, warning: str = "") -> None:
@@ -153,28 +153,30 @@ def _offer(name: str, numbers: str, warning: str = "") -> None:
             session.visit("card")
 
 
-def _numbers(each: Listed) -> str:
-    family = escape(each.family)
+def _numbers(listed: Listed) -> str:
+    family = escape(listed.family)
     return _t(
         "shelf.numbers",
         family=family,
-        parameters=_parameters(each.parameters),
-        layers=each.n_layers,
-        heads=each.n_heads,
-        d_model=each.d_model,
-        size=megabytes(each.n_bytes),
-        memory=megabytes(each.memory),
-        dtype=each.dtype,
+        parameters=_parameters(listed.parameters),
+        layers=listed.n_layers,
+        heads=listed.n_heads,
+        d_model=listed.d_model,
+        size=megabytes(listed.n_bytes),
+        memory=megabytes(listed.memory),
+        dtype=listed.dtype,
     )
 
 
-def _refused(each: Listed, problem: Refusal) -> None:
+def _refused(listed: Listed, problem: Refusal) -> None:
     """A model that cannot be opened: the reason, and a command that helps, if any."""
     command = str(problem.values.get("command", ""))
     why = text.refusal(problem, lang=session.state().lang).removesuffix(command).rstrip(":： ")
     with st.container(border=True):
-        st.markdown(f"**{escape(_title(each.name))}**")
-        st.caption(" · ".join(filter(None, (escape(each.family), escape(str(each.folder.name))))))
+        st.markdown(f"**{escape(_title(listed.name))}**")
+        st.caption(
+            " · ".join(filter(None, (escape(listed.family), escape(str(listed.folder.name)))))
+        )
         st.error(escape(why), icon=":material/block:")
         if command:
             st.code(command, language="bash", wrap_lines=True)

@@ -87,7 +87,7 @@ def _part(sheet: Sheet, choices: Page, menu: AbstractContextManager[object]) -> 
     early = [
         name
         for name, watched in choices.early.items()
-        if name in below and is_new(name, tuple(view.chosen(each, choices) for each in watched))
+        if name in below and is_new(name, tuple(view.chosen(choice, choices) for choice in watched))
     ]
     for exhibit in sorted(exhibits, key=lambda exhibit: exhibit.name not in early):
         sheet.above = above[exhibit.name]
@@ -158,24 +158,24 @@ def _picture_first(sheet: Sheet, name: str, blocks: Iterable[b.Block]) -> b.Bloc
             sheet.has_picture = True
             yield block
             continue
-        sheet.has_picture = any(isinstance(each, b.Picture) for each in b.inside([block]))
+        sheet.has_picture = any(isinstance(piece, b.Picture) for piece in b.inside([block]))
         first = sheet.has_picture or isinstance(block, b.Sentence | b.Title)
         yield b.Hero((block,)) if first else block
 
 
 def _small_print(sheet: Sheet) -> None:
     """One row of buttons: the formulas, the code and the numbers of all exhibits."""
-    formulas = [each for each in sheet.small if isinstance(each, b.Formula)]
-    code = [each for each in sheet.small if isinstance(each, b.Code)]
-    code.sort(key=lambda each: not each.first)
-    numbers = [each for each in sheet.small if isinstance(each, b.Numbers)]
+    formulas = [block for block in sheet.small if isinstance(block, b.Formula)]
+    code = [block for block in sheet.small if isinstance(block, b.Code)]
+    code.sort(key=lambda block: not block.first)
+    numbers = [block for block in sheet.small if isinstance(block, b.Numbers)]
     if sheet.small:
         controls.small_prints(
             sheet.view,
             sheet.page,
-            formulas=[(each.lines, each.explained) for each in formulas],
-            code=list(dict.fromkeys(thing for each in code for thing in each.objects)),
-            numbers=[each.columns for each in numbers],
+            formulas=[(block.lines, block.explained) for block in formulas],
+            code=list(dict.fromkeys(thing for block in code for thing in block.objects)),
+            numbers=[block.columns for block in numbers],
         )
 
 
@@ -184,14 +184,14 @@ def _exports(sheet: Sheet) -> None:
     view, page = sheet.view, sheet.page
     title, file = share.page_title(view, page), sheet.file
     every = [*b.inside(sheet.drawn)]
-    sentences = any(isinstance(each, b.Sentence) for each in every)
-    words = (each for each in every if _is_reading(each)) if sentences else ()
-    said = [plain(each.words) for each in words]
-    if not said:
-        tables = (each for each in every if isinstance(each, b.Table))
-        said = [plain(": ".join(row)) for each in tables for row in each.rows]
-    share.kept(view, page, said, lambda: html.page(title, sheet.drawn, view, file))
-    if any(isinstance(each, b.Picture) for each in b.inside(sheet.drawn)):
+    sentences = any(isinstance(piece, b.Sentence) for piece in every)
+    words = (piece for piece in every if _is_reading(piece)) if sentences else ()
+    lines = [plain(piece.words) for piece in words]
+    if not lines:
+        tables = (piece for piece in every if isinstance(piece, b.Table))
+        lines = [plain(": ".join(row)) for piece in tables for row in piece.rows]
+    share.kept(view, page, lines, lambda: html.page(title, sheet.drawn, view, file))
+    if any(isinstance(piece, b.Picture) for piece in b.inside(sheet.drawn)):
         st.caption(view.t("take.png"))
     st.caption(view.t("take.report"))
     share.download(
@@ -203,21 +203,21 @@ def _exports(sheet: Sheet) -> None:
         key=f"{page}.take.report",
         label=view.t("take.paper"),
     )
-    for each in every:
-        if isinstance(each, b.Link) and each.key:
-            st.caption(each.words)
-            share.show_link(session.links().change(view.state, **each.choices), each.key)
-    stills = (each for each in map(_still, b.inside(sheet.drawn)) if each is not None)
-    for each in every:
-        if isinstance(each, b.Download) and each.export:
-            save(sheet, each)
+    for piece in every:
+        if isinstance(piece, b.Link) and piece.key:
+            st.caption(piece.words)
+            share.show_link(session.links().change(view.state, **piece.choices), piece.key)
+    stills = (piece for piece in map(_still, b.inside(sheet.drawn)) if piece is not None)
+    for piece in every:
+        if isinstance(piece, b.Download) and piece.export:
+            save(sheet, piece)
     for number, (shown, svg) in enumerate(stills):
         name = f"{page}-{number + 1}" if number else page
         st.caption(shown)
         share.download(view, name, "svg", svg, "image/svg+xml", key=f"{name}.take.svg")
-    for each in every:
-        if isinstance(each, b.Export):
-            export(sheet, each)
+    for piece in every:
+        if isinstance(piece, b.Export):
+            export(sheet, piece)
 
 
 def _is_reading(block: b.Block) -> TypeGuard[b.Sentence | b.Title]:

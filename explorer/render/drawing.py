@@ -46,9 +46,9 @@ def _address(change: b.Change) -> str:
 
 
 def _sent(key: str, event: str, change: Callable[[Any], b.Change | None]) -> None:
-    found = change(getattr(st.session_state.get(key), event, None))
-    if found is not None:
-        apply(found)
+    update = change(getattr(st.session_state.get(key), event, None))
+    if update is not None:
+        apply(update)
 
 
 def _title(sheet: Sheet, block: b.Title) -> None:
@@ -194,11 +194,11 @@ def _table(_: Sheet, block: b.Table) -> None:
 def export(sheet: Sheet, block: b.Export) -> None:
     """Draw blocks among the page's exports."""
     is_local = st.get_option("server.address") in ("localhost", "127.0.0.1", "::1")
-    for each in block.blocks(is_local):
-        if isinstance(each, b.Download):
-            save(sheet, each)
+    for piece in block.blocks(is_local):
+        if isinstance(piece, b.Download):
+            save(sheet, piece)
         else:
-            draw(sheet, (each,))
+            draw(sheet, (piece,))
 
 
 def _reset() -> None:

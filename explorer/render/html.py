@@ -106,7 +106,7 @@ def _formula(block: b.Formula, to: Reader) -> Iterator[standalone.Block]:
 
 def legend(words: str) -> str:
     """The legend of a formula as HTML: a list of its symbols, and paragraphs."""
-    return "".join(_legend_part(each) for each in plain(words).split("\n\n"))
+    return "".join(_legend_part(part) for part in plain(words).split("\n\n"))
 
 
 def _legend_part(words: str) -> str:
@@ -135,10 +135,10 @@ def _fold(block: b.Fold, to: Reader) -> Iterator[standalone.Block]:
 def _columns(block: b.Columns, to: Reader) -> Iterator[standalone.Block]:
     drawn = [list(kept(column, to)) for column in block.columns]
     side_by_side = all(
-        isinstance(each, standalone.Component) for column in drawn for each in column[1:]
+        isinstance(part, standalone.Component) for column in drawn for part in column[1:]
     )
     if not side_by_side:
-        yield from (each for column in drawn for each in column)
+        yield from (part for column in drawn for part in column)
         return
     yield standalone.Markup('<div class="row">')
     for column in drawn:
@@ -151,8 +151,8 @@ def _columns(block: b.Columns, to: Reader) -> Iterator[standalone.Block]:
 def said_of(view: View, output: str | None = None) -> Iterator[standalone.Paragraph]:
     """The text and, if there is one, the `output`, by default the model's own."""
     yield standalone.Paragraph(view.text)
-    if said := view.trace.output if output is None else output:
-        yield standalone.Paragraph(said)
+    if words := view.trace.output if output is None else output:
+        yield standalone.Paragraph(words)
 
 
 def _sentence(block: b.SentenceLine, to: Reader) -> Iterator[standalone.Block]:

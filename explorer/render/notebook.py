@@ -76,15 +76,15 @@ def show(
     if `batch` is out of range.
     """
     rows: Any = (tokens, key_tokens)
-    given: dict[str, Any] = {"target": target, "title": title, "lang": lang}
+    options: dict[str, Any] = {"target": target, "title": title, "lang": lang}
     if isinstance(what, str) and isinstance(key_tokens, str):
         if not is_shown(what) or not isinstance(tokens, str | Path | LoadedModel):
             raise ValueError(f"no exhibit {what!r}, or no model: show(exhibit, model, text)")
-        return exhibit(what, opened(tokens), key_tokens, **given, **chosen)
+        return exhibit(what, opened(tokens), key_tokens, **options, **chosen)
     if chosen:
         raise ValueError(f"only exhibits have choices: {', '.join(chosen)}")
     return attention(
-        what, *rows, mask=mask, batch=batch, heads=heads, image=image, grid=grid, **given
+        what, *rows, mask=mask, batch=batch, heads=heads, image=image, grid=grid, **options
     )
 
 
@@ -138,11 +138,13 @@ def exhibit(
     view = choices.opens(built)
     names = (address,) if one else choices.parts[view.one_of("part", tuple(choices.parts))]
     exhibits = [
-        each for each in exhibits_of(names, view) if each.needs is None or each.needs.met(loaded)
+        piece
+        for piece in exhibits_of(names, view)
+        if piece.needs is None or piece.needs.met(loaded)
     ]
     if one and not exhibits:
         raise ValueError(f"{address} has nothing to show for {loaded.name} with these choices")
-    blocks = [block for each in exhibits for block in each.show(each.answer(view), view)]
+    blocks = [block for piece in exhibits for block in piece.show(piece.answer(view), view)]
     named = f"{view.t(f'{subject}.title')} · {model_name(view.loaded.name, lang=lang)}"
     return _picture(title or named, blocks, view)
 
@@ -169,8 +171,8 @@ def _kept(loaded: LoadedModel) -> str:
         listed = name.partition("@")[0] in list_models()
         if not listed and not cache.open_model.is_kept(name):
             cache.open_model.keep(replace(loaded, name=name), name)
-        found = cache.open_model(name)
-        if found.model is loaded.model or (listed and found.folder == loaded.folder):
+        entry = cache.open_model(name)
+        if entry.model is loaded.model or (listed and entry.folder == loaded.folder):
             break
     return name
 

@@ -13,9 +13,9 @@ from explorer.render.html import Reader
 
 def report(title: str, blocks: Iterable[b.Block], view: View, file: str = "headlight") -> str:
     """The report as an HTML page for print; it begins with the text and the output."""
-    said = list(html.said_of(view))
+    paragraphs = list(html.said_of(view))
     drawn = list(html.kept(blocks, Reader(view, file, DRAWN)))
-    return standalone.page(title, [*said, *drawn], view.lang)
+    return standalone.page(title, [*paragraphs, *drawn], view.lang)
 
 
 def stills(blocks: Iterable[b.Block], view: View) -> Iterator[str]:

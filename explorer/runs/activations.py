@@ -60,9 +60,9 @@ class Activations(Mapping[str, np.ndarray]):
         self.kept, self.parts, self._read = dict(kept), dict(parts), read
 
     def __getitem__(self, name: str) -> np.ndarray:
-        found = self.kept.get(name)
-        if found is not None:
-            return found
+        array = self.kept.get(name)
+        if array is not None:
+            return array
         part = self.parts[name]
         if part is None:
             raise KeyError(name)
@@ -180,8 +180,8 @@ def read_part(
         return cast(Stack, loaded.model.get_submodule(stack.name))
 
     def output(stack: StackSite) -> Tensor:
-        found: Tensor = module(stack).final_norm(stream(stack.hook("resid_final")))
-        return found
+        states: Tensor = module(stack).final_norm(stream(stack.hook("resid_final")))
+        return states
 
     changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
     # Requesting a mask makes attention run cell by cell, as in the run itself.
@@ -193,10 +193,10 @@ def read_part(
                 loaded.model.logits_of(output(stacks[-1]))
         else:
             stack = stacks[part.stack]
-            before = [each for each in stacks if each.stream in stack.reads_too]
+            before = [other for other in stacks if other.stream in stack.reads_too]
             memory = output(before[0]) if before else None
-            given = rows.to(next(loaded.model.parameters()).device)
-            _, inputs = module(stack).enter(given, memory)
+            batch = rows.to(next(loaded.model.parameters()).device)
+            _, inputs = module(stack).enter(batch, memory)
             x = stream(stack.block_hook(part.layer, "resid_pre"))
             with visiting(record):
                 module(stack).blocks[part.layer](x, *inputs(part.layer))

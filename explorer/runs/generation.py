@@ -126,16 +126,16 @@ def translate_all(
     sources there are.
     """
     if not loaded.config.lm_head:
-        return [_unmarked(loaded, given) for given in sources]
+        return [_unmarked(loaded, source) for source in sources]
     tokens, valid = padded(sources, loaded.marks.of("src").pad)
-    limits = [longest(loaded, given) for given in sources]
-    found = []
+    limits = [longest(loaded, source) for source in sources]
+    results = []
     with visiting(edit_functions(loaded.sites, edits)):
         outputs = best(_decoding(loaded, tokens, valid, Greedy(), max(limits), (), edits))
     for output, limit_ in zip(outputs, limits, strict=True):
         kept = [token for token in output.tokens[:limit_] if not loaded.marks.ends(token)]
-        found.append((kept, output.finished and len(output.tokens) <= limit_))
-    return found
+        results.append((kept, output.finished and len(output.tokens) <= limit_))
+    return results
 
 
 def longest(loaded: LoadedModel, given: Sequence[int]) -> int:
@@ -199,12 +199,12 @@ def generating(
     text with characters that the vocabulary lacks), `nothing_to_fill`, `no_logits`.
     """
     edits = tuple(edits)
-    given, max_new_tokens = _given(loaded, text, max_new_tokens)
+    ids, max_new_tokens = _given(loaded, text, max_new_tokens)
     prefix = forced_tokens(loaded, forced)
     if len(prefix) > max_new_tokens:
         raise InputProblem("target_too_long", limit=max_new_tokens, length=len(prefix))
 
-    tokens = as_tensor([given])
+    tokens = as_tensor([ids])
     visitor = edit_functions(loaded.sites, edits)
     decoding = _decoding(loaded, tokens, None, strategy, max_new_tokens, prefix, edits, rules)
     hooks = {site.hook("pattern"): site.name for site in loaded.sites if site.query_stream == "tgt"}
@@ -225,14 +225,12 @@ def generating(
     last = taken[-1][0]
     output = last.best[0]
     path = taken[: len(output.tokens)]
-    n_src, n_tgt = len(given), last.input_tokens.shape[1]
+    n_src, n_tgt = len(ids), last.input_tokens.shape[1]
     fitting = tuple(edit for edit in edits if fits(edit, loaded.sites, n_src, n_tgt))
     return Generation(
         model=loaded.name,
-        given=given,
-        src_str_tokens=(
-            tuple(loaded.str_tokens(given, "src")) if loaded.config.reads_source else ()
-        ),
+        given=ids,
+        src_str_tokens=(tuple(loaded.str_tokens(ids, "src")) if loaded.config.reads_source else ()),
         steps=tuple(
             _step(loaded, step, row, rows, token)
             for (step, rows), row, token in zip(path, output.rows, output.tokens, strict=True)
@@ -260,8 +258,8 @@ def unrecorded(
     rules: Rules | None = None,
 ) -> Steps[list[DecodeStep]]:
     """The bare steps that `generate` would take. Raises InputProblem as `generate`."""
-    given, max_new_tokens = _given(loaded, text, max_new_tokens)
-    tokens = as_tensor([given])
+    ids, max_new_tokens = _given(loaded, text, max_new_tokens)
+    tokens = as_tensor([ids])
     visitor = edit_functions(loaded.sites, edits)
     decoding = _decoding(loaded, tokens, None, strategy, max_new_tokens, (), edits, rules)
     steps: list[DecodeStep] = []
@@ -278,15 +276,15 @@ def unrecorded(
 def _given(loaded: LoadedModel, text: str, max_new_tokens: int) -> tuple[tuple[int, ...], int]:
     """The model's input, and the maximum number of new tokens. Raises InputProblem."""
     checked_number("max_new_tokens", max_new_tokens, 1, MAX_NEW_TOKENS)
-    given = given_tokens(loaded, text)
+    ids = given_tokens(loaded, text)
     if not loaded.config.lm_head:
         raise InputProblem("no_logits")
-    left = room_after(loaded, as_tensor([given]))
+    left = room_after(loaded, as_tensor([ids]))
     if left < 1 and not loaded.config.generates:
         raise InputProblem("nothing_to_fill")
     if left < 1:
-        raise InputProblem("too_many_tokens", limit=limit(loaded) - 1, length=len(given))
-    return given, min(max_new_tokens, left)
+        raise InputProblem("too_many_tokens", limit=limit(loaded) - 1, length=len(ids))
+    return ids, min(max_new_tokens, left)
 
 
 def room(loaded: LoadedModel, text: str) -> int:

@@ -27,11 +27,11 @@ def greedy_steps(loaded: LoadedModel, trace: Trace, most: int) -> list[Recorded]
         return []
     log_probs, row = logits.log_softmax(-1), torch.tensor([trace.tgt_tokens])
     gains = log_probs[range(len(tokens)), tokens].tolist()
-    found: list[Recorded] = []
+    steps: list[Recorded] = []
     for at, end in enumerate(range(begun, begun + len(tokens))):
         total = sum(gains[: at + 1])
         ends, rows = loaded.marks.ends(tokens[at]), (0,) * (at + 1)
-        made = (Hypothesis(tuple(tokens[: at + 1]), total, total, rows, ends, total),)
+        hypotheses = (Hypothesis(tuple(tokens[: at + 1]), total, total, rows, ends, total),)
         step = DecodeStep(
             index=at,
             forced=False,
@@ -40,12 +40,12 @@ def greedy_steps(loaded: LoadedModel, trace: Trace, most: int) -> list[Recorded]
             positions=(-1,),
             log_probs=log_probs[at : at + 1],
             probs=Greedy().probs(log_probs[at : at + 1]),
-            live=((),) if ends else (made,),
-            ended=(made,) if ends else ((),),
+            live=((),) if ends else (hypotheses,),
+            ended=(hypotheses,) if ends else ((),),
             ruled=log_probs[at : at + 1],
         )
-        found.append((step, _weights(trace, end)))
-    return found
+        steps.append((step, _weights(trace, end)))
+    return steps
 
 
 def _tokens(loaded: LoadedModel, trace: Trace, begun: int, most: int) -> list[int]:
@@ -65,9 +65,9 @@ def _tokens(loaded: LoadedModel, trace: Trace, begun: int, most: int) -> list[in
 
 def _weights(trace: Trace, end: int) -> dict[str, np.ndarray]:
     """The attention [row, head, key] of the query that predicts after `end` tokens, by site."""
-    found = {}
+    rows = {}
     for site in trace.sites:
         if site.query_stream == "tgt":
             weights = trace.pattern(site.name)[None, :, end - 1]
-            found[site.name] = weights[..., :end] if site.key_stream == "tgt" else weights
-    return found
+            rows[site.name] = weights[..., :end] if site.key_stream == "tgt" else weights
+    return rows

@@ -160,13 +160,13 @@ def trace(
     edits = tuple(edits)
     finished, output = True, ""
     if loaded.config.reads_source:
-        given = given_tokens(loaded, text)
+        source = given_tokens(loaded, text)
         checked_number("pads", pads, 0, MAX_PADS)
         tokens = target_tokens(loaded, target or "")
         if not tokens:
-            output_tokens, finished = translated or translate(loaded, given, edits, pads)
+            output_tokens, finished = translated or translate(loaded, source, edits, pads)
             tokens = list(output_tokens)
-        rows = rows_of(loaded, given, target_row(loaded, tokens), pads)
+        rows = rows_of(loaded, source, target_row(loaded, tokens), pads)
         output = loaded.tokenizer.decode(tokens) if loaded.config.lm_head else ""
     else:
         rows = rows_of(loaded, continued_tokens(loaded, text, target or ""), pads=pads)

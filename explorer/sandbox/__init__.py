@@ -111,8 +111,8 @@ def refused(code: str) -> Fault | None:
         for column, character in enumerate(line, 1):
             if character != "\t" and unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl"):
                 name = unicodedata.name(character, "control character").lower()
-                said = f"U+{ord(character):04X} ({name})"
-                return Fault("character", message=said, line=at, column=column)
+                label = f"U+{ord(character):04X} ({name})"
+                return Fault("character", message=label, line=at, column=column)
     return None
 
 
@@ -151,11 +151,11 @@ def run(
 
 def _read(reply: bytes, count: int) -> Answer:
     """A keeper's answer, with as many values as there were calls if nothing failed."""
-    said = json.loads(reply)
-    fault = None if said["fault"] is None else Fault(**said["fault"])
-    if fault is None and len(said["values"]) != count:
-        raise ValueError(f"{len(said['values'])} values for {count} calls")
-    return Answer(tuple(said["values"]), fault, said["printed"])
+    answer = json.loads(reply)
+    fault = None if answer["fault"] is None else Fault(**answer["fault"])
+    if fault is None and len(answer["values"]) != count:
+        raise ValueError(f"{len(answer['values'])} values for {count} calls")
+    return Answer(tuple(answer["values"]), fault, answer["printed"])
 
 
 class _Keepers:

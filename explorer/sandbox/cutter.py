@@ -50,13 +50,13 @@ def tables(library: tokenizers.Tokenizer) -> dict[str, Any]:
         for name in ("normalizer", "pre_tokenizer")
     }
     lists = ("vocab", "merges")
-    model = {name: said for name, said in parts["model"].items() if name not in lists}
+    model = {name: value for name, value in parts["model"].items() if name not in lists}
     named = {token: piece for piece, token in vocab.items()}
     return {
         "vocab": vocab,
         # If tokens share an id, the library names one of them.
         "named": [(i, name) for i in named if (name := library.id_to_token(i)) != named[i]],
-        "special": [token for token, each in added.items() if each.special],
+        "special": [token for token, entry in added.items() if entry.special],
         "added": list(added),
         "parts": {**kinds, "model": model},
         "around": [around(library, texts) for texts in (1, 2)],
@@ -73,11 +73,11 @@ def around(library: tokenizers.Tokenizer, texts: int = 1) -> dict[str, Any]:
     if library.post_processor is None:
         return {}
     text = tokenizers.Tokenizer(tokenizers.models.WordLevel({"text": ANY}, unk_token="text"))
-    given = [text.encode("text") for _ in range(texts)]
+    encodings = [text.encode("text") for _ in range(texts)]
 
     def processed() -> dict[str, Any]:
-        made = library.post_processor.process(*given)
-        return {"ids": made.ids, "type_ids": made.type_ids}
+        output = library.post_processor.process(*encodings)
+        return {"ids": output.ids, "type_ids": output.type_ids}
 
     return _said(processed)
 
@@ -86,8 +86,8 @@ def answered(library: tokenizers.Tokenizer, asked: Mapping[str, Any]) -> dict[st
     """The tokens of a text, a text after the normalizer, or the text of ids."""
     if "text" in asked:
         library.encode_special_tokens = asked["special_is_text"]
-        found = library.encode(asked["text"], add_special_tokens=asked["marked"])
-        return {"ids": found.ids, "tokens": found.tokens, "offsets": found.offsets}
+        encoding = library.encode(asked["text"], add_special_tokens=asked["marked"])
+        return {"ids": encoding.ids, "tokens": encoding.tokens, "offsets": encoding.offsets}
     if "normal" in asked:
         return {"text": library.normalizer.normalize_str(asked["normal"])}
     return {"text": library.decode(asked["ids"], skip_special_tokens=True)}
@@ -106,22 +106,22 @@ def _said(reply: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     """Answer line by line, the first about the file, each within its own `seconds`."""
-    said = json.loads(sys.stdin.readline())
-    path, made = Path(said["file"]), list[tokenizers.Tokenizer]()
+    request = json.loads(sys.stdin.readline())
+    path, libraries = Path(request["file"]), list[tokenizers.Tokenizer]()
     if path.suffix == ".spm":
         import models.foreign.sentencepieces  # noqa: F401  (so its memory does not count in ROOM)
     bounded(ROOM)
-    allow(said["seconds"])
+    allow(request["seconds"])
 
     def opened() -> dict[str, Any]:
-        made.append(read(path))
-        return tables(made[0])
+        libraries.append(read(path))
+        return tables(libraries[0])
 
     print(json.dumps(_said(opened)), flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
         allow(asked["seconds"])
-        print(json.dumps(_said(partial(answered, made[0], asked))), flush=True)
+        print(json.dumps(_said(partial(answered, libraries[0], asked))), flush=True)
 
 
 if __name__ == "__main__":

@@ -62,10 +62,10 @@ def answered(pool: monty.Monty, asked: Mapping[str, Any]) -> dict[str, Any]:
     begun, code, name = time.monotonic(), asked["code"], asked["name"]
     if asked["suspects"]:
         return _judged(pool, code, name, asked["suspects"], begun)
-    parts = [*_grids(name, asked["grids"]), *(f"[{each}]" for each in _calls(name, asked["cases"]))]
+    parts = [*_grids(name, asked["grids"]), *(f"[{item}]" for item in _calls(name, asked["cases"]))]
     run = _Run(pool, code).call([f"[{', '.join(parts)}]"])
     if run.fault is None:
-        values = [plain(each) for each in chain.from_iterable(run.values[0])]
+        values = [plain(item) for item in chain.from_iterable(run.values[0])]
         return _reply(values, None, run.printed)
     fault, values = run.fault, []
     if fault["kind"] in ("raised", "call"):
@@ -74,7 +74,7 @@ def answered(pool: monty.Monty, asked: Mapping[str, Any]) -> dict[str, Any]:
         calls = _calls(name, chain(cells, asked["cases"]))
         again = _Run(pool, code).call(calls, begun + TIME)
         if again.fault is not None:
-            values = [plain(each) for each in again.values]
+            values = [plain(item) for item in again.values]
             fault["case"] = len(values)
     return _reply(values, fault, run.printed)
 
@@ -120,8 +120,11 @@ def _grids(name: str, grids: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Expressions that list the values of all cells, one per grid."""
     for grid in grids:
         queries = tuple(range(grid["first"], grid["first"] + grid["queries"]))
-        keys, given = tuple(range(grid["keys"])), "".join(f", {each!r}" for each in grid["given"])
-        call = f"{name}(workshop_q, workshop_k{given})"
+        keys, arguments = (
+            tuple(range(grid["keys"])),
+            "".join(f", {argument!r}" for argument in grid["given"]),
+        )
+        call = f"{name}(workshop_q, workshop_k{arguments})"
         yield f"[{call} for workshop_q in {queries!r} for workshop_k in {keys!r}]"
 
 
@@ -140,16 +143,16 @@ def plain(value: Any, depth: int = 0) -> Any:
     if kind is int and abs(value) < 10**18:
         return value
     if kind in (list, tuple) and depth < MOST_DEPTH and len(value) < MOST_LENGTH:
-        return [plain(each, depth + 1) for each in value]
+        return [plain(item, depth + 1) for item in value]
     name = kind.__name__
     if isinstance(value, monty.MontyClassProxy):
         name = value.name
     elif isinstance(value, monty.MontyStdTypeProxy):
         name = value.kind
     elif isinstance(value, str) and (
-        said := re.match(r"<(function|class|module) '|(range)\(", value)
+        hit := re.match(r"<(function|class|module) '|(range)\(", value)
     ):
-        name = said[1] or said[2]  # Monty returns these as text
+        name = hit[1] or hit[2]  # Monty returns these as text
     return {"type": name[:MOST_NAME]}
 
 
@@ -173,10 +176,10 @@ class _Run:
                 if self._suspect:
                     session.feed_run(f"{self._suspect}\n\nNone\n")
                 called = True
-                for each in calls:
+                for expression in calls:
                     if time.monotonic() > until:
                         break
-                    self.values.append(session.feed_run(each, print_callback=self._print))
+                    self.values.append(session.feed_run(expression, print_callback=self._print))
         except monty.MontyError as error:
             self.fault = fault(error, self._code, called)
         return self
@@ -195,24 +198,24 @@ def fault(error: monty.MontyError, code: str, called: bool = False) -> dict[str,
     if not isinstance(error, monty.MontySyntaxError | monty.MontyRuntimeError):
         return {"kind": "large"}
     name, _, message = error.display("type-msg")[:MOST_SAID].partition(": ")
-    own = [each for each in error.traceback() if each.filename == PROGRAM]
+    own = [frame for frame in error.traceback() if frame.filename == PROGRAM]
     if called:  # a frame without a name: the call does not fit the signature
-        own = [each for each in own if each.function_name is not None]
+        own = [frame for frame in own if frame.function_name is not None]
     kind = {"TimeoutError": "time", "MemoryError": "memory", "RecursionError": "depth"}.get(name)
     if isinstance(error, monty.MontySyntaxError):
         kind = "syntax"
-    found: dict[str, Any] = {"kind": kind or "raised", "error": name, "message": message}
+    report: dict[str, Any] = {"kind": kind or "raised", "error": name, "message": message}
     if "suspension limit" in message:
-        found["kind"] = "outside"
+        report["kind"] = "outside"
     if own:
         place = own[-1]
-        found |= {"line": place.line, "column": place.column}
+        report |= {"line": place.line, "column": place.column}
         lines = code.split("\n")
-        if found["kind"] == "outside" and place.line <= len(lines):
-            found["message"] = lines[place.line - 1][place.column - 1 : place.end_column - 1][:60]
-    elif called and found["kind"] in ("raised", "outside"):
-        found["kind"] = "missing" if found["kind"] == "outside" else "call"
-    return found
+        if report["kind"] == "outside" and place.line <= len(lines):
+            report["message"] = lines[place.line - 1][place.column - 1 : place.end_column - 1][:60]
+    elif called and report["kind"] in ("raised", "outside"):
+        report["kind"] = "missing" if report["kind"] == "outside" else "call"
+    return report
 
 
 def main() -> None:

@@ -54,7 +54,7 @@ class _Processes:
     def use(self, process: Apart) -> None:
         """Mark as used: end idle processes if there are too many."""
         with self._guard:
-            others = [each for each in self._kept if each is not process and each.is_there]
+            others = [other for other in self._kept if other is not process and other.is_there]
             self._kept = [*others, process]
             for idle in others[: max(0, len(self._kept) - MOST_PROCESSES)]:
                 if idle.lock.acquire(blocking=False):
@@ -64,7 +64,7 @@ class _Processes:
     def end(self, process: Apart) -> None:
         """Forget a process whose tokenizer is gone."""
         with self._guard:
-            self._kept = [each for each in self._kept if each is not process]
+            self._kept = [other for other in self._kept if other is not process]
         process.end()
 
 
@@ -86,10 +86,10 @@ class _Served:
             reply = self._read()
         if reply is None:
             raise Refusal("tokenizer_heavy", seconds=READING, megabytes=ROOM // 1_000_000)
-        said: dict[str, Any] = json.loads(reply)
-        if "error" in said:
-            raise ValueError(said["error"])
-        return said
+        data: dict[str, Any] = json.loads(reply)
+        if "error" in data:
+            raise ValueError(data["error"])
+        return data
 
     def ask(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """An answer to a request.
@@ -97,12 +97,12 @@ class _Served:
         Raises InputProblem: `heavy_tokenizer`, and ValueError if the library fails.
         """
         with self._alone():
-            found = None
+            reply = None
             if self._process.is_there or self._read() is not None:
-                found = self._asked({**asked, "seconds": CUTTING})
-        if found is None:
+                reply = self._asked({**asked, "seconds": CUTTING})
+        if reply is None:
             raise InputProblem("heavy_tokenizer", limit=CUTTING, megabytes=ROOM // 1_000_000)
-        answer: dict[str, Any] = json.loads(found)
+        answer: dict[str, Any] = json.loads(reply)
         if "error" in answer:
             raise ValueError(answer["error"])
         return answer
@@ -145,11 +145,11 @@ class _PostProcessor:
     said: Sequence[Mapping[str, Any]]
 
     def process(self, text: tokenizers.Encoding, second: object = None) -> Encoding:
-        said = self.said[second is not None]
-        if "error" in said:
-            raise ValueError(said["error"])
-        ids = [text.ids[0] if each == ANY else each for each in said["ids"]]
-        return Encoding(ids, [], [], said["type_ids"])
+        output = self.said[second is not None]
+        if "error" in output:
+            raise ValueError(output["error"])
+        ids = [text.ids[0] if token == ANY else token for token in output["ids"]]
+        return Encoding(ids, [], [], output["type_ids"])
 
 
 class LibraryApart:
@@ -157,17 +157,17 @@ class LibraryApart:
 
     def __init__(self, path: Path, away: Away = nullcontext) -> None:
         self._served = _Served(path, away)
-        said = self._served.tables()
-        self._vocab: dict[str, int] = said["vocab"]
-        self._pieces = {token: piece for piece, token in self._vocab.items()} | dict(said["named"])
-        special = set(said["special"])
+        data = self._served.tables()
+        self._vocab: dict[str, int] = data["vocab"]
+        self._pieces = {token: piece for piece, token in self._vocab.items()} | dict(data["named"])
+        special = set(data["special"])
         self._added = {
             token: tokenizers.AddedToken(self._pieces[token], special=token in special)
-            for token in said["added"]
+            for token in data["added"]
         }
-        self._parts = json.dumps(said["parts"])
-        self.normalizer = _Normalizer(self._served) if said["normalizes"] else None
-        self.post_processor = _PostProcessor(said["around"]) if said["around"][0] else None
+        self._parts = json.dumps(data["parts"])
+        self.normalizer = _Normalizer(self._served) if data["normalizes"] else None
+        self.post_processor = _PostProcessor(data["around"]) if data["around"][0] else None
         self.encode_special_tokens = False
         try:
             self.encode("a")  # refuse a tokenizer that is too slow now
@@ -206,9 +206,9 @@ class LibraryApart:
     def encode(self, text: str, add_special_tokens: bool = True) -> Encoding:
         """Tokenize a text. Raises as `_Served.ask`."""
         asked = {"text": text, "marked": add_special_tokens}
-        said = self._served.ask({**asked, "special_is_text": self.encode_special_tokens})
-        places = [(start, end) for start, end in said["offsets"]]
-        return Encoding(said["ids"], said["tokens"], places)
+        reply = self._served.ask({**asked, "special_is_text": self.encode_special_tokens})
+        places = [(start, end) for start, end in reply["offsets"]]
+        return Encoding(reply["ids"], reply["tokens"], places)
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """The text of ids. Raises as `_Served.ask`."""

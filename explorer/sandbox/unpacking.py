@@ -115,27 +115,27 @@ def _check_directory(file: BinaryIO, size: int) -> None:
 
 def _members(archive: zipfile.ZipFile) -> Mapping[str, zipfile.ZipInfo]:
     """The files of the one model in a zip, by the names that they are written under."""
-    members = [each for each in archive.infolist() if not each.is_dir()]
-    folders = [each.filename[: -len(CONFIG)] for each in members if _is(each, CONFIG)]
+    members = [entry for entry in archive.infolist() if not entry.is_dir()]
+    folders = [entry.filename[: -len(CONFIG)] for entry in members if _is(entry, CONFIG)]
     if not folders:
         _require_no_adapter(archive, members)
         raise RefusedZipError("upload_nothing")
-    folder = min(folders, key=lambda each: (each.count("/"), each))  # the outermost
-    found = dict(_beside(members, folder))
-    if not any(each.endswith(".safetensors") for each in found):
+    folder = min(folders, key=lambda entry: (entry.count("/"), entry))  # the outermost
+    files = dict(_beside(members, folder))
+    if not any(entry.endswith(".safetensors") for entry in files):
         _require_no_adapter(archive, members)
-        pickles = [each for each in members if _PICKLE.fullmatch(each.filename)]
+        pickles = [entry for entry in members if _PICKLE.fullmatch(entry.filename)]
         raise RefusedZipError("upload_pickle" if pickles else "upload_nothing")
-    return found
+    return files
 
 
 def _require_no_adapter(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> None:
     """Raise RefusedError, with the base model's name, if the zip contains an adapter."""
-    for each in members:
-        if _is(each, ADAPTER):
-            with archive.open(each) as packed:
-                said = json.loads(packed.read(MOST_TEXT))
-            base = said.get("base_model_name_or_path") if isinstance(said, dict) else None
+    for member in members:
+        if _is(member, ADAPTER):
+            with archive.open(member) as packed:
+                config = json.loads(packed.read(MOST_TEXT))
+            base = config.get("base_model_name_or_path") if isinstance(config, dict) else None
             raise RefusedZipError("upload_adapter", base=str(base or "?")[:MOST_NAME])
 
 
@@ -144,13 +144,13 @@ def _is(member: zipfile.ZipInfo, name: str) -> bool:
 
 
 def _beside(members: list[zipfile.ZipInfo], folder: str) -> Iterator[tuple[str, zipfile.ZipInfo]]:
-    for each in members:
-        rest = each.filename[len(folder) :] if each.filename.startswith(folder) else ""
+    for member in members:
+        rest = member.filename[len(folder) :] if member.filename.startswith(folder) else ""
         for known in FILES:
             if rest == known:
-                yield known, each
+                yield known, member
         if (weights := WEIGHTS.fullmatch(rest)) is not None:
-            yield weights[0], each
+            yield weights[0], member
 
 
 def answered(file: str, folder: str, most: int) -> dict[str, str | int]:

@@ -54,37 +54,37 @@ class Difference:
 
 def arms(runs: Sequence[TrainingRun]) -> list[Arm]:
     """The runs grouped by setup, ignoring the seed, in the order of the first of each group."""
-    found: dict[tuple[Setup, tuple[tuple[int, str], ...]], list[TrainingRun]] = {}
+    groups: dict[tuple[Setup, tuple[tuple[int, str], ...]], list[TrainingRun]] = {}
     for run in runs:
         faults = tuple((step, name) for step, name, on in run.faults if on and step)
-        found.setdefault((replace(run.setup, seed=1), faults), []).append(run)
-    setups = [setup for setup, _ in found]
+        groups.setdefault((replace(run.setup, seed=1), faults), []).append(run)
+    setups = [setup for setup, _ in groups]
     names = [
         name
         for name in Setup.__dataclass_fields__
-        if name not in ("text", "seed") and len({getattr(each, name) for each in setups}) > 1
+        if name not in ("text", "seed") and len({getattr(config, name) for config in setups}) > 1
     ]
     return [
         Arm(tuple(members), tuple((name, getattr(setup, name)) for name in names), faults)
-        for (setup, faults), members in found.items()
+        for (setup, faults), members in groups.items()
     ]
 
 
 def band(arm: Arm, measure: Measure) -> Band:
     """The measure of an arm's runs, at the steps that all runs with any values have."""
-    each = [{score.step: getattr(score, measure) for score in run.scores} for run in arm.runs]
-    each = [
+    curves = [{score.step: getattr(score, measure) for score in run.scores} for run in arm.runs]
+    curves = [
         {step: value for step, value in scores.items() if value is not None}
-        for scores in each
+        for scores in curves
         if scores
     ]
-    steps = sorted(set.intersection(*map(set, each))) if each else []
-    values = np.array([[scores[step] for step in steps] for scores in each], float)
-    values = values.reshape(len(each), len(steps))
+    steps = sorted(set.intersection(*map(set, curves))) if curves else []
+    values = np.array([[scores[step] for step in steps] for scores in curves], float)
+    values = values.reshape(len(curves), len(steps))
     if not steps:
         empty = np.zeros(0)
-        return Band(empty, empty, empty, empty, len(each))
-    return Band(np.array(steps, float), values.mean(0), values.min(0), values.max(0), len(each))
+        return Band(empty, empty, empty, empty, len(curves))
+    return Band(np.array(steps, float), values.mean(0), values.min(0), values.max(0), len(curves))
 
 
 def difference(first: Band, second: Band, measure: Measure) -> Difference:
@@ -93,7 +93,7 @@ def difference(first: Band, second: Band, measure: Measure) -> Difference:
     if not common:
         return Difference("nothing")
     step = common[-1]
-    ranges = tuple(_at(each, step) for each in (first, second))
+    ranges = tuple(_at(arm, step) for arm in (first, second))
     (low, mean, high), (other_low, other_mean, other_high) = ranges
     if min(first.n_seeds, second.n_seeds) < 2:
         outcome: Outcome = "one_seed"
@@ -126,16 +126,16 @@ class RunComparison:
 
     def setups(self) -> list[Setup]:
         """All setups, seed by seed, so that both bands grow evenly."""
-        return [replace(each, seed=seed) for seed in SEEDS for each in (self.first, self.second)]
+        return [replace(setup, seed=seed) for seed in SEEDS for setup in (self.first, self.second)]
 
     def runs(self, runs: Sequence[TrainingRun]) -> tuple[list[TrainingRun], list[TrainingRun]]:
         """The runs set up for this question, without faults; the newest of each seed."""
-        found: dict[Setup, TrainingRun] = {
+        candidates: dict[Setup, TrainingRun] = {
             run.setup: run for run in runs if not run.faults and not run.gone_back
         }
         return (
-            [found[each] for each in self.setups()[::2] if each in found],
-            [found[each] for each in self.setups()[1::2] if each in found],
+            [candidates[setup] for setup in self.setups()[::2] if setup in candidates],
+            [candidates[setup] for setup in self.setups()[1::2] if setup in candidates],
         )
 
     def answer(self, runs: Sequence[TrainingRun]) -> Difference | None:
@@ -145,7 +145,7 @@ class RunComparison:
             run.state != "done" for run in (*first, *second)
         ):
             return None
-        bands = [band(arms(each)[0], self.measure) for each in (first, second)]
+        bands = [band(arms(group)[0], self.measure) for group in (first, second)]
         return difference(bands[0], bands[1], self.measure)
 
 

@@ -87,7 +87,7 @@ class SetupTrainer(Trainer):
         """Information for those who watch: sizes, the watched example, sites and weights."""
         rows, tokenizer = self.shown.rows, self.corpus.tokenizer
         return {
-            "parameters": sum(each.numel() for each in self.model.parameters()),
+            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
             "vocab": self.model.config.vocab_size,
             "n_rows": len(self.corpus.rows),
             "by_heart": self.corpus.by_heart,
@@ -106,7 +106,9 @@ class SetupTrainer(Trainer):
                 for site in self.model.attention_sites()
             ],
             "blocks": [[role, layer] for _, role, layer in self.blocks],
-            "weights": {name: list(each.shape) for name, each in self.model.named_parameters()},
+            "weights": {
+                name: list(parameter.shape) for name, parameter in self.model.named_parameters()
+            },
         }
 
     def rate(self) -> float:
@@ -147,12 +149,14 @@ class SetupTrainer(Trainer):
         edits = edits_of(masks_of(self.faults), self.model, rows.tgt_valid)
         if self.setup.dropout:  # without dropout, both modes compute the same
             self.model.eval()
-        found = run(self.model, rows, self._patterns, edits)
+        activations = run(self.model, rows, self._patterns, edits)
         if self.setup.dropout:
             self.model.train()
-        patterns = tuple(found[name][0].numpy() for name in self._patterns)
-        gradients = ([each.grad for each in of if each.grad is not None] for of in self._of_blocks)
-        norms = tuple(float(get_total_norm(each)) for each in gradients)
+        patterns = tuple(activations[name][0].numpy() for name in self._patterns)
+        gradients = (
+            [tensor.grad for tensor in of if tensor.grad is not None] for of in self._of_blocks
+        )
+        norms = tuple(float(get_total_norm(tensor)) for tensor in gradients)
         return WatchedHeads(self.step, patterns, tuple(map(mean_entropy, patterns)), norms)
 
     @torch.no_grad()
@@ -190,14 +194,14 @@ class SetupTrainer(Trainer):
         )
 
     def _answers(self, examples: Sequence[Example]) -> list[list[int]]:
-        return [labelled(each, self.model)[1] for each in examples]
+        return [labelled(example, self.model)[1] for example in examples]
 
     def _forced_loss(self, pads: int) -> float:
         """The teacher-forced loss on the first validation examples, with `pads` PADs added."""
         some = self.material.valid[:SOME]
         marks, room = self.model.marks, self.model.config.n_ctx
-        inputs, labels, _ = zip(*(labelled(each, self.model) for each in some), strict=True)
-        sources = [self.model.with_marks("src", each.src) for each in some]
+        inputs, labels, _ = zip(*(labelled(example, self.model) for example in some), strict=True)
+        sources = [self.model.with_marks("src", example.src) for example in some]
         pads = min(pads, room - max(map(len, (*inputs, *sources))))
         rows = Rows.of(inputs, sources, marks, right=pads)
         wanted, real = padded(labels, marks.pad, right=pads)
@@ -214,15 +218,15 @@ class SetupTrainer(Trainer):
     def snapshot(self) -> Path | None:
         """Save this step, with the optimiser's moments; None if a weight is not finite."""
         weights = self.state.weights()
-        if not all(bool(each.isfinite().all()) for each in weights.values()):
+        if not all(bool(tensor.isfinite().all()) for tensor in weights.values()):
             return None
-        tensors = {f"weights/{name}": each for name, each in weights.items()}
+        tensors = {f"weights/{name}": tensor for name, tensor in weights.items()}
         tensors |= optimizer_state(self.model, self.state.optimizers)
         progress = {name: getattr(self.progress, name) for name in ("step", "epoch", "batch")}
         path = self.snapshot_path(self.step)
         part = path.with_suffix(".part")
         save_file(
-            {name: each.contiguous() for name, each in tensors.items()},
+            {name: tensor.contiguous() for name, tensor in tensors.items()},
             part,
             metadata={"progress": json.dumps(progress)},
         )
@@ -285,12 +289,12 @@ def write(model: Model, examples: Sequence[Example]) -> list[list[int]]:
 
     At most as many tokens as the longest correct answer has.
     """
-    sources = [model.with_marks("src", each.src) for each in examples]
-    longest = max(len(labelled(each, model)[1]) for each in examples)
+    sources = [model.with_marks("src", item.src) for item in examples]
+    longest = max(len(labelled(item, model)[1]) for item in examples)
     rows = Rows.of([(0,)] * len(sources), sources, model.marks)
     try:
         steps = decode(model, rows.tokens("src"), Greedy(), longest, src_valid=rows.src_valid)
-        return [list(each.tokens) for each in best(steps)]
+        return [list(item.tokens) for item in best(steps)]
     except ValueError:  # non-finite probabilities
         return [[] for _ in examples]
 
@@ -298,8 +302,8 @@ def write(model: Model, examples: Sequence[Example]) -> list[list[int]]:
 def share_right(written: list[list[int]], wanted: list[list[int]]) -> float:
     """The share of expected tokens that occur at their position in the output."""
     right = sum(
-        each == other
+        token == other
         for answer, row in zip(written, wanted, strict=True)
-        for each, other in zip(answer, row, strict=False)
+        for token, other in zip(answer, row, strict=False)
     )
     return right / sum(map(len, wanted))

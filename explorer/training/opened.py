@@ -193,7 +193,7 @@ def _by_formula(
     logs = logits.log_softmax(-1)
     losses = -(1 - e) * logs.gather(-1, labels[..., None])[..., 0] - e * logs.mean(-1)
     ((losses * batch.loss_mask).sum() / batch.n_labels).backward()  # type: ignore[no-untyped-call]
-    found, positions = 0.0, 0
+    gradient, positions = 0.0, 0
     which = owners[0][1]
     for module, x, out in uses:
         if out.grad is None:
@@ -201,9 +201,9 @@ def _by_formula(
         part = _one_use(module, which, x, out.grad, place)
         if part is None:
             return None, losses.detach(), 0
-        found += part
+        gradient += part
         positions += math.prod(out.shape[:-1])
-    return (found if uses else None), losses.detach(), positions
+    return (gradient if uses else None), losses.detach(), positions
 
 
 def _one_use(

@@ -97,12 +97,12 @@ class Room:
 
     def run(self, number: int | None) -> TrainingRun | None:
         """The run with this number; None: the newest."""
-        found = [run for run in self.runs if number in (None, run.number)]
-        return found[-1] if found else None
+        matches = [run for run in self.runs if number in (None, run.number)]
+        return matches[-1] if matches else None
 
     def series_of(self, run: TrainingRun) -> Series | None:
         """The series that still trains it, if any."""
-        return next((each for each in self.series if run in each.runs), None)
+        return next((series for series in self.series if run in series.runs), None)
 
 
 class Rooms:
@@ -142,8 +142,8 @@ class Rooms:
         """End everything in a room, and delete it."""
         with self._guard:
             self._rooms.pop(room.name, None)
-            self._waiting = [each for each in self._waiting if each[0] is not room]
-            for _, series in [each for each in self._running if each[0] is room]:
+            self._waiting = [pair for pair in self._waiting if pair[0] is not room]
+            for _, series in [pair for pair in self._running if pair[0] is room]:
                 series.end()
         shutil.rmtree(room.folder, ignore_errors=True)
 
@@ -192,12 +192,12 @@ class Rooms:
         if series is None:
             return
         with self._guard:
-            waiting = next((each for each in self._waiting if each[1] is series), None)
+            waiting = next((entry for entry in self._waiting if entry[1] is series), None)
             if waiting is not None and do == "stop":
                 self._waiting.remove(waiting)
                 room.series.remove(series)
-                for each in series.runs:
-                    each.state = "stopped"
+                for entry in series.runs:
+                    entry.state = "stopped"
                 return
         if do == "stop" and run is not series.current:  # it has not begun, and never will
             run.state = "stopped"
@@ -292,7 +292,7 @@ class Rooms:
                     # A paused run has only given up its process: it can be continued.
                     run.state = "stopped" if run.state == "paused" else "lost"
             room.series.remove(series)
-            self._running = [each for each in self._running if each[1] is not series]
+            self._running = [pair for pair in self._running if pair[1] is not series]
             self._call()
 
     def _keep(self) -> None:

@@ -40,9 +40,12 @@ class WatchedHeads:
 
     def packed(self) -> dict[str, Any]:
         """As JSON: its patterns in half precision, base64."""
-        numbers = np.concatenate([each.ravel() for each in self.patterns]).astype("<f2")
+        numbers = np.concatenate([pattern.ravel() for pattern in self.patterns]).astype("<f2")
         code = base64.b64encode(numbers.tobytes()).decode("ascii")
-        return vars(self) | {"patterns": code, "shapes": [each.shape for each in self.patterns]}
+        return vars(self) | {
+            "patterns": code,
+            "shapes": [pattern.shape for pattern in self.patterns],
+        }
 
     @classmethod
     def unpacked(cls, values: Mapping[str, Any]) -> "WatchedHeads":
@@ -128,16 +131,18 @@ class TrainingRun:
 
         Faults planted after that step are then removed, except those of the setup.
         """
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for _, name, on in self._events(self.step if back is None else back):
             if on:
-                found[name] = None
+                names[name] = None
             else:
-                found.pop(name, None)
-        return tuple(found)
+                names.pop(name, None)
+        return tuple(names)
 
     def _events(self, back: int) -> list[tuple[int, str, bool]]:
-        return [each for each in self.faults if back >= self.step or not each[0] or each[0] < back]
+        return [
+            fault for fault in self.faults if back >= self.step or not fault[0] or fault[0] < back
+        ]
 
     def hear(self, message: Mapping[str, Any]) -> None:
         """Handle one message of the process."""
@@ -155,12 +160,18 @@ class TrainingRun:
                 self._add(values["first"], values["loss"], values["norm"])
             case "frame":
                 frame = WatchedHeads.unpacked(values)
-                self.frames = [*(each for each in self.frames if each.step < frame.step), frame]
+                self.frames = [
+                    *(record for record in self.frames if record.step < frame.step),
+                    frame,
+                ]
                 if len(self.frames) > MOST_FRAMES:
                     self.frames = [*self.frames[:-1:2], frame]
             case "measured":
                 score = Validation(**values)
-                self.scores = [*(each for each in self.scores if each.step < score.step), score]
+                self.scores = [
+                    *(record for record in self.scores if record.step < score.step),
+                    score,
+                ]
             case "kept":
                 self.kept.add(values["step"])
             case "dropped":
@@ -182,8 +193,8 @@ class TrainingRun:
     def _back(self, step: int) -> None:
         self.faults = self._events(step)
         self._add(step + 1, [], [])
-        self.frames = [each for each in self.frames if each.step <= step]
-        self.scores = [each for each in self.scores if each.step <= step]
-        self.kept = {each for each in self.kept if each <= step}
+        self.frames = [entry for entry in self.frames if entry.step <= step]
+        self.scores = [entry for entry in self.scores if entry.step <= step]
+        self.kept = {entry for entry in self.kept if entry <= step}
         self.opened, self.diverged = None, ""
         self.gone_back += 1

@@ -166,9 +166,9 @@ class Setup:
         """The settings that differ from the default setup, by name; own text is left out."""
         usual = Setup()
         return {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if each.name != "text" and getattr(self, each.name) != getattr(usual, each.name)
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name != "text" and getattr(self, field.name) != getattr(usual, field.name)
         }
 
     def as_json(self) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def check(setup: Setup, vocab_size: int, src_vocab_size: int | None = None) -> i
 def _parameters(config: ModelConfig) -> int:
     with without_numbers():
         model = build_model(config)
-    return sum(each.numel() for each in model.parameters())
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def format_setup(setup: Setup) -> str:

@@ -198,11 +198,13 @@ def longer_rows(task: Task) -> list[Pair]:
 def sums(task: Task = "add") -> list[Pair]:
     """Two numbers of up to three digits and their sum, digit by digit: "3 7 + 8" gives "4 5"."""
     draw = random.Random(f"{task}/{DATA_SEED}")
-    found: dict[Pair, None] = {}
-    while len(found) < N_TOY:
+    examples: dict[Pair, None] = {}
+    while len(examples) < N_TOY:
         one, other = (draw.randrange(10 ** draw.randint(1, 3)) for _ in range(2))
-        found[f"{' '.join(str(one))} + {' '.join(str(other))}", " ".join(str(one + other))] = None
-    return list(found)
+        examples[f"{' '.join(str(one))} + {' '.join(str(other))}", " ".join(str(one + other))] = (
+            None
+        )
+    return list(examples)
 
 
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
@@ -211,8 +213,8 @@ BRACKETS = {"(": ")", "[": "]", "{": "}"}
 def brackets(task: Task = "brackets") -> list[Pair]:
     """Brackets, some of them closed, and the closing of those left open: "( [ ] {" gives "} )"."""
     draw = random.Random(f"{task}/{DATA_SEED}")
-    found: dict[Pair, None] = {}
-    while len(found) < N_TOY // 2:
+    examples: dict[Pair, None] = {}
+    while len(examples) < N_TOY // 2:
         text: list[str] = []
         opened: list[str] = []
         for _ in range(draw.randint(3, 9)):
@@ -222,8 +224,10 @@ def brackets(task: Task = "brackets") -> list[Pair]:
                 opened.append(draw.choice(list(BRACKETS)))
                 text.append(opened[-1])
         if opened:
-            found[" ".join(text), " ".join(BRACKETS[each] for each in reversed(opened))] = None
-    return list(found)
+            examples[
+                " ".join(text), " ".join(BRACKETS[bracket] for bracket in reversed(opened))
+            ] = None
+    return list(examples)
 
 
 def sentences(task: Task = "sentences") -> list[Pair]:

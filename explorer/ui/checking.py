@@ -44,11 +44,11 @@ def _key(model: str, edits: tuple[Edit, ...]) -> Key:
 def _run(key: Key) -> None:
     """Run checks one at a time, yielding to other sessions between two promises."""
     with _ONE_AT_A_TIME, computing():
-        found = None
+        outcome = None
         try:
-            found = _checked(*key[1:])
+            outcome = _checked(*key[1:])
         finally:  # also after an error, so that no page polls forever
-            _FOUND[key] = found
+            _FOUND[key] = outcome
             while len(_FOUND) > MOST_KEPT:
                 oldest = next(iter(_FOUND))
                 del _STARTED[oldest], _FOUND[oldest]

@@ -72,9 +72,9 @@ def _plain(thing: Any) -> Any:
 
 def _method(kind: type, name: str) -> Any:
     """The method of the first class that defines it and is neither fast nor another library's."""
-    for each in kind.__mro__:
-        if name in vars(each) and _is_ours(each) and not _is_fast(each):
-            return _plain(vars(each)[name])
+    for base in kind.__mro__:
+        if name in vars(base) and _is_ours(base) and not _is_fast(base):
+            return _plain(vars(base)[name])
     return None
 
 

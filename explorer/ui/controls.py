@@ -149,7 +149,7 @@ def reading(page: str, words: str, below: st.delta_generator.DeltaGenerator | No
 
 def sentence_place(words: str, key: str = "sentence") -> st.delta_generator.DeltaGenerator:
     """The row of input and output; long ones have smaller letters (page.css)."""
-    size = "-long" if sum(1 + (each > LAST_NARROW) for each in words) > MOST_LARGE else ""
+    size = "-long" if sum(1 + (word > LAST_NARROW) for word in words) > MOST_LARGE else ""
     return st.container(
         key=f"{key}{size}", horizontal=True, vertical_alignment="center", gap="large"
     )
@@ -179,8 +179,8 @@ def sentence_line(view: View, key: str = "sentence", mapped: bool = True) -> Non
             )
             if mapped and (drawn_map := patch_map(view)):
                 st.html(drawn_map, width="content")
-        for said in labels_said(view):
-            st.markdown(said)
+        for label in labels_said(view):
+            st.markdown(label)
         if silent:
             st.caption(_why_silent(view))
         if not view.trace.finished:

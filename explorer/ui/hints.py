@@ -70,7 +70,7 @@ def reading_language(model: str) -> str | None:
     example = first_sentence(base)
     if not text.has(f"models.{base}", lang=text.LANGUAGES[0]) or max(map(len, example.split())) < 2:
         return None
-    every = {text.script(each) for group in text.examples(base).values() for each in group}
+    every = {text.script(sentence) for group in text.examples(base).values() for sentence in group}
     every.discard(None)
     return every.pop() if len(every) == 1 else None
 
@@ -125,7 +125,7 @@ def _opens_and_reads(name: str, sentence: str) -> bool:
 def _dropped(view: View) -> None:
     """The choices lost when this model was opened, until the user changes anything."""
     state, left = st.session_state.get(_DROPPED, (None, []))
-    words = " · ".join(escape(shorten(each, 60)) for each in left if each)
+    words = " · ".join(escape(shorten(choice, 60)) for choice in left if choice)
     if words and state == session.state():
         model = text.model_name(view.loaded.name, lang=view.lang)
         st.info(view.t("hints.dropped", model=model, text=words), icon=":material/info:")
@@ -135,11 +135,11 @@ def _other_language(view: View, reads: str, written: str) -> SentenceHint:
     names = text.in_order(cache.models(), lang=written)
     better = next((name for name in names if reading_language(name) == written), None)
     known = view.words("languages")
-    said = view.t("hints.language", reads=known[reads], written=known[written])
+    notice = view.t("hints.language", reads=known[reads], written=known[written])
     if better is None:
-        return SentenceHint(said)
+        return SentenceHint(notice)
     return SentenceHint(
-        said,
+        notice,
         view.t("hints.read_with", model=text.model_name(better, lang=view.lang)),
         lambda: session.change_site(model=better, text=view.text, target=None, step=None),
     )

@@ -138,8 +138,8 @@ def _watch(running: Job[Result], name: str, working: str, stop: str, lang: str) 
     if running.is_stopping:
         st.markdown(t("running.stopping", lang=lang))
         return
-    said = f"{working} {running.done} / {running.total}"
+    label = f"{working} {running.done} / {running.total}"
     if ahead := running.ahead:
-        said += " " + t("running.ahead", lang=lang, count=ahead)
-    st.progress(min(1.0, running.done / max(1, running.total)), said)
+        label += " " + t("running.ahead", lang=lang, count=ahead)
+    st.progress(min(1.0, running.done / max(1, running.total)), label)
     st.button(stop, key=f"{name}.stop", icon=":material/stop:", on_click=running.stop)

@@ -26,14 +26,14 @@ _RUNS, _OPENING, _DUE = "shell.runs", "shell.opening", "link.due"
 
 def state() -> State:
     """The current choices. Call `start` first in every full run."""
-    found: State = st.session_state[_STATE]
-    return found
+    choices: State = st.session_state[_STATE]
+    return choices
 
 
 def links() -> Links:
     """The grammar of this app's links."""
-    found: Links = st.session_state[_LINKS]
-    return found
+    grammar: Links = st.session_state[_LINKS]
+    return grammar
 
 
 def start(links: Links, first: Callable[[str], State] = lambda lang: State(lang=lang)) -> bool:
@@ -75,8 +75,8 @@ def _load(params: Mapping[str, str], lang: str) -> None:
 
 def refused() -> tuple[tuple[str, str], ...]:
     """The (name, value) pairs of the link that were ignored, until the user changes anything."""
-    found: tuple[tuple[str, str], ...] = st.session_state.get(_REFUSED, ())
-    return found
+    pairs: tuple[tuple[str, str], ...] = st.session_state.get(_REFUSED, ())
+    return pairs
 
 
 def _first(lang: str) -> State:
@@ -162,8 +162,8 @@ def keep_pages(pages: Mapping[str, Any], opening: str) -> None:
 
 def pages() -> Mapping[str, Any]:
     """The pages of the menu by name; empty if a page runs alone, as in tests."""
-    found: Mapping[str, Any] = st.session_state.get(_PAGES, {})
-    return found
+    menu: Mapping[str, Any] = st.session_state.get(_PAGES, {})
+    return menu
 
 
 def page_names() -> tuple[str, ...]:
@@ -173,8 +173,8 @@ def page_names() -> tuple[str, ...]:
 
 def opening_page() -> str:
     """The page at the root address; "" if a page runs alone, as in tests."""
-    found: str = st.session_state.get(_OPENING, "")
-    return found
+    page: str = st.session_state.get(_OPENING, "")
+    return page
 
 
 def address(page: str, chosen: State) -> str:

@@ -93,8 +93,8 @@ def network_address() -> str | None:
             probe.connect(("192.0.2.1", 9))  # an address for documentation: RFC 5737
         except OSError:
             return None
-        found: str = probe.getsockname()[0]
-    return None if found.startswith("127.") else found
+        host: str = probe.getsockname()[0]
+    return None if host.startswith("127.") else host
 
 
 def _qr_code(address: str, lang: str) -> None:

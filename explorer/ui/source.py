@@ -118,7 +118,7 @@ def _hide(key: str, n_patches: int, stream: Stream, marks: int) -> None:
     if patch is None:
         return
     edit, edits = KeyHidden(stream, marks + patch), session.state().edits
-    kept = tuple(each for each in edits if each != edit)
+    kept = tuple(change for change in edits if change != edit)
     session.change(edits=kept if edit in edits else (*edits, edit), step=None)
 
 
@@ -150,11 +150,11 @@ def _upload(view: View, key: str) -> None:
     name = f"{key}.upload"
 
     def take() -> None:
-        given = st.session_state[name]
-        if given is None:
+        upload = st.session_state[name]
+        if upload is None:
             return
         try:
-            new_text(open_picture(given.name, given, view.loaded.tokenizer, waiting))
+            new_text(open_picture(upload.name, upload, view.loaded.tokenizer, waiting))
         except InputProblem as problem:
             st.session_state[f"{key}.refused"] = problem
 

@@ -101,13 +101,13 @@ class Joined(NotCopied):
 
 def packed_maps(model: nn.Module) -> list[tuple[Tensor, Packed]]:
     """Pairs of every matrix by columns, [out, in], and its packed copy, joined ones included."""
-    found = []
+    pairs = []
     for module in model.modules():
         if isinstance(module, FastAttention) and module._joined is not None:
-            found.append((module._joined.weight, module._joined.packed))
+            pairs.append((module._joined.weight, module._joined.packed))
         if isinstance(module, FastLinear):
-            found.append((module.weight, module._packed))
-    return [(weight, packed) for weight, packed in found if packed is not None]
+            pairs.append((module.weight, module._packed))
+    return [(weight, packed) for weight, packed in pairs if packed is not None]
 
 
 def attend(
@@ -141,10 +141,10 @@ def attend(
     k_t, alone = k.transpose(-2, -1), not (dropout or torch.is_grad_enabled())
     if hooks is not None and alone and not scores_wanted and q.device.type == "cpu":
         kept = hooks.hook_pattern.dtype or q.dtype
-        z, made = patterned(q, k_t, v, mask, bias, scale, cap, kept)
-        version = made._version
-        pattern = hooks.hook_pattern(made)
-        changed = pattern is not made or made._version != version
+        z, original = patterned(q, k_t, v, mask, bias, scale, cap, kept)
+        version = original._version
+        pattern = hooks.hook_pattern(original)
+        changed = pattern is not original or original._version != version
         return (pattern @ v if changed else z), pattern
     scores = capped(products(q, k_t, scale), cap)
     scores = scores if bias is None else scores + bias
@@ -163,7 +163,7 @@ def rotate(x: Tensor, rotation: Rotation) -> Tensor:
     n = 2 * rotation[0].shape[-1]
     if n < x.shape[-1] or x.dtype not in (torch.float32, torch.float64):
         return plain_rotate(x, rotation)
-    cos, sin = (each.to(x.dtype) for each in rotation)
+    cos, sin = (factor.to(x.dtype) for factor in rotation)
     pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
 

@@ -86,12 +86,12 @@ def read_packed(x: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
     rows = x.numel() // x.shape[-1]
     if rows == 1 or rows in SIZES:
         return product(x, packed, bias)
-    flat, made = x.reshape(rows, -1), []
+    flat, outputs = x.reshape(rows, -1), []
     for taken, size in portions(rows):
         part, flat = flat[:taken], flat[taken:]
         part = nn.functional.pad(part, (0, 0, 0, size - taken)) if size > taken else part
-        made.append(product(part, packed, bias)[:taken])
-    whole = made[0] if len(made) == 1 else torch.cat(made)
+        outputs.append(product(part, packed, bias)[:taken])
+    whole = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
     return whole.view(*x.shape[:-1], -1)
 
 
@@ -101,14 +101,14 @@ def portions(rows: int) -> tuple[tuple[int, int], ...]:
 
     Padding adds at most a quarter, or 16 rows; if that is not enough, there are more parts.
     """
-    made = []
+    parts = []
     while rows:
-        size = next((each for each in SIZES if each >= rows), SIZES[-1])
+        size = next((option for option in SIZES if option >= rows), SIZES[-1])
         if size - rows > max(16, rows // 4):
-            size = max(each for each in SIZES if each <= rows)
-        made.append((min(size, rows), size))
-        rows -= made[-1][0]
-    return tuple(made)
+            size = max(option for option in SIZES if option <= rows)
+        parts.append((min(size, rows), size))
+        rows -= parts[-1][0]
+    return tuple(parts)
 
 
 def product(x: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
@@ -130,8 +130,8 @@ def timed(maps: Timed, rounds: int) -> tuple[float, float]:
         for x, weight, _ in maps:
             nn.functional.linear(x, weight)
         between = perf_counter()
-        for x, _, each in maps:
-            product(x, each, None)
+        for x, _, matrix in maps:
+            product(x, matrix, None)
         plain, packed = min(plain, between - start), min(packed, perf_counter() - between)
     return plain, packed
 
@@ -149,8 +149,8 @@ def settle_single_rows(maps: Sequence[tuple[Tensor, Packed]]) -> None:
         if weight.numel() >= LARGE and weight.shape[0] > weight.shape[1]
     ]
     plain, packed_seconds = timed(large, rounds=3)
-    for _, _, each in large:
-        each.for_one = packed_seconds < plain
+    for _, _, matrix in large:
+        matrix.for_one = packed_seconds < plain
 
 
 @cache

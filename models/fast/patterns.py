@@ -28,10 +28,10 @@ class Hiding:
 
     @classmethod
     def of(cls, mask: Tensor, n_query: int, n_key: int, dtype: torch.dtype) -> "Hiding":
-        found: Hiding | None = getattr(mask, "hiding", None)
+        memo: Hiding | None = getattr(mask, "hiding", None)
         size = (n_query, n_key)
-        if found is not None and found.mask.shape[2:] == size and found.dtype == dtype:
-            return found
+        if memo is not None and memo.mask.shape[2:] == size and memo.dtype == dtype:
+            return memo
         shared = (1, 1, 1, 1)[mask.ndim :] + mask.shape  # not expanded over heads
         whole = mask.reshape(shared).expand(*shared[:2], *size)
         seen = [part.flatten(0, 2).any(0).nonzero() for part in torch.split(whole, QUERIES, 2)]
@@ -39,9 +39,9 @@ class Hiding:
         added = None
         if bool(mask.any(-1).all()):
             added = torch.zeros((), dtype=dtype).masked_fill(~whole, -torch.inf)
-        made = cls(whole, added, ends, dtype)
-        mask.hiding = made  # type: ignore[attr-defined]
-        return made
+        hiding = cls(whole, added, ends, dtype)
+        mask.hiding = hiding  # type: ignore[attr-defined]
+        return hiding
 
 
 def products(q: Tensor, k_t: Tensor, scale: float, added: Tensor | None = None) -> Tensor:
@@ -86,7 +86,7 @@ def patterned(
     for number, (start, stop) in enumerate(pairwise(starts)):
         end = n_key if hiding is None else hiding.ends[number]
         here = (..., slice(start, stop), slice(end))
-        near = [None if each is None else each[here] for each in (added, seen, bias)]
+        near = [None if tensor is None else tensor[here] for tensor in (added, seen, bias)]
         part = _pattern(q[:, :, start:stop], k_t[..., :end], near[0], near[1], near[2], scale, cap)
         pattern[here], pattern[:, :, start:stop, end:] = part, 0.0
         z[:, :, start:stop] = mixed(part, v[:, :, :end])

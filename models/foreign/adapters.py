@@ -48,11 +48,11 @@ def require_no_adapter(folder: Path) -> None:
     has_weights = any((folder / name).is_file() for name in (WEIGHTS, INDEX))
     if has_weights or not (folder / ADAPTER).is_file():
         return
-    said = read_object(folder / ADAPTER)
+    settings = read_object(folder / ADAPTER)
     raise CheckpointError(
         "adapter",
-        kind=str(said.get("peft_type") or "?"),
-        base=str(said.get("base_model_name_or_path") or "?"),
+        kind=str(settings.get("peft_type") or "?"),
+        base=str(settings.get("base_model_name_or_path") or "?"),
         command=COMMAND.format(adapter=folder.name),
     )
 
@@ -64,15 +64,15 @@ def merge(base: Path, adapter: Path, out: Path) -> int:
     number of tensors changed or added. Raises CheckpointError, naming the file and the reason, if
     the adapter is of an unsupported kind or belongs to another model, and OSError.
     """
-    said, config = read_object(adapter / ADAPTER), read_object(base / CONFIG)
+    settings, config = read_object(adapter / ADAPTER), read_object(base / CONFIG)
     for name, allowed in _UNLESS.items():
-        if said.get(name, allowed[0]) not in allowed:
-            value, known = repr(said.get(name)), ", ".join(map(repr, allowed))
+        if settings.get(name, allowed[0]) not in allowed:
+            value, known = repr(settings.get(name)), ", ".join(map(repr, allowed))
             raise CheckpointError(
                 "adapter_kind", file=ADAPTER, name=name, value=value, allowed=known
             )
     stored = Safetensors(base)
-    parts = {_stored_name(name, stored): each for name, each in _parts(adapter).items()}
+    parts = {_stored_name(name, stored): part for name, part in _parts(adapter).items()}
     source = {name: name for name in parts}
     if (head := next((name for name in parts if name.endswith("lm_head.weight")), "")) and (
         head not in stored.shapes
@@ -81,8 +81,8 @@ def merge(base: Path, adapter: Path, out: Path) -> int:
         config["tie_word_embeddings"] = False
     _require_one_meaning(parts, head, stored)
     tensors: dict[str, Tensor] = {}
-    for name in (*stored.shapes, *(each for each in parts if each not in stored.shapes)):
-        tensor = _changed(name, source.get(name, name), parts.get(name, {}), stored, said)
+    for name in (*stored.shapes, *(part for part in parts if part not in stored.shapes)):
+        tensor = _changed(name, source.get(name, name), parts.get(name, {}), stored, settings)
         tensors[name] = tensor.to(stored.half or torch.float32).contiguous()
     embedding = tensors[_embedding(stored)] if any(map(_is_embedding, parts)) else None
     if embedding is not None and "vocab_size" in config:
@@ -100,7 +100,7 @@ def merge(base: Path, adapter: Path, out: Path) -> int:
 def _parts(adapter: Path) -> dict[str, dict[str, Tensor]]:
     """An adapter's tensors, by the base tensor they change and by role: A, B, …, or WHOLE."""
     path = adapter / ADAPTER_WEIGHTS
-    found: dict[str, dict[str, Tensor]] = {}
+    tensors: dict[str, dict[str, Tensor]] = {}
     try:
         with safe_open(path, framework="pt") as file:
             for key in file.keys():  # noqa: SIM118
@@ -110,12 +110,12 @@ def _parts(adapter: Path) -> dict[str, dict[str, Tensor]]:
                 role = lora[1] if lora else WHOLE
                 name = f"{name[: lora.start()]}.weight" if lora else name
                 tensor = finite(file.get_tensor(key).float(), path.name, key)
-                found.setdefault(name, {})[role] = tensor
+                tensors.setdefault(name, {})[role] = tensor
     except (SafetensorError, OSError) as error:
         if not path.is_file():
             raise CheckpointError("missing_file", file=path.name) from error
         raise CheckpointError("no_safetensors", file=path.name, reason=error) from error
-    return found
+    return tensors
 
 
 def _stored_name(name: str, stored: Safetensors) -> str:
@@ -132,10 +132,10 @@ def _is_embedding(name: str) -> bool:
 
 def _embedding(stored: Safetensors) -> str:
     """The name of the base model's embedding. Raises CheckpointError if it has none."""
-    found = [name for name in stored.shapes if _is_embedding(name)]
-    if not found:
+    names = [name for name in stored.shapes if _is_embedding(name)]
+    if not names:
         raise CheckpointError("lacks", file=stored.name, tensor=_EMBEDDINGS[0])
-    return found[0]
+    return names[0]
 
 
 def _require_one_meaning(parts: Collection[str], head: str, stored: Safetensors) -> None:

@@ -65,10 +65,10 @@ class TaskHead:
 
 def head_of(keys: Keys) -> TaskHead | None:
     """The head of a config that names a class with one; None without."""
-    kind, said = keys.values.get("model_type"), keys.values.get("architectures")
-    found = _KINDS.search(str(said))
+    kind, classes = keys.values.get("model_type"), keys.values.get("architectures")
+    hit = _KINDS.search(str(classes))
     of_decoder = [name for name in OF_DECODERS if keys.stores(f"{name}.weight")]
-    if found is None or (kind not in OF_TEXTS and not of_decoder):
+    if hit is None or (kind not in OF_TEXTS and not of_decoder):
         return None
     named = keys.object("id2label")
     count = len(named) or keys.size("num_labels", 2)
@@ -78,7 +78,7 @@ def head_of(keys: Keys) -> TaskHead | None:
         parts = OF_TEXTS[kind]
     else:
         parts, pool = TaskHeadNames(of_decoder[0]), "last"
-    if found[1] == "Token":
+    if hit[1] == "Token":
         parts = TaskHeadNames() if kind in OF_TEXTS and kind != "modernbert" else parts
         return TaskHead(parts, labels, "each")
     patches = 1 + (keys.size("num_register_tokens", 4) if kind == "dinov2_with_registers" else 0)
@@ -145,7 +145,7 @@ def tensors_of(
 
     Raises CheckpointError if a tensor is missing or does not fit the labels.
     """
-    parts, found = head.parts, dict[str, str]()
+    parts, names = head.parts, dict[str, str]()
     asked: dict[str, tuple[int, ...]] = {
         parts.out: (len(head.labels), d_model * (2 if head.pool == "both" else 1)),
         parts.dense: (d_model,) * 2,
@@ -154,7 +154,7 @@ def tensors_of(
     for part, leaf in ((part, leaf) for part in asked if part for leaf in ("weight", "bias")):
         name = real_name(f"{part}.{leaf}")
         if name in stored.shapes:
-            found[f"{part}.{leaf}"] = name
+            names[f"{part}.{leaf}"] = name
         elif leaf == "weight":
             raise CheckpointError("lacks", file=stored.name, tensor=name)
         shape = asked[part] if leaf == "weight" else asked[part][:1]
@@ -167,4 +167,4 @@ def tensors_of(
                 name="id2label",
                 asked=str(shape),
             )
-    return found
+    return names

@@ -52,37 +52,37 @@ class GenerationRules:
         The first `prompt` tokens of each row were given, and at most `limit` are generated; `ends`
         are the ids that end an output. A row without any allowed token keeps its scores.
         """
-        made, written = scores.clone(), rows.shape[1] - prompt
+        result, written = scores.clone(), rows.shape[1] - prompt
         if self.repetition_penalty != 1:
-            seen = made.gather(1, rows)
+            seen = result.gather(1, rows)
             penalised = torch.where(
                 seen < 0, seen * self.repetition_penalty, seen / self.repetition_penalty
             )
-            made = made.scatter(1, rows, penalised)
+            result = result.scatter(1, rows, penalised)
         for row, tokens in enumerate(rows.tolist()):
-            made[row, self._blocked(tokens)] = -math.inf
+            result[row, self._blocked(tokens)] = -math.inf
         if written < self.min_new_tokens:
-            made[:, list(ends)] = -math.inf
+            result[:, list(ends)] = -math.inf
         # One token only: the start token of a translator, since a prompt is longer.
         if self.forced_first is not None and rows.shape[1] == 1:
-            made = _only(made, self.forced_first)
+            result = _only(result, self.forced_first)
         if self.forced_last is not None and written == limit - 1:
-            made = _only(made, self.forced_last)
-        made[:, list(self.never)] = -math.inf
+            result = _only(result, self.forced_last)
+        result[:, list(self.never)] = -math.inf
         first = 1 if self.forced_first is not None and prompt == 1 else 0
         if written == first:
-            made[:, list(self.not_first)] = -math.inf
-        return torch.where(made.isneginf().all(1, keepdim=True), scores, made)
+            result[:, list(self.not_first)] = -math.inf
+        return torch.where(result.isneginf().all(1, keepdim=True), scores, result)
 
     def _blocked(self, tokens: list[int]) -> list[int]:
         """Tokens that would complete a forbidden sequence or repeat an n-gram."""
-        found = [run[-1] for run in self.forbidden if _ends_with(tokens, run[:-1])]
+        completions = [run[-1] for run in self.forbidden if _ends_with(tokens, run[:-1])]
         n = self.no_ngram
         if n and len(tokens) >= n - 1:
             begun = tokens[len(tokens) - n + 1 :]
             places = range(len(tokens) - n + 1)
-            found += [tokens[at + n - 1] for at in places if tokens[at : at + n - 1] == begun]
-        return found
+            completions += [tokens[at + n - 1] for at in places if tokens[at : at + n - 1] == begun]
+        return completions
 
 
 def _ends_with(tokens: list[int], run: tuple[int, ...]) -> bool:
@@ -117,11 +117,17 @@ class RefillingBeam(Beam):
         return max(2, 1 + n_ends) * self.width
 
     def settle(
-        self, made: Sequence[Hypothesis], ended: Sequence[Hypothesis], left: int
+        self, hypotheses: Sequence[Hypothesis], ended: Sequence[Hypothesis], left: int
     ) -> tuple[list[Hypothesis], list[Hypothesis]]:
-        among = [each for each in made[: self.width] if each.finished or not left]
+        among = [
+            hypothesis for hypothesis in hypotheses[: self.width] if hypothesis.finished or not left
+        ]
         answers = sorted([*ended, *among], key=by_score)[: self.width]
-        live = [each for each in made if not each.finished][: self.width] if left else []
+        live = (
+            [hypothesis for hypothesis in hypotheses if not hypothesis.finished][: self.width]
+            if left
+            else []
+        )
         if live and len(answers) == self.width and self._is_over(live[0], answers[-1], left):
             live = []
         return live, answers

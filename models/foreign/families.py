@@ -114,8 +114,8 @@ def own_names(kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
     As in `transformers`, a common name that a config also uses takes precedence.
     """
     aliases = dict(zip(_COMMON, _OWN.get(kind, ()), strict=False)) | _FURTHER.get(kind, {})
-    said = {aliases[name]: value for name, value in values.items() if name in aliases}
-    return {name: value for name, value in values.items() if name not in aliases} | said
+    settings = {aliases[name]: value for name, value in values.items() if name in aliases}
+    return {name: value for name, value in values.items() if name not in aliases} | settings
 
 
 LACKING = {

@@ -56,9 +56,9 @@ def _models_in(place: Path) -> Iterator[Path]:
         yield place
         return
     inside = _inside(place)
-    files = models_among([each for each in inside if is_gguf(each)])
-    inside = [each for each in inside if not is_gguf(each) or each in files]
-    models = [each for path in inside for each in _models_of(path)]
+    files = models_among([entry for entry in inside if is_gguf(entry)])
+    inside = [entry for entry in inside if not is_gguf(entry) or entry in files]
+    models = [entry for path in inside for entry in _models_of(path)]
     yield from models or ([place] if _lacks_config(place) else [])
 
 
@@ -67,11 +67,11 @@ def _models_of(path: Path, deeper: bool = True) -> list[Path]:
     subfolders."""
     if _is_model(path) or is_gguf(path) or _lacks_config(path):
         return [path]
-    files = models_among(sorted(each for each in path.glob(f"*{ENDING}") if is_gguf(each)))
+    files = models_among(sorted(entry for entry in path.glob(f"*{ENDING}") if is_gguf(entry)))
     if files or not deeper or path.name.startswith((".", HUB)):
         return files
-    folders = (each for each in _inside(path) if each.is_dir())
-    return [model for each in folders for model in _models_of(each, deeper=False)]
+    folders = (entry for entry in _inside(path) if entry.is_dir())
+    return [model for entry in folders for model in _models_of(entry, deeper=False)]
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -104,7 +104,7 @@ def _is_model(path: Path) -> bool:
     """Whether a path is a folder with a config. Dead links and unreadable folders count as well:
     opening them gives the reason."""
     try:
-        if any(each.is_symlink() and not each.exists() for each in (path, path / CONFIG)):
+        if any(place.is_symlink() and not place.exists() for place in (path, path / CONFIG)):
             return True
         return (path / CONFIG).is_file() or (_hub(path) and (path / "snapshots").is_dir())
     except OSError:  # no permission
@@ -112,7 +112,7 @@ def _is_model(path: Path) -> bool:
 
 
 def _lacks_config(path: Path) -> bool:
-    return path.is_dir() and any(any(path.glob(each)) for each in WEIGHT_FILES)
+    return path.is_dir() and any(any(path.glob(file)) for file in WEIGHT_FILES)
 
 
 def unreadable(error: OSError, path: object) -> Refusal:

@@ -29,8 +29,8 @@ def composed(*folds: Fold) -> Fold:
 
     def fold(*tensors: Tensor) -> Tensor:
         tensor = folds[0](*tensors)
-        for each in folds[1:]:
-            tensor = each(tensor)
+        for step in folds[1:]:
+            tensor = step(tensor)
         return tensor
 
     return fold

@@ -61,16 +61,16 @@ WITH_PICTURES = {
 
 def gemma3_with_pictures(keys: Keys) -> Plan:
     """The text model of a multimodal Gemma 3; the image encoder is ignored."""
-    said = keys.values.get("text_config")
-    if not isinstance(said, Mapping):
-        raise Refusal("text_config", name="text_config", value=repr(said))
-    plan = gemma3(keys.of({**WITH_PICTURES, **said}))
+    settings = keys.values.get("text_config")
+    if not isinstance(settings, Mapping):
+        raise Refusal("text_config", name="text_config", value=repr(settings))
+    plan = gemma3(keys.of({**WITH_PICTURES, **settings}))
     return replace(plan, ignored=(*plan.ignored, r"vision_tower\..*", r"multi_modal_projector\..*"))
 
 
 def _cap(keys: Keys, name: str, usual: float | None) -> float | None:
-    said = keys.values.get(name, usual)
-    return None if said is None else keys.number(name, usual)
+    cap = keys.values.get(name, usual)
+    return None if cap is None else keys.number(name, usual)
 
 
 def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:

@@ -51,23 +51,25 @@ def asked_in(folder: Path, config: Mapping[str, Any], vocab_size: int) -> Settin
     Raises CheckpointError if the file is not JSON.
     """
     path = folder / FILE
-    said = read_object(path) if path.is_file() else {k: config[k] for k in _OLDER & config.keys()}
-    said = {name: value for name, value in said.items() if not _does_nothing(name, value)}
+    settings = (
+        read_object(path) if path.is_file() else {k: config[k] for k in _OLDER & config.keys()}
+    )
+    settings = {name: value for name, value in settings.items() if not _does_nothing(name, value)}
     values: dict[str, Any] = {}
     applied = []
     for name, read in _READ.items():
-        if name in said and (found := read(said[name], vocab_size)) is not None:
-            values |= found
+        if name in settings and (fields := read(settings[name], vocab_size)) is not None:
+            values |= fields
             applied.append(name)
-    shown = {name: f"{name} = {_short(value)}" for name, value in said.items()}
-    chosen = [name for name in CHOSEN if name in said]
-    others = sorted(said.keys() - {*applied, *chosen})
+    shown = {name: f"{name} = {_short(value)}" for name, value in settings.items()}
+    chosen = [name for name in CHOSEN if name in settings]
+    others = sorted(settings.keys() - {*applied, *chosen})
     named = (tuple(shown[name] for name in names) for names in (applied, chosen, others))
     return Settings(GenerationRules(**values), *named)
 
 
 def _does_nothing(name: str, value: Any) -> bool:
-    usual = any(value == each for each in _USUAL.get(name, ()))
+    usual = any(value == default for default in _USUAL.get(name, ()))
     return name in _NOTHING or value is None or value is False or value in ([], {}) or usual
 
 
@@ -99,7 +101,7 @@ def _token(field: str) -> Reader:
 
 def _tokens(field: str) -> Reader:
     def read(value: Any, vocab_size: int) -> dict[str, Any] | None:
-        right = isinstance(value, list) and all(_is_token(each, vocab_size) for each in value)
+        right = isinstance(value, list) and all(_is_token(token, vocab_size) for token in value)
         return {field: tuple(value)} if right else None
 
     return read
@@ -107,7 +109,7 @@ def _tokens(field: str) -> Reader:
 
 def _runs(value: Any, vocab_size: int) -> dict[str, Any] | None:
     read = _tokens("run")
-    if not isinstance(value, list) or not all(each and read(each, vocab_size) for each in value):
+    if not isinstance(value, list) or not all(run and read(run, vocab_size) for run in value):
         return None
     return {"forbidden": tuple(map(tuple, value))}
 

@@ -89,11 +89,11 @@ class GGUF:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        said = header(path)
-        self.fields, self._tensors, self.name = said.values, said.tensors, path.name
+        contents = header(path)
+        self.fields, self._tensors, self.name = contents.values, contents.tensors, path.name
         self.kind = architecture(self.fields, path.name)
         self._names = FAMILIES[self.kind][1]
-        self.named = {self._name(each): each for each in self._tensors if each != FACTORS}
+        self.named = {self._name(key): key for key in self._tensors if key != FACTORS}
         self.shapes: Mapping[str, tuple[int, ...]] = {
             name: tensor.shape for name, tensor in self._tensors.items()
         }
@@ -102,31 +102,31 @@ class GGUF:
 
     def _config(self) -> dict[str, Any]:
         family, _, keys = FAMILIES[self.kind]
-        said = {
+        metadata = {
             name.removeprefix(f"{self.kind}."): value
             for name, value in self.fields.items()
             if name.startswith(f"{self.kind}.")
         }
-        for name, value in said.items():
+        for name, value in metadata.items():
             if name == "attention.value_length":
-                wanted = said.get("attention.key_length", value)
+                wanted = metadata.get("attention.key_length", value)
             else:
                 wanted = USUAL.get(name)
             known = name in keys or name in OF_OTHERS or name in OF_ROTATION
             if not known and value != wanted:
                 raise CheckpointError("gguf_key", file=self.name, name=name, value=repr(value))
-        found = {ours: said[theirs] for theirs, ours in keys.items() if theirs in said}
+        settings = {ours: metadata[theirs] for theirs, ours in keys.items() if theirs in metadata}
         tokens = ("bos", "eos", "eot", "padding", "unknown")
         ids = {name: self.fields.get(f"tokenizer.ggml.{name}_token_id") for name in tokens}
         return {
             "model_type": family,
-            **found,
-            **self._rotation(said),
+            **settings,
+            **self._rotation(metadata),
             "vocab_size": self.shapes.get("token_embd.weight", (0,))[0],
             "tie_word_embeddings": "output.weight" not in self.shapes,
             "attention_bias": "blk.0.attn_q.bias" in self.shapes,
             "bos_token_id": ids["bos"],
-            "eos_token_id": [each for each in (ids["eos"], ids["eot"]) if each is not None],
+            "eos_token_id": [end for end in (ids["eos"], ids["eot"]) if end is not None],
             "pad_token_id": ids["padding"],
             "unk_token_id": ids["unknown"],
         }
@@ -188,12 +188,12 @@ class GGUF:
 
     def _name(self, theirs: str) -> str:
         """The `transformers` name of a tensor, without prefix; unknown names are unchanged."""
-        block, found, rest = theirs.partition(".")
-        if block == "blk" and found:
+        block, dot, rest = theirs.partition(".")
+        if block == "blk" and dot:
             number, _, rest = rest.partition(".")
             kind, _, leaf = rest.rpartition(".")
             return f"layers.{number}.{self._names.get(kind, kind)}.{leaf}"
-        return f"{self._names.get(block, block)}{found}{rest}"
+        return f"{self._names.get(block, block)}{dot}{rest}"
 
     def real_name(self, ours: str) -> str:
         """The file's name for a `transformers` name, whether or not the file has the tensor."""
@@ -202,7 +202,7 @@ class GGUF:
         if kind.startswith("layers."):
             _, number, kind = kind.split(".", 2)
             layer = f"blk.{number}."
-        theirs = next((each for each, name in self._names.items() if name == kind), kind)
+        theirs = next((key for key, name in self._names.items() if name == kind), kind)
         return f"{layer}{theirs}.{leaf}"
 
 

@@ -47,7 +47,7 @@ class Header:
 
     @property
     def total(self) -> int:
-        return sum(math.prod(each.shape) for each in self.tensors.values())
+        return sum(math.prod(tensor.shape) for tensor in self.tensors.values())
 
 
 def header(path: Path, arrays: bool = True) -> Header:
@@ -55,11 +55,11 @@ def header(path: Path, arrays: bool = True) -> Header:
 
     Raises CheckpointError if a header is unreadable, or a file is truncated or missing.
     """
-    found = [_header(each, arrays) for each in _parts(path)]
-    values, tensors = found[0].values, dict[str, StoredBlocks]()
-    if (count := values.get("split.count") or 1) > len(found):
+    parts = [_header(file, arrays) for file in _parts(path)]
+    values, tensors = parts[0].values, dict[str, StoredBlocks]()
+    if (count := values.get("split.count") or 1) > len(parts):
         raise CheckpointError("gguf_part", file=path.name, count=count)
-    for part in found:
+    for part in parts:
         if twice := tensors.keys() & part.tensors.keys():
             name = min(twice)
             raise CheckpointError("twice", file=path.name, tensor=name, other=name)
@@ -118,12 +118,14 @@ class _Reader:
         step = values.get("general.alignment") or USUAL_ALIGNMENT
         begin = -(-self.at // step) * step
         placed = {
-            name: StoredBlocks(each.file, begin + each.at, each.size, each.kind, each.shape)
-            for name, each in tensors.items()
+            name: StoredBlocks(entry.file, begin + entry.at, entry.size, entry.kind, entry.shape)
+            for name, entry in tensors.items()
         }
-        if max((each.at + each.size for each in placed.values()), default=begin) > len(self.data):
+        if max((entry.at + entry.size for entry in placed.values()), default=begin) > len(
+            self.data
+        ):
             raise Refusal("ends_early")
-        return Header({name: each for name, each in values.items() if each is not None}, placed)
+        return Header({name: entry for name, entry in values.items() if entry is not None}, placed)
 
     def _scalar(self, kind: str) -> Any:
         (value,) = struct.unpack_from(f"<{kind}", self.data, self.at)
@@ -171,9 +173,9 @@ def require_gguf(path: Path) -> None:
 
 def models_among(files: list[Path]) -> list[Path]:
     """Of these GGUF files, one for each model: the first of its parts, and none for pictures."""
-    texts = [each for each in files if not _PICTURES.search(each.stem)]
-    named = ((each, _PART.search(each.name)) for each in texts)
-    return [each for each, part in named if part is None or int(part[1]) == 1] or texts[:1]
+    texts = [file for file in files if not _PICTURES.search(file.stem)]
+    named = ((file, _PART.search(file.name)) for file in texts)
+    return [file for file, part in named if part is None or int(part[1]) == 1] or texts[:1]
 
 
 def gguf_in(path: Path) -> Path | None:

@@ -64,7 +64,7 @@ def tokenizer_in(fields: Mapping[str, Any], config: Mapping[str, Any]) -> Foreig
 
 
 def _byte_level(listed: list[str], merged: list[str], pre: str) -> tokenizers.Tokenizer:
-    merges = [(first, second) for first, _, second in (each.partition(" ") for each in merged)]
+    merges = [(first, second) for first, _, second in (merge.partition(" ") for merge in merged)]
     ids = {token: i for i, token in enumerate(listed)}
     raw = tokenizers.Tokenizer(models.BPE(ids, merges, ignore_merges=pre in WHOLE))
     steps: list[Any] = [pre_tokenizers.ByteLevel(False, use_regex=pre not in SPLITS)]
@@ -92,9 +92,9 @@ def _metaspace(
     for token, i in ids.items():
         if types[i] == 1:
             halves_of = ((token[:at], token[at:]) for at in range(1, len(token)))
-            found = [pair for pair in halves_of if pair[0] in ids and pair[1] in ids]
-            found.sort(key=lambda pair: (ids[pair[0]], ids[pair[1]]))
-            merges += [(scores[i], pair) for pair in found]
+            pairs = [pair for pair in halves_of if pair[0] in ids and pair[1] in ids]
+            pairs.sort(key=lambda pair: (ids[pair[0]], ids[pair[1]]))
+            merges += [(scores[i], pair) for pair in pairs]
     merges.sort(key=lambda merge: -merge[0])
     raw = tokenizers.Tokenizer(
         models.BPE(

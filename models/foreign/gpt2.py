@@ -156,9 +156,9 @@ def _usual(keys: Keys, n_ctx: str) -> dict[str, Any]:
 
 def _attention_layers(keys: Keys, n_layers: int) -> list[str]:
     """ "global" or "local" for each layer: in a list, or as [[kinds, times], …]."""
-    said = keys.values.get("attention_types", [[["global", "local"], n_layers // 2]])
+    groups = keys.values.get("attention_types", [[["global", "local"], n_layers // 2]])
     listed = keys.values.get("attention_layers")
-    kinds = listed or [kind for some, times in said for _ in range(times) for kind in some]
+    kinds = listed or [kind for some, times in groups for _ in range(times) for kind in some]
     if len(kinds) != n_layers or not set(kinds) <= {"global", "local"}:
-        raise Refusal("attention_types", name="attention_types", value=repr(listed or said))
+        raise Refusal("attention_types", name="attention_types", value=repr(listed or groups))
     return list(kinds)

@@ -21,8 +21,8 @@ PREFERRED = ("zho_Hans", "zh_CN", "__zh__", "fra_Latn", "fr_XX", "__fr__")
 
 def split_languages(name: str) -> tuple[str, tuple[str, str] | None]:
     """Split "nllb@eng_Latn-zho_Hans" into the model's name and the pair; None: the default pair."""
-    found = _PAIR.fullmatch(name)
-    return (found[1], (found[2], found[3])) if found else (name, None)
+    parts = _PAIR.fullmatch(name)
+    return (parts[1], (parts[2], parts[3])) if parts else (name, None)
 
 
 def languages_of(tokenizer: ForeignTokenizer) -> Codes:

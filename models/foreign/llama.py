@@ -83,10 +83,10 @@ def smollm3(keys: Keys) -> Plan:
     """Llama whose every fourth layer (or as listed) does not rotate; only those may slide."""
     attention, mlp = keys.flag("attention_bias", False), keys.flag("mlp_bias", False)
     every, n_layers = keys.size("no_rope_layer_interval", 4), keys.layers("num_hidden_layers")
-    said = keys.values.get("no_rope_layers")  # 1: rotates
-    turns = [(layer + 1) % every for layer in range(n_layers)] if said is None else said
+    flags = keys.values.get("no_rope_layers")  # 1: rotates
+    turns = [(layer + 1) % every for layer in range(n_layers)] if flags is None else flags
     if not isinstance(turns, list) or len(turns) < n_layers or not _are_whole(turns):
-        raise Refusal("layer_flags", name="no_rope_layers", value=repr(said))
+        raise Refusal("layer_flags", name="no_rope_layers", value=repr(flags))
     still = tuple(layer for layer in range(n_layers) if not turns[layer])
     slides = keys.flag("use_sliding_window", False)
     return like_llama(
@@ -101,7 +101,7 @@ def smollm3(keys: Keys) -> Plan:
 
 
 def _are_whole(values: list[Any]) -> bool:
-    return all(isinstance(each, int) for each in values)
+    return all(isinstance(value, int) for value in values)
 
 
 def width(keys: Keys) -> int:
@@ -120,19 +120,19 @@ def _upper_window(keys: Keys) -> dict[str, Any]:
 
 def window(keys: Keys, usual: int | None = None) -> int | None:
     """The size of the sliding window in tokens; None without a window."""
-    said = keys.values.get("sliding_window", usual)
-    return None if said is None else keys.size("sliding_window", usual)
+    size = keys.values.get("sliding_window", usual)
+    return None if size is None else keys.size("sliding_window", usual)
 
 
 def near_layers(keys: Keys, usual: Iterable[int]) -> tuple[int, ...]:
     """The layers with a window, from `layer_types` or else `usual`, the family's default."""
-    said = keys.values.get("layer_types")
-    if said is None:
+    kinds = keys.values.get("layer_types")
+    if kinds is None:
         return tuple(usual)
-    wrong = [kind for kind in said if kind not in ("sliding_attention", "full_attention")]
-    if wrong or len(said) != keys.layers("num_hidden_layers"):
-        raise Refusal("layer_types", name="layer_types", value=repr(said))
-    return tuple(layer for layer, kind in enumerate(said) if kind == "sliding_attention")
+    wrong = [kind for kind in kinds if kind not in ("sliding_attention", "full_attention")]
+    if wrong or len(kinds) != keys.layers("num_hidden_layers"):
+        raise Refusal("layer_types", name="layer_types", value=repr(kinds))
+    return tuple(layer for layer, kind in enumerate(kinds) if kind == "sliding_attention")
 
 
 NORMS = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
@@ -240,13 +240,13 @@ KV_HEADS = {
 
 
 def _kv_heads(keys: Keys, n_heads: int) -> int:
-    said = "num_key_value_heads" in keys.values  # null: as many as heads
-    return n_heads if said else KV_HEADS.get(str(keys.values.get("model_type")), n_heads)
+    has_key = "num_key_value_heads" in keys.values  # null: as many as heads
+    return n_heads if has_key else KV_HEADS.get(str(keys.values.get("model_type")), n_heads)
 
 
 def _norm(config: ModelConfig, style: Style, ours: str, theirs: str) -> Iterator[PlanRow]:
-    made = PlanRow(f"{ours}.weight", (), ones(config.d_model))
-    yield weight(ours, theirs) if style.norm_weight else made
+    gain = PlanRow(f"{ours}.weight", (), ones(config.d_model))
+    yield weight(ours, theirs) if style.norm_weight else gain
     if config.norm == "layernorm":
         stored = (f"{theirs}.bias",) if style.norm_bias else ()
         yield PlanRow(f"{ours}.bias", stored, as_is if style.norm_bias else zeros(config.d_model))

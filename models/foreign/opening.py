@@ -208,11 +208,11 @@ def look(folder: Path) -> Look:
     require_no_adapter(folder)
     if not (folder / CONFIG).is_file() and (file := gguf_in(folder)) is not None:
         stored_there = header(file, arrays=False)
-        said = stored_there.values
-        kind = architecture(said, file.name)
+        metadata = stored_there.values
+        kind = architecture(metadata, file.name)
         keys = ("block_count", "attention.head_count", "embedding_length")
-        sizes = (said.get(f"{kind}.{key}") for key in keys)
-        n_layers, n_heads, d_model = (each if isinstance(each, int) else 0 for each in sizes)
+        sizes = (metadata.get(f"{kind}.{key}") for key in keys)
+        n_layers, n_heads, d_model = (entry if isinstance(entry, int) else 0 for entry in sizes)
         return Look(f"{kind} (GGUF)", n_layers, n_heads, d_model, stored_there.total)
     if not (folder / CONFIG).is_file():
         raise CheckpointError("missing_file", file=CONFIG)
@@ -225,7 +225,7 @@ def look(folder: Path) -> Look:
         _require_tokenizer(folder)
     shaped(plan.config, plan.rows, stored, partial(_real_name, named))
     _of_labels(plan, named, stored)
-    used = [named[each] for each in {each for row in plan.rows for each in row.theirs}]
+    used = [named[entry] for entry in {entry for row in plan.rows for entry in row.theirs}]
     for name in used:
         stored.require_floats(name)
     seen = Look.at(str(values["model_type"]), plan.config, stored, used)
@@ -262,10 +262,10 @@ def _planned(
 
     def alike(one: str, other: str) -> bool:
         names = [named.get(one, one), named.get(other, other)]
-        shapes = [stored.shapes.get(each) for each in names]
+        shapes = [stored.shapes.get(key) for key in names]
         if not compare or shapes[0] != shapes[1]:
             return shapes[0] == shapes[1]
-        return torch.equal(*(stored.read(each) for each in names))
+        return torch.equal(*(stored.read(key) for key in names))
 
     keys = Keys({**own_names(str(values["model_type"]), values), **prepared(folder)}, named, alike)
     plan = _plan(family, keys, named, CONFIG, stored.name)
@@ -291,9 +291,9 @@ def _open(folder: Path, values: Mapping[str, Any], placing: Placing) -> Checkpoi
     of_labels = _of_labels(plan, named, stored)
     classifier = None
     if plan.labels is not None:
-        tensors = {name: stored.read(each) for name, each in of_labels.items()}
+        tensors = {name: stored.read(key) for name, key in of_labels.items()}
         classifier = Classifier(plan.labels, tensors, plan.config.norm_eps)
-    unseen = tuple(each for each in _not_shown(named) if each not in of_labels.values())
+    unseen = tuple(key for key in _not_shown(named) if key not in of_labels.values())
     return Checkpoint(model, tokenizer, plan.config, folder, unseen, asked, classifier)
 
 
@@ -342,13 +342,13 @@ def _real_name(named: Mapping[str, str], name: str) -> str:
     """
     if name in named or not named:
         return named.get(name, name)
-    pairs = {each: zip(name.split("."), each.split("."), strict=False) for each in named}
-    common = {each: sum(1 for _ in takewhile(_same, pair)) for each, pair in pairs.items()}
+    pairs = {key: zip(name.split("."), key.split("."), strict=False) for key in named}
+    common = {key: sum(1 for _ in takewhile(_same, pair)) for key, pair in pairs.items()}
     nearest = max(common.values())
     if not nearest and _BESIDE.match(name):
         return name
-    beside = [each for each in named if common[each] == nearest]
-    prefixes = Counter(named[each].partition(each)[0] for each in beside if each in named[each])
+    beside = [key for key in named if common[key] == nearest]
+    prefixes = Counter(named[key].partition(key)[0] for key in beside if key in named[key])
     prefix = max(prefixes, key=prefixes.__getitem__, default="")
     return f"{prefix}{name}"
 
@@ -383,9 +383,9 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
         else:
             _require_tokenizer(folder)
             raw = made_of(path, lambda path: library_of(read_text(path)))
-            said = {**values, "eos_token_id": _ends(folder, values)}
+            config = {**values, "eos_token_id": _ends(folder, values)}
             named = named_tokens(folder)
-            marks = marks_of(raw, named, said)
+            marks = marks_of(raw, named, config)
             tokenizer = ForeignTokenizer(raw, marks, template_of(folder, named))
     return fitted(tokenizer, plan, SOURCE if tokenizer.source else path.name)
 
@@ -398,8 +398,8 @@ def _require_tokenizer(folder: Path) -> None:
 def _ends(folder: Path, values: Mapping[str, Any]) -> list[Any]:
     """The ids that end an output, from generation_config.json, or else from the config."""
     path = folder / GENERATION
-    said = read_object(path).get("eos_token_id") if path.is_file() else None
-    ids = values.get("eos_token_id") if said is None else said
+    eos = read_object(path).get("eos_token_id") if path.is_file() else None
+    ids = values.get("eos_token_id") if eos is None else eos
     return ids if isinstance(ids, list) else [ids]
 
 
@@ -442,7 +442,7 @@ def give_marks(model: Model, tokenizer: ForeignTokenizer) -> None:
     if not model.config.is_causal:
         tokenizer.between = tokenizer.pair(model.config.n_types)
     model.marks = tokenizer.marks
-    before, behind = (bool(each) for each in tokenizer.around())
-    given = model.reads[0]
-    ends = behind and (given == "src" or not model.config.is_causal)
-    model.surrounded = {"tgt": (True, False), given: (before, ends)}  # type: ignore[misc]
+    before, behind = (bool(side) for side in tokenizer.around())
+    stream = model.reads[0]
+    ends = behind and (stream == "src" or not model.config.is_causal)
+    model.surrounded = {"tgt": (True, False), stream: (before, ends)}  # type: ignore[misc]

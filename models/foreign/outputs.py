@@ -45,9 +45,9 @@ def output(
 def own_output(keys: Keys, tied: bool = True) -> LMHead:
     """The embeddings of a translator's two vocabularies, and the LM head of the target's."""
     source, target = "encoder.embed_tokens", "decoder.embed_tokens"
-    found = output(keys, tied, embed=target)
-    rows = (weight("encoder.embed", source), weight("decoder.embed", target), *found.rows)
-    return found._replace(rows=rows)
+    head = output(keys, tied, embed=target)
+    rows = (weight("encoder.embed", source), weight("decoder.embed", target), *head.rows)
+    return head._replace(rows=rows)
 
 
 def shared_output(keys: Keys, tied: bool = True) -> LMHead:

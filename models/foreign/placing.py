@@ -144,6 +144,8 @@ def place(model: Model, placing: Placing, dtype: torch.dtype) -> None:
 def shown(module: nn.Module) -> nn.Module:
     """A module with float32 weights on the CPU: the module itself, or a converted copy."""
     parameters = list(module.parameters())
-    if all(each.device.type == "cpu" and each.dtype not in HALVES for each in parameters):
+    if all(
+        parameter.device.type == "cpu" and parameter.dtype not in HALVES for parameter in parameters
+    ):
         return module
     return copy.deepcopy(module).to("cpu", torch.float32)

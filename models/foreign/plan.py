@@ -115,8 +115,8 @@ class Keys:
         return bool(named) and not self.says_head() and all(map(_HEADLESS.search, named))
 
     def _classes(self) -> list[str]:
-        said = self.values.get("architectures")
-        return [each for each in said if isinstance(each, str)] if isinstance(said, list) else []
+        names = self.values.get("architectures")
+        return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
     def size(self, name: str, default: int | None = None) -> int:
         """A whole number from 1 to LARGEST."""
@@ -165,8 +165,8 @@ class Keys:
         """Require a setting to have one of these values; if absent, it counts as the first."""
         value = self.values.get(name, allowed[0])
         if value not in allowed:
-            said = ", ".join(repr(each) for each in allowed)
-            raise Refusal("not_exact", name=name, value=repr(value), allowed=said)
+            choices = ", ".join(repr(choice) for choice in allowed)
+            raise Refusal("not_exact", name=name, value=repr(value), allowed=choices)
 
     def activation(self, name: str, default: str) -> str:
         """An activation function, by this library's name."""

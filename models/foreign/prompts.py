@@ -41,8 +41,8 @@ def template_of(folder: Path, tokens: Mapping[str, str]) -> Template | None:
     config = read_json(path) if path.is_file() else None
     template = config.get("chat_template") if isinstance(config, dict) else None
     if isinstance(template, list):
-        named = [each for each in template if isinstance(each, dict)]
+        named = [entry for entry in template if isinstance(entry, dict)]
         template = next(
-            (each.get("template") for each in named if each.get("name") == "default"), None
+            (entry.get("template") for entry in named if entry.get("name") == "default"), None
         )
     return Template(template, tokens) if isinstance(template, str) and template else None

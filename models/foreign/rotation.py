@@ -91,17 +91,17 @@ def turning(
     share, except under scaling, where the share is refused. Raises ValueError for a setting that is
     not supported.
     """
-    said = _settings(keys, layers)
-    kind = _kind(said)
-    of = keys.of(said)
+    settings = _settings(keys, layers)
+    kind = _kind(settings)
+    of = keys.of(settings)
     base = of.number("rope_theta", _first(keys, bases, base))
     n_turned = keys.size(GGUF_TURNED, d_head)
     if shares:
         part = of.number("partial_rotary_factor", _first(keys, shares, share))
         n_turned = int(d_head * part)
     elif kind != "default":
-        for each in (of, keys):
-            each.only("partial_rotary_factor", None, 1.0)
+        for config in (of, keys):
+            config.only("partial_rotary_factor", None, 1.0)
     if n_turned % 2:
         name, value = ("partial_rotary_factor", part) if shares else ("head_dim", n_turned)
         raise Refusal("odd_width", name=name, value=value, positions="rotary")
@@ -141,8 +141,8 @@ def two_turnings(
     local = turning(keys, d_head, bases=(near,), layers="sliding_attention")
     full = turning(keys, d_head, base=base, bases=(far,), layers="full_attention")
     if local != Turning(local.base, full.n_turned) or full.size != 1:
-        said = keys.values.get("rope_parameters")
-        raise Refusal("rope_near", name="rope_parameters", value=repr(said))
+        settings = keys.values.get("rope_parameters")
+        raise Refusal("rope_near", name="rope_parameters", value=repr(settings))
     return full, local.base
 
 
@@ -158,7 +158,7 @@ def same_angles(stored: Tensor, config: ModelConfig) -> bool:
     ]
     scaling = config.rope_scaling
     lists = () if scaling is None else (scaling.divisors, scaling.far)
-    scaled = [angles / torch.tensor(each) for angles in usual for each in lists if each]
+    scaled = [angles / torch.tensor(member) for angles in usual for member in lists if member]
     return any(
         stored.shape == angles.shape
         and torch.allclose(stored.double(), angles.double(), rtol=2**-8, atol=2**-24)
@@ -200,8 +200,8 @@ def _kind(said: Mapping[str, Any]) -> str:
 
 def _first(keys: Keys, names: Sequence[str], usual: float) -> float:
     """The first of these numbers that the config has."""
-    said = (name for name in names if keys.values.get(name) is not None)
-    return keys.number(next(said, names[0]), usual)
+    matches = (name for name in names if keys.values.get(name) is not None)
+    return keys.number(next(matches, names[0]), usual)
 
 
 def _llama3(of: Keys, angles: Tensor, factor: float, first: int) -> Tensor:
@@ -254,7 +254,7 @@ def _longrope(of: Keys, base: float, n_turned: int, n_ctx: int, first: int) -> T
 
 
 def _list(of: Keys, name: str, n: int) -> tuple[float, ...]:
-    said = of.values.get(name)
-    if not isinstance(said, list) or len(said) != n:
-        raise Refusal("rope_list", name=name, value=repr(said), pairs=n)
-    return tuple(of.of({name: each}).number(name) for each in said)
+    numbers = of.values.get(name)
+    if not isinstance(numbers, list) or len(numbers) != n:
+        raise Refusal("rope_list", name=name, value=repr(numbers), pairs=n)
+    return tuple(of.of({name: number}).number(name) for number in numbers)

@@ -36,7 +36,7 @@ class MarianTokenizer(ForeignTokenizer):
     ) -> None:
         table = tokenizers.Tokenizer(models.WordLevel(dict(ids), unk_token=unknown))
         table.decoder = decoders.Metaspace()
-        table.add_special_tokens([each for each in (end, unknown, "<pad>") if each in ids])
+        table.add_special_tokens([token for token in (end, unknown, "<pad>") if token in ids])
         marks = Marks(end=ids[end], unknown=ids[unknown], pad=ids.get("<pad>"))
         super().__init__(table, marks)
         self._pieces, self._ids = pieces, ids
@@ -69,16 +69,16 @@ class MarianTokenizer(ForeignTokenizer):
         return (), (self._ids["</s>"],)
 
     def _cut(self, text: str) -> list[Piece]:
-        code, found, rest = text.partition("<<")
-        if not found or not text.startswith(">>"):
+        code, bracket, rest = text.partition("<<")
+        if not bracket or not text.startswith(">>"):
             return self._after(text)
-        code += found
+        code += bracket
         return [(self._id(code), (0, len(code))), *self._after(rest, len(code))]
 
     def _after(self, text: str, at: int = 0) -> list[Piece]:
-        found = self._pieces.encode(text)
-        places = [(at + start, at + end) for start, end in found.offsets]
-        return list(zip(map(self._id, found.tokens), places, strict=True))
+        encoding = self._pieces.encode(text)
+        places = [(at + start, at + end) for start, end in encoding.offsets]
+        return list(zip(map(self._id, encoding.tokens), places, strict=True))
 
     def _id(self, piece: str) -> int:
         return self._ids.get(piece, self.marks.unknown or 0)

@@ -94,11 +94,11 @@ def t5(keys: Keys, scales: bool = True, net: str = "relu") -> Plan:
 
 
 def _net(keys: Keys, usual: str) -> str:
-    said = keys.values.get("feed_forward_proj", usual)
-    if said not in NETS:
+    net = keys.values.get("feed_forward_proj", usual)
+    if net not in NETS:
         known = ", ".join(NETS)
-        raise Refusal("one_of", name="feed_forward_proj", value=repr(said), allowed=known)
-    kind, activation = NETS[said]
+        raise Refusal("one_of", name="feed_forward_proj", value=repr(net), allowed=known)
+    kind, activation = NETS[net]
     keys.only("is_gated_act", kind in GATED)  # written by `transformers`, and preferred
     keys.only("dense_act_fn", activation)
     return kind

@@ -81,7 +81,7 @@ class ForeignTokenizer(Tokenizer):
         if (unknown := _unknown(tokenizer, model)) is not None:  # whatever the folder calls it
             self.marks = replace(self.marks, unknown=unknown)
         added = tokenizer.get_added_tokens_decoder().items() if self._byte_level else ()
-        self._as_written = {token: each.content for token, each in added}
+        self._as_written = {token: entry.content for token, entry in added}
         self.between: tuple[int, ...] | None = None
         """The special tokens between two texts, typed as PAIR; None: it reads only single texts."""
         self.beyond: Mapping[int, str] = {}
@@ -136,18 +136,22 @@ class ForeignTokenizer(Tokenizer):
         if processor is None or not behind:
             return None
         with refusing("around_fails"):
-            made = processor.process(ANY_TEXT.encode(ANY), ANY_TEXT.encode(ANY))
-        first, second = (at for at, token in enumerate(made.ids) if token == ANY_ID)
-        whole = (*before, ANY_ID, *(between := made.ids[first + 1 : second]), ANY_ID, *behind)
-        types = [min(made.ids[:at].count(behind[0]), n_types - 1) for at in range(len(whole))]
-        fits = tuple(made.ids) == whole and between and (n_types == 1 or made.type_ids == types)
+            encoding = processor.process(ANY_TEXT.encode(ANY), ANY_TEXT.encode(ANY))
+        first, second = (at for at, token in enumerate(encoding.ids) if token == ANY_ID)
+        whole = (*before, ANY_ID, *(between := encoding.ids[first + 1 : second]), ANY_ID, *behind)
+        types = [min(encoding.ids[:at].count(behind[0]), n_types - 1) for at in range(len(whole))]
+        fits = (
+            tuple(encoding.ids) == whole
+            and between
+            and (n_types == 1 or encoding.type_ids == types)
+        )
         return tuple(between) if fits else None
 
     def encode(self, text: str) -> list[int]:
         """As in `Tokenizer`; PAIR between two texts makes them a pair, if the model reads pairs."""
         if self.between is None or PAIR not in text:
             return super().encode(text)
-        texts = [each for each in map(str.strip, text.split(PAIR, 1)) if each]
+        texts = [part for part in map(str.strip, text.split(PAIR, 1)) if part]
         if len(texts) < 2:
             return super().encode(" ".join(texts))
         first, second = map(super().encode, texts)
@@ -195,13 +199,13 @@ class ForeignTokenizer(Tokenizer):
     def unknown(self, text: str) -> list[str]:
         """The parts of a text that the vocabulary lacks, in order: distinct characters, or a whole
         unknown word. They are read as the unknown token, or dropped."""
-        found: dict[str, None] = {}
-        said = text if self.between is None else text.replace(PAIR, " ", 1)
-        for part in self._between_masks(said):
-            found |= dict.fromkeys(self._lacked(part))
+        unknowns: dict[str, None] = {}
+        words = text if self.between is None else text.replace(PAIR, " ", 1)
+        for part in self._between_masks(words):
+            unknowns |= dict.fromkeys(self._lacked(part))
         if self.is_prompt(text):
-            found.pop(LINE_END, None)
-        return list(found)
+            unknowns.pop(LINE_END, None)
+        return list(unknowns)
 
     def _lacked(self, text: str) -> list[str]:
         """`unknown` for a text without masks."""
@@ -213,7 +217,7 @@ class ForeignTokenizer(Tokenizer):
             for span in spans:
                 alone = [c for c in span if not c.isspace() and not self.drops(c)]
                 words = alone if 0 < len(alone) < len("".join(span.split())) else [span.strip()]
-                at |= {each: text.index(each) for each in words}
+                at |= {word: text.index(word) for word in words}
             return sorted(at, key=at.__getitem__)
         return []
 
@@ -250,7 +254,7 @@ class ForeignTokenizer(Tokenizer):
         text = self._decoded(ids)
         if "\ufffd" not in text and not any(map(self._is_misread, ids)):
             return text
-        written = (self.bytes_of(each) for each in ids if not self.is_special(each))
+        written = (self.bytes_of(token) for token in ids if not self.is_special(token))
         joined = b"".join(written).decode(errors=NUMBERED)
         return joined if text.startswith(" ") else joined.lstrip(" ")
 
@@ -286,8 +290,8 @@ def _is_text(data: bytes) -> bool:
 def _unknown(tokenizer: tokenizers.Tokenizer, model: Mapping[str, Any]) -> int | None:
     """The unknown token of a tokenizer's own model, if any."""
     name = model.get("unk_token")
-    found = model.get("unk_id") if name is None else tokenizer.token_to_id(name)
-    return None if found is None else int(found)
+    token = model.get("unk_id") if name is None else tokenizer.token_to_id(name)
+    return None if token is None else int(token)
 
 
 def largest_in(path: Path) -> tuple[int, int]:
@@ -296,10 +300,10 @@ def largest_in(path: Path) -> tuple[int, int]:
     Parsing the JSON only takes a tenth of the time of building the tokenizer.
     Raises CheckpointError if it has no tokens.
     """
-    said = read_json(path)
+    contents = read_json(path)
     try:
-        vocab = said["model"]["vocab"]
-        added = {each["id"] for each in said.get("added_tokens") or ()}
+        vocab = contents["model"]["vocab"]
+        added = {token["id"] for token in contents.get("added_tokens") or ()}
         listed = set(vocab.values() if isinstance(vocab, dict) else range(len(vocab)))
         return int(max(added | listed)), int(max(listed - added, default=0))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -317,7 +321,7 @@ def few(n_tokens: int, vocab_size: int) -> bool:
 
 def named_tokens(folder: Path) -> dict[str, str]:
     """The names of special tokens by role, from the tokenizer's config files."""
-    found: dict[str, str] = {}
+    tokens: dict[str, str] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         path = folder / name
         if path.is_file():
@@ -325,8 +329,8 @@ def named_tokens(folder: Path) -> dict[str, str]:
             for key, value in values.items() if isinstance(values, dict) else ():
                 text = value.get("content") if isinstance(value, dict) else value
                 if key.endswith("_token") and isinstance(text, str):
-                    found[key] = text
-    return found
+                    tokens[key] = text
+    return tokens
 
 
 def marks_of(
@@ -336,8 +340,8 @@ def marks_of(
     else from the usual names. Each of several end tokens ends an output."""
     usual = marks_by_name(tokenizer)
     known = set(tokenizer.get_vocab().values())
-    said = config.get("eos_token_id")
-    ends = [i for i in (said if isinstance(said, list) else [said]) if i in known]
+    eos = config.get("eos_token_id")
+    ends = [i for i in (eos if isinstance(eos, list) else [eos]) if i in known]
 
     def one(purpose: str, key: str, usual_id: int | None) -> int | None:
         by_name = tokenizer.token_to_id(named[f"{key}_token"]) if f"{key}_token" in named else None

@@ -84,9 +84,9 @@ class VisionTokenizer(PictureTokenizer, ForeignTokenizer):
         assert plan.pictures is not None
         assert plan.config.picture is not None
         model = tokenizers.models.WordLevel({"?": 0}, unk_token="?")
-        made = cls(Tokenizer(tokenizers.Tokenizer(model), Marks()), plan.config.picture)
-        made.processing, made.names = plan.pictures
-        return made
+        tokenizer = cls(Tokenizer(tokenizers.Tokenizer(model), Marks()), plan.config.picture)
+        tokenizer.processing, tokenizer.names = plan.pictures
+        return tokenizer
 
 
 def vit(keys: Keys) -> Plan:
@@ -177,7 +177,7 @@ def _pair(keys: Keys, name: str, default: int) -> tuple[int, int]:
     """A size that is written as one number or as two: (height, width)."""
     value = keys.values.get(name)
     if isinstance(value, list) and len(value) == 2:
-        height, width = (Keys({name: each}).size(name) for each in value)
+        height, width = (Keys({name: edge}).size(name) for edge in value)
         return height, width
     side = keys.size(name, default)
     return side, side
@@ -195,7 +195,7 @@ def _config(
 ) -> ModelConfig:
     keys.only("num_channels", 3)
     sides, patches = processing.sides, _pair(keys, "patch_size", patch)
-    read = [side // each * each for side, each in zip(sides, patches, strict=True)]
+    read = [side // edge * edge for side, edge in zip(sides, patches, strict=True)]
     picture = (*read, *patches, 3)  # the convolution drops what is left at the right and below
     d_model, n_heads = keys.size("hidden_size", 768), keys.size("num_attention_heads", 12)
     if d_model % n_heads:
@@ -266,7 +266,7 @@ def _blocks(
 
 def _stacked(*tensors: Tensor) -> Tensor:
     """Learned tokens of any number of axes, one below the other: [mark, d_model]."""
-    return torch.cat([each.reshape(-1, each.shape[-1]) for each in tensors])
+    return torch.cat([tensor.reshape(-1, tensor.shape[-1]) for tensor in tensors])
 
 
 def _scaled(tensor: Tensor, scale: Tensor) -> Tensor:

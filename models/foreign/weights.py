@@ -64,16 +64,16 @@ class Safetensors:
             try:
                 # Closed by garbage collection; tensors are read later.
                 file: Any = safe_open(folder / file_name, framework="pt")
-                found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+                slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             except (SafetensorError, OSError) as error:
                 require_all_of(folder / file_name)
                 raise CheckpointError("no_safetensors", file=file_name, reason=error) from error
-            lacking = sorted((wanted or set()) - found.keys())
+            lacking = sorted((wanted or set()) - slices.keys())
             if lacking:
                 raise CheckpointError(
                     "lacks_listed", file=file_name, tensor=lacking[0], index=INDEX
                 )
-            for name, part in found.items():
+            for name, part in slices.items():
                 if name in shapes:
                     other = f"{name} ({self._in[name][0]})"
                     raise CheckpointError("twice", file=file_name, tensor=name, other=other)
@@ -146,9 +146,9 @@ def fill(
     memory.
     """
     model = shaped(config, rows, stored, real_name)
-    dtype = placing.dtype_for(sum(each.numel() for each in model.parameters()), stored.half)
+    dtype = placing.dtype_for(sum(weight.numel() for weight in model.parameters()), stored.half)
     for row in rows:
-        tensor = row.fold(*(stored.read(real_name(each)) for each in row.theirs)).contiguous()
+        tensor = row.fold(*(stored.read(real_name(weight)) for weight in row.theirs)).contiguous()
         tensor = tensor.to(placing.device, dtype)
         if tensor.untyped_storage().nbytes() > tensor.nbytes:
             tensor = tensor.clone()  # a view would keep the whole fused matrix in memory
@@ -195,10 +195,10 @@ def _check_shapes(
         shapes = [stored.shapes[real_name(each)] for each in row.theirs]
         try:
             with torch.device("meta"):
-                made = tuple(row.fold(*(torch.empty(shape) for shape in shapes)).shape)
+                dims = tuple(row.fold(*(torch.empty(shape) for shape in shapes)).shape)
         except (RuntimeError, IndexError):
-            made = ()
-        if made != tuple(parameter.shape):
+            dims = ()
+        if dims != tuple(parameter.shape):
             raise CheckpointError(
                 "shape_of",
                 file=stored.name,

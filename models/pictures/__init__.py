@@ -118,10 +118,10 @@ def keep(levels: np.ndarray) -> str:
 
 def kept_picture(text: str, picture: Picture) -> np.ndarray:
     """The inverse of `keep`. Raises Refusal `picture_gone`, also for one of another size."""
-    found = _kept.get(text)
-    if found is None or found.shape != (*picture[:2], *picture[4:]):
+    pixels = _kept.get(text)
+    if pixels is None or pixels.shape != (*picture[:2], *picture[4:]):
         raise Refusal("picture_gone")
-    return found
+    return pixels
 
 
 def shown_picture(text: str, picture: Picture) -> np.ndarray:
@@ -177,8 +177,8 @@ class PictureTokenizer(Tokenizer):
 
     def encode(self, text: str) -> list[int]:
         """The patches of the picture that `text` stands for. Raises Refusal as `picture_of`."""
-        found = patches_of(picture_of(text, self.picture), self.picture)
-        return [PatchToken(patch) for patch in found.tolist()]
+        patches = patches_of(picture_of(text, self.picture), self.picture)
+        return [PatchToken(patch) for patch in patches.tolist()]
 
     def renderings(self, text: str) -> list[str]:
         return [text] if ADDRESS in text else [f"{split_face(text)[0]} @{face}" for face in FACES]

@@ -18,7 +18,7 @@ grey (`ModelConfig.picture`)."""
 
 def is_cut(sizes: Picture) -> bool:
     """Whether these are sizes of a picture, which its patches divide."""
-    sized = len(sizes) in (4, 5) and all(1 <= each <= 1024 for each in sizes)
+    sized = len(sizes) in (4, 5) and all(1 <= size <= 1024 for size in sizes)
     return sized and sizes[0] % sizes[2] == 0 and sizes[1] % sizes[3] == 0
 
 
@@ -45,7 +45,7 @@ class PatchToken(int):
 
 def as_tokens(ids: Iterable[Any]) -> tuple[int, ...]:
     """Tokens from the `tolist()` of a row: ids, or patches."""
-    return tuple(PatchToken(each) if isinstance(each, list) else each for each in ids)
+    return tuple(PatchToken(token) if isinstance(token, list) else token for token in ids)
 
 
 def as_tensor(rows: Sequence[Sequence[Token]]) -> Tokens:

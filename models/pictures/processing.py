@@ -63,29 +63,31 @@ class Processing:
         if kind not in DEFAULTS:
             raise Refusal("one_of", name="image_processor_type", value=repr(named), allowed=_KNOWN)
         of_file = {
-            key: each for key, each in values.items() if each is not None or key[:3] == "do_"
+            key: value for key, value in values.items() if value is not None or key[:3] == "do_"
         }
-        said = DEFAULTS[kind] | of_file  # what is to be done and is null is not done
-        size, crop = (_sides(said, key) for key in ("size", "crop_size"))
+        settings = DEFAULTS[kind] | of_file  # what is to be done and is null is not done
+        size, crop = (_sides(settings, key) for key in ("size", "crop_size"))
         if isinstance(crop, int):
             crop = crop, crop
-        if isinstance(size, int) and isinstance(said["size"], int) and kind in ("ViT", "DeiT"):
+        if isinstance(size, int) and isinstance(settings["size"], int) and kind in ("ViT", "DeiT"):
             size = size, size
-        means, stds = (_numbers(said, key, HALF) for key in ("image_mean", "image_std"))
-        if not said.get("do_normalize", True):
+        means, stds = (_numbers(settings, key, HALF) for key in ("image_mean", "image_std"))
+        if not settings.get("do_normalize", True):
             means, stds = (0.0,) * len(means), (1.0,) * len(means)
-        factor = said.get("rescale_factor", 1 / 255) if said.get("do_rescale", True) else 1.0
-        resample = said.get("resample", 3)
+        factor = (
+            settings.get("rescale_factor", 1 / 255) if settings.get("do_rescale", True) else 1.0
+        )
+        resample = settings.get("resample", 3)
         wrong = {
             "resample": resample not in range(6),
             "rescale_factor": not isinstance(factor, float | int),
             "image_std": 0 in stds,
-            "use_square_size": kind == "CLIP" and said.get("use_square_size"),
+            "use_square_size": kind == "CLIP" and settings.get("use_square_size"),
         }
         for name in filter(wrong.get, wrong):
             raise Refusal("no_processing", name=name)
-        size = size if said.get("do_resize", True) else None
-        crop = crop if said.get("do_center_crop", False) else None
+        size = size if settings.get("do_resize", True) else None
+        crop = crop if settings.get("do_center_crop", False) else None
         if crop is None and not isinstance(size, tuple):  # pictures would differ in size
             name = "do_resize" if size is None else "size"
             raise Refusal("no_processing", name=name)
@@ -104,7 +106,7 @@ class Processing:
 
     def shifted(self, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
         """The bias that goes with `folded`, [d_model]."""
-        mean, std = (matrix.double().new_tensor(each) for each in (self.mean, self.std))
+        mean, std = (matrix.double().new_tensor(stat) for stat in (self.mean, self.std))
         shift = -(matrix.double() * (mean / std)[:, None, None]).flatten(1).sum(1)
         return (shift if bias is None else shift + bias).to(matrix.dtype)
 
@@ -116,7 +118,7 @@ def _sides(said: Mapping[str, Any], key: str) -> int | Sides | None:
     """A size in pixels: one number or two. Raises Refusal for any other form."""
     value = said.get(key)
     if isinstance(value, Mapping):
-        value = {name: each for name, each in value.items() if each is not None}
+        value = {name: side for name, side in value.items() if side is not None}
         if value.keys() == {"shortest_edge"}:
             value = value["shortest_edge"]
         elif value.keys() == {"height", "width"}:
@@ -125,7 +127,7 @@ def _sides(said: Mapping[str, Any], key: str) -> int | Sides | None:
     if both is None:
         return None
     is_size = isinstance(both, tuple) and len(both) in (1, 2)
-    if not is_size or not all(type(each) is int and 1 <= each <= MOST for each in both):
+    if not is_size or not all(type(side) is int and 1 <= side <= MOST for side in both):
         raise Refusal("no_processing", name=key)
     return both[0] if len(both) == 1 else both  # type: ignore[return-value]
 

@@ -66,8 +66,10 @@ def train(args: argparse.Namespace) -> None:
             train(sides[0], of_source).save(out / SOURCE_TOKENIZER)
             texts = list(sides[1])
         keeps = start is not None and start.config.vocab_size == size
-        made = start.tokenizer if start and keeps else train(texts, size, special_tokens=special)
-        made.save(out / TOKENIZER)
+        main_tokenizer = (
+            start.tokenizer if start and keeps else train(texts, size, special_tokens=special)
+        )
+        main_tokenizer.save(out / TOKENIZER)
     if dist.is_initialized():
         dist.barrier()  # one process writes the tokenizer, all read it
     tokenizer = load_tokenizer(out, recipe.model)
@@ -93,7 +95,7 @@ def train(args: argparse.Namespace) -> None:
     additions().prepare(recipe, rows, tokenizer)
     n_marks = len(model.with_marks("tgt", ()))
     examples, held_out = (
-        encode_rows(each, tokenizer, recipe.model.n_ctx, n_marks) for each in (rows, valid)
+        encode_rows(split, tokenizer, recipe.model.n_ctx, n_marks) for split in (rows, valid)
     )
     material = Material(examples, held_out)
     trainer = Trainer(model, material, recipe.training, out, recipe.objectives, score=score)

@@ -164,10 +164,10 @@ def evaluate_language_model(
         "perplexity": round(math.exp(loss), 3),
         "tokens": sum(map(len, labels)),
     }
-    found = repetition_of(model, [tokenizer.encode(text) for text in texts])
-    if found is not None:
+    shares = repetition_of(model, [tokenizer.encode(text) for text in texts])
+    if shares is not None:
         figures["repetition"], figures["repetition_of_texts"] = (
-            round(100 * share, 1) for share in found
+            round(100 * share, 1) for share in shares
         )
     if counted:
         train = encode_texts(counted, tokenizer, config.n_ctx)
@@ -205,9 +205,9 @@ def evaluate_reading(
     longest = max(len(text) for _, text in rows)
     read: list[str] = []
     for start in range(0, len(rows), batch):
-        patches = np.stack([each for each, _ in rows[start : start + batch]]).astype(np.int64)
-        found = best(decode(model, torch.from_numpy(patches), Greedy(), longest + 3))
-        read += [tokenizer.decode(each.tokens) for each in found]
+        patches = np.stack([item for item, _ in rows[start : start + batch]]).astype(np.int64)
+        hypotheses = best(decode(model, torch.from_numpy(patches), Greedy(), longest + 3))
+        read += [tokenizer.decode(item.tokens) for item in hypotheses]
     texts = [text for _, text in rows]
     edits = sum(edit_distance(one, other) for one, other in zip(read, texts, strict=True))
     right = [one == other for one, other in zip(read, texts, strict=True)]

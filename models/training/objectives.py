@@ -201,7 +201,7 @@ def make_objectives(tables: Mapping[str, Mapping[str, Any]]) -> tuple[Objective,
     Without a main objective, `likelihood` is added. Raises ValueError for an unknown objective, an
     unknown field or an invalid value.
     """
-    made: list[Objective] = []
+    objectives: list[Objective] = []
     for name, values in tables.items():
         if name not in OBJECTIVES:
             known = ", ".join(OBJECTIVES)
@@ -212,5 +212,9 @@ def make_objectives(tables: Mapping[str, Mapping[str, Any]]) -> tuple[Objective,
         unknown = sorted(set(values) - {field.name for field in fields(cls) if field.init})
         if unknown:
             raise ValueError(f"[objectives.{name}] has unknown fields {', '.join(unknown)}")
-        made.append(cls(**values))
-    return tuple(made if any(objective.main for objective in made) else [Likelihood(), *made])
+        objectives.append(cls(**values))
+    return tuple(
+        objectives
+        if any(objective.main for objective in objectives)
+        else [Likelihood(), *objectives]
+    )

@@ -125,7 +125,7 @@ def add_strategy(command: argparse.ArgumentParser) -> None:
 def strategy_of(args: argparse.Namespace) -> Strategy:
     """Sampling if `--sample` or any of its settings is given; otherwise beam search."""
     usual = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0}
-    given = {name: value for name in usual if (value := getattr(args, name)) is not None}
-    if args.sample or given:
-        return Sample(**{**usual, **given})
+    settings = {name: value for name in usual if (value := getattr(args, name)) is not None}
+    if args.sample or settings:
+        return Sample(**{**usual, **settings})
     return Beam(width=args.beam, length_penalty=args.length_penalty)

@@ -28,7 +28,7 @@ def continued(model: Model, beginnings: Sequence[Sequence[int]], n_new: int) -> 
     steps = decode(model, src, Greedy(), n_new, src_valid=src_valid)
     written = [hypothesis.tokens for hypothesis in best(steps)]
     model.train(was_training)
-    return [[*given, *new] for given, new in zip(beginnings, written, strict=True)]
+    return [[*beginning, *new] for beginning, new in zip(beginnings, written, strict=True)]
 
 
 def repeated(row: Sequence[int], start: int) -> list[bool]:
@@ -36,20 +36,20 @@ def repeated(row: Sequence[int], start: int) -> list[bool]:
 
     Only n-grams entirely at or after `start` count; the earlier one may be anywhere.
     """
-    found = [False] * len(row)
+    flags = [False] * len(row)
     seen = set()
     for i in range(len(row) - N_GRAM + 1):
         n_gram = tuple(row[i : i + N_GRAM])
         if i >= start and n_gram in seen:
-            found[i : i + N_GRAM] = [True] * N_GRAM
+            flags[i : i + N_GRAM] = [True] * N_GRAM
         seen.add(n_gram)
-    return found
+    return flags
 
 
 def repetition(rows: Sequence[Sequence[int]]) -> float:
     """Share of the n-grams of `rows` that occurred earlier in the same sequence (seq-rep-4)."""
     n_grams = [[tuple(row[i : i + N_GRAM]) for i in range(len(row) - N_GRAM + 1)] for row in rows]
-    again = sum(len(each) - len(set(each)) for each in n_grams)
+    again = sum(len(gram) - len(set(gram)) for gram in n_grams)
     return again / max(1, sum(map(len, n_grams)))
 
 

@@ -47,9 +47,9 @@ def translate_text(args: argparse.Namespace) -> None:
 def _say_unread(checkpoint: Checkpoint, texts: list[str]) -> None:
     """Report characters missing from the vocabulary: read as the unknown token, or dropped."""
     tokenizer, name = checkpoint.tokenizer.of("src"), checkpoint.folder.name
-    unread = dict.fromkeys(each for text in texts for each in tokenizer.unknown(text))
+    unread = dict.fromkeys(part for text in texts for part in tokenizer.unknown(text))
     for dropped, words in ((False, "read as an unknown token"), (True, "dropped")):
-        some = [each for each in unread if tokenizer.drops(each) == dropped]
+        some = [part for part in unread if tokenizer.drops(part) == dropped]
         if some:
             _note(f"not in the vocabulary of {name}, {words}: {' '.join(some)}")
 
@@ -93,12 +93,12 @@ def generate(args: argparse.Namespace) -> None:
             f"{args.model} fills in what is masked: write {MASK} for each missing word"
         )
     _say_unread(checkpoint, [args.text])
-    given = model.with_marks(model.reads[0], tokenizer.of("src").encode(args.text))
-    src = torch.tensor([given])
+    tokens = model.with_marks(model.reads[0], tokenizer.of("src").encode(args.text))
+    src = torch.tensor([tokens])
     most = _most_new(model, src) if args.max_new_tokens is None else args.max_new_tokens
     steps = decode(model, src, strategy, most, rules=_rules_of(checkpoint))
     for hypothesis in best(steps):
-        print(tokenizer.decode(model.whole(given, hypothesis.tokens)))
+        print(tokenizer.decode(model.whole(tokens, hypothesis.tokens)))
 
 
 def _most_new(model: Model, given: Tensor) -> int:

@@ -62,10 +62,10 @@ def agreement(
         common = common + own @ other.T
         n_own, n_back = n_own + own.sum(1), n_back + other.sum(1)
     total = np.add.outer(n_own, n_back)
-    found = np.divide(2 * common, total, out=np.zeros_like(total), where=total > 0)
+    scores = np.divide(2 * common, total, out=np.zeros_like(total), where=total > 0)
     n_heads, n_back_heads = readings[0].weights.shape[1], backs[0].weights.shape[1]
     shape = (len(SHIFTS), n_heads, len(SHIFTS), n_back_heads)
-    return np.asarray(found).reshape(shape)
+    return np.asarray(scores).reshape(shape)
 
 
 def along_diagonal(reading: Reading) -> Reading:
@@ -100,7 +100,7 @@ def best_pair(table: Float[np.ndarray, "shift head back_shift back_head"]) -> Al
 
 def agreed(readings: Sequence[Reading], backs: Sequence[Reading], aligner: Aligner) -> float:
     """The agreement of an aligner's two directions over pairs: the F1 of their links."""
-    both = [links_of(each, back, aligner) for each, back in zip(readings, backs, strict=True)]
+    both = [links_of(reading, back, aligner) for reading, back in zip(readings, backs, strict=True)]
     return f1([forward for forward, _ in both], [reverse for _, reverse in both])
 
 
@@ -120,15 +120,15 @@ def learn(readings: Sequence[Reading], backs: Sequence[Reading], start: Aligner)
     for _ in range(ROUNDS):
         weights[0] = _fitted(own, weights[1] @ other, weights[0])
         weights[1] = _fitted(other, weights[0] @ own, weights[1])
-    forward, reverse = (each / max(each.sum(), 1e-12) for each in weights)
+    forward, reverse = (weight / max(weight.sum(), 1e-12) for weight in weights)
     return Aligner(forward.reshape(start.forward.shape), reverse.reshape(start.reverse.shape))
 
 
 def _features(readings: Sequence[Reading], axis: int) -> Float[np.ndarray, "map cell"]:
     parts = []
-    for each in readings:
-        total = each.weights.sum(axis, keepdims=True, dtype=np.float64)
-        maps = _flat(each.weights / np.maximum(total, 1e-9))
+    for reading in readings:
+        total = reading.weights.sum(axis, keepdims=True, dtype=np.float64)
+        maps = _flat(reading.weights / np.maximum(total, 1e-9))
         parts.append(maps - maps.mean(1, keepdims=True))
     return np.concatenate(parts, 1)
 

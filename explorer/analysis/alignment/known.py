@@ -88,7 +88,7 @@ def drawn_by_hand(model: str) -> tuple[GoldAlignment, ...]:
         path = asset("alignments", f"{name}.toml")
         if "/" not in name and path.is_file():
             with path.open("rb") as file:
-                return tuple(_by_hand(each, turned) for each in tomllib.load(file)["pairs"])
+                return tuple(_by_hand(table, turned) for table in tomllib.load(file)["pairs"])
     return ()
 
 
@@ -135,10 +135,10 @@ def _in_words(part: str, words: WordRow) -> list[int]:
 def errors(readings: Sequence[Reading], known: Sequence[Known]) -> np.ndarray:
     """The alignment error rate of every head at both shifts, float [shift, head]."""
     shifts, heads = readings[0].weights.shape[:2]
-    linked: list[Links] = [strongest(each.weights) for each in readings]
+    linked: list[Links] = [strongest(entry.weights) for entry in readings]
     return np.array(
         [
-            [score([each[shift, head] for each in linked], known).error for head in range(heads)]
+            [score([entry[shift, head] for entry in linked], known).error for head in range(heads)]
             for shift in range(shifts)
         ]
     )

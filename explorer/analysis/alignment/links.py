@@ -27,10 +27,10 @@ def strongest(
     """
     if 0 in weights.shape[-2:]:
         return np.zeros(weights.shape, bool)
-    found = np.zeros(weights.shape, bool)
+    links = np.zeros(weights.shape, bool)
     most = weights.argmax(axis, keepdims=True)
-    np.put_along_axis(found, most, np.take_along_axis(weights, most, axis) > 0, axis)
-    return found
+    np.put_along_axis(links, most, np.take_along_axis(weights, most, axis) > 0, axis)
+    return links
 
 
 def symmetrised(forward: Links, reverse: Links, method: Method) -> Links:
@@ -89,10 +89,10 @@ def moses(links: Links) -> str:
     return " ".join(f"{src}-{tgt}" for src, tgt in np.argwhere(links.T).tolist())
 
 
-def f1(found: Sequence[Links], others: Sequence[Links]) -> float:
+def f1(links: Sequence[Links], others: Sequence[Links]) -> float:
     """The agreement of two sets of links over sentences, F1: 2 |A & B| / (|A| + |B|), 0 to 1."""
-    common = sum(int((a & b).sum()) for a, b in zip(found, others, strict=True))
-    total = sum(int(a.sum() + b.sum()) for a, b in zip(found, others, strict=True))
+    common = sum(int((a & b).sum()) for a, b in zip(links, others, strict=True))
+    total = sum(int(a.sum() + b.sum()) for a, b in zip(links, others, strict=True))
     return 2 * common / total if total else 0.0
 
 
@@ -117,13 +117,13 @@ class LinkQuality:
     error: float
 
 
-def score(found: Sequence[Links], known: Sequence[Known]) -> LinkQuality:
+def score(guesses: Sequence[Links], known: Sequence[Known]) -> LinkQuality:
     """The scores of found links; the error rate is 1 - (|A & S| + |A & P|) / (|A| + |S|)."""
-    pairs = list(zip(found, known, strict=True))
-    n_found = sum(int(links.sum()) for links in found)
-    n_sure = sum(int(each.sure.sum()) for each in known)
-    in_sure = sum(int((links & each.sure).sum()) for links, each in pairs)
-    in_possible = sum(int((links & each.possible).sum()) for links, each in pairs)
+    pairs = list(zip(guesses, known, strict=True))
+    n_found = sum(int(links.sum()) for links in guesses)
+    n_sure = sum(int(gold.sure.sum()) for gold in known)
+    in_sure = sum(int((links & gold.sure).sum()) for links, gold in pairs)
+    in_possible = sum(int((links & gold.possible).sum()) for links, gold in pairs)
     return LinkQuality(
         precision=in_possible / n_found if n_found else 0.0,
         recall=in_sure / n_sure if n_sure else float("nan"),

@@ -93,8 +93,8 @@ def _read(
     while done < len(pairs):
         batch = range(done, done + _fitting(loaded, rows[done:]))
         src, tgt = ([rows[at][side] for at in batch] for side in (0, 1))
-        given = Rows.of(tgt, src, loaded.marks)
-        kept = run(loaded.model, given, {site.hook("pattern") for site in sites})
+        inputs = Rows.of(tgt, src, loaded.marks)
+        kept = run(loaded.model, inputs, {site.hook("pattern") for site in sites})
         patterns = torch.cat([kept[site.hook("pattern")] for site in sites], 1).numpy()
         for place, at in enumerate(batch):
             yield _reading(loaded, pairs[at], words[at], rows[at], patterns[place])
@@ -137,13 +137,13 @@ def _reading(
     rows: tuple[tuple[int, ...], tuple[int, ...]],
     patterns: Float[np.ndarray, "head query key"],
 ) -> Reading:
-    (src, tgt), (given, written) = words, rows
-    of_keys = shares(src, *token_spans(loaded, given, "src"))
+    (src, tgt), (source, written) = words, rows
+    of_keys = shares(src, *token_spans(loaded, source, "src"))
     of_queries = shares(tgt, *token_spans(loaded, written))
     of_queries /= np.maximum(of_queries.sum(1, keepdims=True), 1e-12)
     # Position p predicts token p + 1: shift the words up by one position.
     before = np.pad(of_queries[:, 1:], ((0, 0), (0, 1)))
-    patterns = patterns[:, : len(written), : len(given)]
+    patterns = patterns[:, : len(written), : len(source)]
     by_key = patterns @ of_keys.T
     weights = np.stack([before @ by_key, of_queries @ by_key]).astype(np.float32)
     return Reading(pair, src, tgt, weights)

@@ -213,11 +213,11 @@ def study(
 
 def _counted(results: Iterator[Result], total: int, piece: int) -> Steps[tuple[Result, ...]]:
     """All results, in PIECES pieces of work of a hundred steps each."""
-    found = []
+    outcomes = []
     for result in results:
-        found.append(result)
-        yield 100 * piece + 100 * len(found) // total, 100 * PIECES
-    return tuple(found)
+        outcomes.append(result)
+        yield 100 * piece + 100 * len(outcomes) // total, 100 * PIECES
+    return tuple(outcomes)
 
 
 def _both_read(loaded: LoadedModel, back: LoadedModel | None, pair: Pair) -> bool:
@@ -236,8 +236,8 @@ def _alone(
     """Score a model's heads without a reverse model."""
     if known:
         right = [pair for pair in zip(readings, known, strict=True) if pair[1] is not None]
-        return 1 - errors([each for each, _ in right], [links for _, links in right if links])
-    return np.mean([sharpness(each) for each in readings], axis=0)
+        return 1 - errors([reading for reading, _ in right], [links for _, links in right if links])
+    return np.mean([sharpness(reading) for reading in readings], axis=0)
 
 
 def sharpness(reading: Reading) -> Float[np.ndarray, "shift head"]:
@@ -292,12 +292,12 @@ def _checked(
     for name, aligner in aligners.items():
         both = [links_of(*pair, aligner) for pair in zip(readings, others, strict=True)]
         for method in METHODS if backs is not None else METHODS[:1]:
-            scores[name, method] = score([symmetrised(*each, method) for each in both], known)
-    shapes = [(len(each.tgt), len(each.src)) for each in readings]
+            scores[name, method] = score([symmetrised(*entry, method) for entry in both], known)
+    shapes = [(len(entry.tgt), len(entry.src)) for entry in readings]
     return Checked(
         source=source,
         n_pairs=len(known),
-        n_links=sum(int(_certain(each).sum()) for each in known),
+        n_links=sum(int(_certain(entry).sum()) for entry in known),
         errors=errors(readings, known),
         diagonal=score([diagonal(*shape) for shape in shapes], known),
         scores=scores,

@@ -92,13 +92,13 @@ def _texts(loaded: LoadedModel, tokens: Sequence[int], stream: Stream) -> list[b
 
 def _after_blank(text: bytes) -> set[int]:
     """The positions in a text without spaces that were preceded by a space."""
-    found, place = set(), 0
+    starts, place = set(), 0
     for byte in text:
         if byte == 0x20:
-            found.add(place)
+            starts.add(place)
         else:
             place += 1
-    return found
+    return starts
 
 
 def _goes_on(letters: bytes, first: int, start: int, end: int) -> bool:
@@ -133,21 +133,21 @@ def shares(
     for word, (first, last) in enumerate(words.spans):
         word_of[first:last] = word
     of_byte = word_of[_places(letters, words.letters)]
-    found = np.zeros((len(words), len(spans)))
+    fractions = np.zeros((len(words), len(spans)))
     for token, (start, end) in enumerate(spans):
         for word in of_byte[start:end]:
             if word >= 0:
-                found[word, token] += 1 / (end - start)
-    return found
+                fractions[word, token] += 1 / (end - start)
+    return fractions
 
 
 def _places(letters: bytes, others: bytes) -> Int[np.ndarray, " byte"]:
     """The position of each byte in `others`; -1 if it has none."""
     if letters == others:
         return np.arange(len(letters))
-    found = np.full(len(letters), -1)
+    positions = np.full(len(letters), -1)
     for at, there, size in SequenceMatcher(
         None, letters.lower(), others.lower(), autojunk=False
     ).get_matching_blocks():
-        found[at : at + size] = np.arange(there, there + size)
-    return found
+        positions[at : at + size] = np.arange(there, there + size)
+    return positions

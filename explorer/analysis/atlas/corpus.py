@@ -107,25 +107,25 @@ def lines_of(corpus: Corpus, shard: Shard, reverse: bool = False) -> Lines:
 
     Raises InputProblem `file_changed` if the file has changed since it was scanned.
     """
-    part, found = hashlib.sha256(), Lines([])
+    part, lines = hashlib.sha256(), Lines([])
     with corpus.path.open("rb") as file:
         file.seek(shard.start)
         for offset, line, size in _raw_lines(file, [part], shard.end):
             if size > MOST_BYTES:
-                found.too_long += 1
+                lines.too_long += 1
                 continue
             try:
                 parsed = parse(
                     offset, line.decode("utf-8-sig" if offset == 0 else "utf-8"), reverse
                 )
             except UnicodeDecodeError:
-                found.unreadable += 1
+                lines.unreadable += 1
                 continue
             if parsed is not None:
-                found.read.append(parsed)
+                lines.read.append(parsed)
     if part.hexdigest() != shard.digest:
         raise InputProblem("file_changed", name=corpus.path.name)
-    return found
+    return lines
 
 
 def line_at(path: Path, offset: int, reverse: bool = False) -> Line | None:

@@ -120,11 +120,11 @@ class Making:
             if encoded:
                 adding.sums.cost[:] = cost_sums(self.loaded, batch_of(self.loaded, encoded))
             return adding.sums
-        found = lines_of(self.corpus, unit.shard, self.about.reverse)
-        encoded, too_long = encode(self.loaded, found.read)
+        content = lines_of(self.corpus, unit.shard, self.about.reverse)
+        encoded, too_long = encode(self.loaded, content.read)
         for batch in batches(self.loaded, encoded):
             adding.add(batch)
-        adding.skipped(too_long=found.too_long + too_long, unreadable=found.unreadable)
+        adding.skipped(too_long=content.too_long + too_long, unreadable=content.unreadable)
         return adding.total()
 
     def write(self, unit: Unit) -> None:

@@ -44,7 +44,7 @@ def alike_by_chance(pairs: Sequence[tuple[Role, Kind, Kind]]) -> float:
     order in the second model."""
     firsts, seconds = (Counter((pair[0], pair[at]) for pair in pairs) for at in (1, 2))
     n_of = Counter(role for role, *_ in pairs)
-    return sum(n * seconds[each] / n_of[each[0]] for each, n in firsts.items())
+    return sum(n * seconds[label] / n_of[label[0]] for label, n in firsts.items())
 
 
 def name_of(

@@ -71,7 +71,7 @@ def encode(loaded: LoadedModel, lines: Sequence[Line]) -> tuple[list[Encoded], i
     """
     model, tokenizer, most = loaded.model, loaded.tokenizer, limit(loaded)
     paired = "src" in model.reads
-    fitting, found, too_long = [], [], 0
+    fitting, rows, too_long = [], [], 0
     for line in lines:
         ids = tokenizer.of("src").encoded(line.source)
         read = model.with_marks(model.reads[0], ids)
@@ -86,14 +86,14 @@ def encode(loaded: LoadedModel, lines: Sequence[Line]) -> tuple[list[Encoded], i
         src: tuple[int, ...] = ()
         if paired:
             src = read
-            given = tokenizer.of("tgt").encoded(line.target)
-            target = given if line.target else own[line.offset]
+            tokens = tokenizer.of("tgt").encoded(line.target)
+            target = tokens if line.target else own[line.offset]
             read = model.with_marks("tgt", target)
             if len(read) > most:
                 too_long += 1
                 continue
-        found.append(Encoded(line.offset, hashed(line.source), src, read))
-    return found, too_long
+        rows.append(Encoded(line.offset, hashed(line.source), src, read))
+    return rows, too_long
 
 
 def _written(
@@ -116,12 +116,12 @@ def batches(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Iterator[CorpusB
     order = sorted(encoded, key=lambda e: (len(e.tgt), len(e.src), e.offset))
     current: list[Encoded] = []
     longest = 0
-    for each in order:
-        width = max(len(each.src), len(each.tgt))
+    for line in order:
+        width = max(len(line.src), len(line.tgt))
         if current and max(longest, width) * (len(current) + 1) > TOKENS:
             yield batch_of(loaded, current)
             current, longest = [], 0
-        current.append(each)
+        current.append(line)
         longest = max(longest, width)
     if current:
         yield batch_of(loaded, current)

@@ -141,9 +141,9 @@ class Atlas:
 def strengths(share: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """The shares; for alignment, the mean weight."""
     at = MEASURES.index("alignment")
-    found = share.copy()
-    found[..., at] = weight[..., at]
-    return found
+    values = share.copy()
+    values[..., at] = weight[..., at]
+    return values
 
 
 def heads_of(sites: Sequence[AttentionSite]) -> tuple[Head, ...]:
@@ -221,8 +221,8 @@ def atlas_of(
 def _over(total: np.ndarray, n: np.ndarray) -> np.ndarray:
     """total / n; NaN where n is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: np.ndarray = np.where(np.asarray(n) > 0, total / np.asarray(n, np.float64), np.nan)
-    return found
+        ratio: np.ndarray = np.where(np.asarray(n) > 0, total / np.asarray(n, np.float64), np.nan)
+    return ratio
 
 
 def _nearest(gram: np.ndarray, heads: Sequence[Head]) -> tuple[np.ndarray, np.ndarray]:

@@ -110,7 +110,7 @@ def top_lines(
 def pack(arrays: dict[str, np.ndarray], sites: tuple[AttentionSite, ...]) -> Sums:
     """The inverse of `Sums.arrays`. Raises ValueError for arrays of another shape or dtype."""
     for name, like in Sums.none(sites).arrays().items():
-        found = arrays.get(name)
-        if found is None or found.shape != like.shape or found.dtype != like.dtype:
+        array = arrays.get(name)
+        if array is None or array.shape != like.shape or array.dtype != like.dtype:
             raise ValueError(f"{name} is missing or has another shape")
     return Sums(**{field.name: arrays[field.name] for field in fields(Sums)})

@@ -119,7 +119,7 @@ class Ledger:
     ) -> None:
         """x W^T + b; b is added to the bias."""
         self.pieces, self.without, self.whole = (
-            each @ weight.T for each in (self.pieces, self.without, self.whole)
+            vectors @ weight.T for vectors in (self.pieces, self.without, self.whole)
         )
         if bias is not None:
             self._constant(bias)
@@ -127,7 +127,7 @@ class Ledger:
     def pick(self, features: slice) -> None:
         """Keep only these features, for example one head's."""
         self.pieces, self.without, self.whole = (
-            each[..., features] for each in (self.pieces, self.without, self.whole)
+            vectors[..., features] for vectors in (self.pieces, self.without, self.whole)
         )
 
     def turn(self, rotation: Rotation) -> None:
@@ -136,8 +136,8 @@ class Ledger:
         `rotation` covers the ledger's positions, [1, 1, pos, pair].
         """
         self.pieces, self.without, self.whole = (
-            rotate(torch.tensor(each)[None], rotation)[0].numpy()
-            for each in (self.pieces, self.without, self.whole[None])
+            rotate(torch.tensor(vectors)[None], rotation)[0].numpy()
+            for vectors in (self.pieces, self.without, self.whole[None])
         )
         self.whole = self.whole[0]
 
@@ -147,7 +147,7 @@ class Ledger:
         Every activation of the library is x times a gate (0 or 1 for ReLU, Phi(x) for GELU).
         """
         through, lone = (
-            activation(torch.tensor(each)).numpy() for each in (self.whole, self.without)
+            activation(torch.tensor(vectors)).numpy() for vectors in (self.whole, self.without)
         )
         gates = np.divide(through, self.whole, out=np.zeros_like(through), where=self.whole != 0)
         self.pieces, self.without, self.whole = self.pieces * gates, lone, through

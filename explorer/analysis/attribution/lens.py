@@ -126,11 +126,11 @@ def depths_of(loaded: LoadedModel, stack: StackSite) -> tuple[Depth, ...]:
 
 def _rows(loaded: LoadedModel, generation: Generation) -> tuple[Rows, list[int], list[int]]:
     """The rows to read for the steps of a decoding, and each step's row index and position."""
-    given, output = generation.given, generation.tokens
-    begun = loaded.model.begin(as_tensor([given]))
+    inputs, output = generation.given, generation.tokens
+    begun = loaded.model.begin(as_tensor([inputs]))
     first, steps = begun.tgt[0].tolist(), range(len(output))
     if loaded.config.fills:
-        texts = [loaded.model.whole(given, output[:step]) for step in steps]
+        texts = [loaded.model.whole(inputs, output[:step]) for step in steps]
         places = [generation.steps[step].position for step in steps]
     elif generation.edits:
         texts = [(*first, *output[:step]) for step in steps]
@@ -160,19 +160,19 @@ def _read(
 
     read_out: list[tuple[np.ndarray, ...]] = []
     with torch.inference_mode():
-        said = log_probs(at_depth[-1][None])[0]
-        answer, chances = said.argmax(-1, keepdim=True), said.exp()
-        entropy = -(chances * said).sum(-1)
-    together = max(1, MOST_LOGITS // said.numel())
+        prediction = log_probs(at_depth[-1][None])[0]
+        answer, chances = prediction.argmax(-1, keepdim=True), prediction.exp()
+        entropy = -(chances * prediction).sum(-1)
+    together = max(1, MOST_LOGITS // prediction.numel())
     for first in range(0, len(depths), together):
         with torch.inference_mode():
             part = torch.stack(at_depth[first : first + together])
             here = log_probs(part)
             if first + together >= len(depths):
-                here[-1] = said  # equal up to the rounding of another matrix product
+                here[-1] = prediction  # equal up to the rounding of another matrix product
             of_answer = here.gather(-1, answer.expand(len(here), -1, 1))
             best = here.topk(min(N_WORDS, here.shape[-1]), sorted=True)
-            kl = (chances * (said - here)).sum(-1).clamp(min=0)
+            kl = (chances * (prediction - here)).sum(-1).clamp(min=0)
             rank = 1 + (here > of_answer).sum(-1)
             size = part.double().pow(2).mean(-1).sqrt()
             kept = best.indices, best.values.exp(), rank, of_answer[..., 0].exp(), kl.double(), size
@@ -180,6 +180,6 @@ def _read(
         yield len(depths) + min(first + together, len(depths)), steps
     joined = [np.concatenate(parts) for parts in zip(*read_out, strict=True)]
     tokens, probs, ranks, shares, kl_of, sizes = joined
-    blind = float(np.log(said.shape[-1])) - entropy.double().numpy()
+    blind = float(np.log(prediction.shape[-1])) - entropy.double().numpy()
     answers = answer[:, 0].numpy()
     return Lens(depths, tokens, probs, answers, ranks, shares, kl_of, blind, sizes)

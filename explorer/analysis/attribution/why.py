@@ -195,7 +195,7 @@ def rotation_of(
     if placement.rotation is None:
         return None
     at = list(positions)
-    cos, sin = (each.cpu()[:1, :, at] for each in placement.rotation)
+    cos, sin = (factor.cpu()[:1, :, at] for factor in placement.rotation)
     return cos, sin
 
 
@@ -226,14 +226,14 @@ class Removal:
         return float(np.abs(self.patterns[1] - self.patterns[2]).max())
 
 
-def remove(loaded: LoadedModel, traced: Trace, found: Why, side: Side, writer: int) -> Removal:
+def remove(loaded: LoadedModel, traced: Trace, reason: Why, side: Side, writer: int) -> Removal:
     """Remove a component from the query (its whole row changes) or the key (one cell changes).
 
     The effect is predicted by arithmetic alone, then measured with a visitor at `hook_q` or
     `hook_k`. Raises IndexError for a component out of range.
     """
-    site, head, query, key = found.site, found.head, found.query, found.key
-    ledger = found.of(side)[0]
+    site, head, query, key = reason.site, reason.head, reason.query, reason.key
+    ledger = reason.of(side)[0]
     piece, lone = ledger.pieces[writer, 0], ledger.without[writer, 0]
     scores = traced.activations[site.hook("scores")][head, query].astype(np.float64)
     biases = traced.activations.get(site.hook("bias"))
@@ -241,18 +241,18 @@ def remove(loaded: LoadedModel, traced: Trace, found: Why, side: Side, writer: i
     keys = traced.activations[site.hook("k")].astype(np.float64)
     keys = keys[head // (site.n_heads // len(keys))]
     if side == "query":
-        fallen = keys @ piece / found.divisor
+        fallen = keys @ piece / reason.divisor
     else:
         fallen = np.zeros_like(scores)
-        fallen[key] = float(piece @ found.queries.whole[0]) / found.divisor
-    products = keys @ found.queries.whole[0] / found.divisor - fallen
+        fallen[key] = float(piece @ reason.queries.whole[0]) / reason.divisor
+    products = keys @ reason.queries.whole[0] / reason.divisor - fallen
     cap = loaded.config.score_cap
     capped = products if cap is None else cap * np.tanh(products / cap)
     predicted = np.where(fallen == 0, scores, capped + bias)
     mask = traced.mask(site.name)[head, query]
     rows, patterns = [scores, predicted], [_softmax(scores, mask), _softmax(predicted, mask)]
     for vector in (ledger.whole[0] - piece, lone):
-        measured, pattern = _measured(loaded, traced, found, side, vector)
+        measured, pattern = _measured(loaded, traced, reason, side, vector)
         rows.append(measured)
         patterns.append(pattern)
     patterns[0] = traced.pattern(site.name)[head, query].astype(np.float64)
@@ -269,18 +269,18 @@ def _softmax(
 
 
 def _measured(
-    loaded: LoadedModel, traced: Trace, found: Why, side: Side, vector: np.ndarray
+    loaded: LoadedModel, traced: Trace, reason: Why, side: Side, vector: np.ndarray
 ) -> tuple[Float[np.ndarray, " key"], Float[np.ndarray, " key"]]:
     """The row's scores and pattern in a run of the model with this query or key instead."""
-    site, head = found.site, found.head
-    place, row = ("q", head), found.query
+    site, head = reason.site, reason.head
+    place, row = ("q", head), reason.query
     if side == "key":
         shared = site.n_heads // loaded.config.kv_heads
-        place, row = ("k", head // shared), found.key
+        place, row = ("k", head // shared), reason.key
     change = Edits({site.hook(place[0]): partial(_put, head=place[1], row=row, vector=vector)})
     hooks = site.hook("scores"), site.hook("pattern")
     seen = rerun(loaded, traced, (*hooks, site.hook("mask")), change)
-    scores, pattern = (seen[hook][0, head, found.query].double().numpy() for hook in hooks)
+    scores, pattern = (seen[hook][0, head, reason.query].double().numpy() for hook in hooks)
     return scores, pattern
 
 

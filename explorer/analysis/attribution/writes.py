@@ -227,35 +227,35 @@ class Silenced:
     free: float
 
 
-def silence(loaded: LoadedModel, traced: Trace, found: Writes, writer: int) -> Silenced:
+def silence(loaded: LoadedModel, traced: Trace, result: Writes, writer: int) -> Silenced:
     """Ablate a component where it wrote, in two runs of the model.
 
     Raises IndexError for a component out of range, ValueError for the biases, which are written in
     many places.
     """
-    named = found.writers[writer]
+    named = result.writers[writer]
     if named.kind == "bias":
         raise ValueError("biases are added in many places, so they cannot be ablated as one")
-    hook, at = _place_of(traced, named, found.position)
+    hook, at = _place_of(traced, named, result.position)
     kept = _kept(traced)
     change: dict[str, Change] = {hook: partial(_silent, at=at)}
     held = {name: partial(_as_it_was, array=array) for name, array in kept.items()} | change
-    before = found.logits[0] - found.logits[1]
+    before = result.logits[0] - result.logits[1]
     measured = []
     for edits in (held, change):
-        logits = rerun(loaded, traced, {LOGITS}, Edits(edits))[LOGITS][0, found.position].double()
-        measured.append(float(logits[found.word] - logits[found.other]))
-    return Silenced(named, before, before - float(found.differences[writer]), *measured)
+        logits = rerun(loaded, traced, {LOGITS}, Edits(edits))[LOGITS][0, result.position].double()
+        measured.append(float(logits[result.word] - logits[result.other]))
+    return Silenced(named, before, before - float(result.differences[writer]), *measured)
 
 
 def without_head(
-    loaded: LoadedModel, traced: Trace, found: Writes, site: AttentionSite, head: int, query: int
+    loaded: LoadedModel, traced: Trace, result: Writes, site: AttentionSite, head: int, query: int
 ) -> float:
     """The difference of the two logits in a run in which a head, of any stack, writes nothing at
     one query; everything after it reacts. Raises ValueError for another model's Trace."""
     change = Edits({site.hook("z"): partial(_silent, at=(head, query))})
-    logits = rerun(loaded, traced, {LOGITS}, change)[LOGITS][0, found.position].double()
-    return float(logits[found.word] - logits[found.other])
+    logits = rerun(loaded, traced, {LOGITS}, change)[LOGITS][0, result.position].double()
+    return float(logits[result.word] - logits[result.other])
 
 
 def _place_of(traced: Trace, writer: Writer, position: int) -> tuple[str, Place]:

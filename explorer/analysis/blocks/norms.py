@@ -66,7 +66,10 @@ def batch_of(loaded: LoadedModel, sentences: Sequence[str]) -> PaddedSentences:
 
     Raises InputProblem for a sentence that cannot be read; ValueError for no sentence.
     """
-    rows, stream = [given_tokens(loaded, each) for each in sentences], reading_stream(loaded)
+    rows, stream = (
+        [given_tokens(loaded, sentence) for sentence in sentences],
+        reading_stream(loaded),
+    )
     stack = stack_module(loaded, stream)
     if not rows or stack is None:
         raise ValueError("a batch needs at least one sentence")
@@ -95,8 +98,8 @@ def normalised(
 ) -> Float[np.ndarray, "sentence pos d_model"]:
     """The normalized batch: by one of the library's norms, or by BatchNorm in training mode."""
     if norm == "batchnorm":
-        found = statistics(x, norm)
-        return (x - found.mean) / np.sqrt(found.scale**2 + eps)
+        stats = statistics(x, norm)
+        return (x - stats.mean) / np.sqrt(stats.scale**2 + eps)
     wide = torch.from_numpy(x)
     if norm == "rmsnorm":
         with torch.inference_mode():

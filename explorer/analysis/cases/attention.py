@@ -65,8 +65,8 @@ def variance(traced: Trace, draw: Draw = _normal) -> Result:
 
 
 def _variances(name: str, dots: Tensor, width: int) -> ResultRow:
-    found = float(dots.double().var())
-    return ResultRow(name, (found, found / width), of=str(width))
+    spread = float(dots.double().var())
+    return ResultRow(name, (spread, spread / width), of=str(width))
 
 
 def saturation(traced: Trace, width: int = 1024) -> Result:
@@ -224,12 +224,12 @@ def _apart(
     """
     operator = nn.functional.scaled_dot_product_attention
     expected = _tried(lambda: operator(q, k, v, attn_mask=mask, is_causal=causal))
-    found = _tried(lambda: way(q, k, v, mask, causal))
-    if found is None:
+    output = _tried(lambda: way(q, k, v, mask, causal))
+    if output is None:
         return math.nan, "both_refuse" if expected is None else "refused"
     if expected is None:
         return math.nan, "operator_refuses"
-    difference = float((found - expected).abs().max())
+    difference = float((output - expected).abs().max())
     is_nan = math.isnan(difference) and not expected.isnan().any()
     return difference, "nan" if is_nan else "numbers"
 

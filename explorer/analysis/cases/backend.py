@@ -43,9 +43,11 @@ def fused(
     It has no train/eval mode: `dropout_p` applies whenever it is given, in eval mode too. A bias
     and a mask are combined into one additive float tensor. It does not support a cap.
     """
-    given = mask if bias is None else bias.masked_fill(~mask, float("-inf"))
+    attn_mask = mask if bias is None else bias.masked_fill(~mask, float("-inf"))
     k, v = share_heads(q, k), share_heads(q, v)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=given, dropout_p=p, scale=1 / divisor)
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=attn_mask, dropout_p=p, scale=1 / divisor
+    )
 
 
 def module_like(layer: Attention) -> nn.MultiheadAttention:
@@ -65,15 +67,15 @@ def module_like(layer: Attention) -> nn.MultiheadAttention:
     linears = (layer.w_q, layer.w_k, layer.w_v)
     with torch.no_grad():
         rows = [linear.weight.reshape(-1, layer.d_head, d_model) for linear in linears]
-        rows[1:] = [each.repeat_interleave(group, dim=0) for each in rows[1:]]
+        rows[1:] = [tensor.repeat_interleave(group, dim=0) for tensor in rows[1:]]
         rows[0] = rows[0] * factor
-        module.in_proj_weight.copy_(torch.cat([each.flatten(0, 1) for each in rows]))
+        module.in_proj_weight.copy_(torch.cat([tensor.flatten(0, 1) for tensor in rows]))
         module.out_proj.weight.copy_(layer.w_o.weight)
         if has_bias:
             biases = [linear.bias.reshape(-1, layer.d_head) for linear in linears]
-            biases[1:] = [each.repeat_interleave(group, dim=0) for each in biases[1:]]
+            biases[1:] = [tensor.repeat_interleave(group, dim=0) for tensor in biases[1:]]
             biases[0] = biases[0] * factor
-            module.in_proj_bias.copy_(torch.cat([each.flatten() for each in biases]))
+            module.in_proj_bias.copy_(torch.cat([tensor.flatten() for tensor in biases]))
             module.out_proj.bias.copy_(layer.w_o.bias)
     return module.eval()
 
@@ -97,7 +99,7 @@ def backend(
     if not 0.0 <= p < 1.0:
         raise ValueError(f"p is {p}: dropout must be at least 0 and below 1")
     layer = module_of(loaded, site)
-    x, memory = (each[None] for each in site_inputs(loaded, trace, site))
+    x, memory = (entry[None] for entry in site_inputs(loaded, trace, site))
     q, k, v, mask, bias = _inputs(trace, site)
     module = module_like(layer) if layer.n_heads * layer.d_head == layer.w_q.in_features else None
 
@@ -150,7 +152,9 @@ def backend(
     differences = {name: row.values[0] for name, row in zip(ENGINES, rows, strict=True)}
     numbers = {
         **differences,
-        "worst": max((each for each in differences.values() if not math.isnan(each)), default=0.0),
+        "worst": max(
+            (entry for entry in differences.values() if not math.isnan(entry)), default=0.0
+        ),
         "twice": rows[1].values[2],
         "d_head": layer.d_head,
         "usual": trace.config.d_model / layer.n_heads,
@@ -163,7 +167,7 @@ def backend(
         if row.outcomes[0][0] == "unfit":
             unlike.append("unfit")
         elif lacks[name] and row.values[0] >= SAME:
-            unlike += [name, *(f"lacks_{each}" for each in lacks[name])]
+            unlike += [name, *(f"lacks_{entry}" for entry in lacks[name])]
     why = [*unlike, "rest"] if unlike else ["agree" if numbers["worst"] < SAME else "differ"]
     if p and not training:
         why.append("drops" if numbers["twice"] > SAME else "drops_not")
@@ -234,20 +238,20 @@ def options(
     layer = module_of(loaded, site)
     q, k, v, mask, bias = _inputs(trace, site)
     own, divisor = layer.divisor, divisor_of(scaling, layer.d_head, layer.w_q.in_features)
-    given = _with_bias(mask, bias)
+    attn_mask = _with_bias(mask, bias)
     plain, by_torch = partial(attend, divisor=own), F.scaled_dot_product_attention
     with torch.no_grad(), seeded(0):
         whole_k, whole_v = share_heads(q, k), share_heads(q, v)
         usual, _ = plain(q, k, v, mask, bias=bias)
         rescaled, _ = attend(q, k, v, mask, bias=bias, divisor=divisor)
-        scaled = by_torch(q, whole_k, whole_v, attn_mask=given, scale=1 / divisor)
+        scaled = by_torch(q, whole_k, whole_v, attn_mask=attn_mask, scale=1 / divisor)
         dropped = fused(q, k, v, mask, bias, own, p)
         if n_kv_heads < k.shape[1]:
-            k, v = (averaged(each, n_kv_heads) for each in (k, v))
+            k, v = (averaged(tensor, n_kv_heads) for tensor in (k, v))
         grouped, _ = plain(q, k, v, mask, bias=bias)
         tile = (1, q.shape[1] // k.shape[1], 1, 1)
         tiled, _ = plain(q, k.repeat(tile), v.repeat(tile), mask, bias=bias)
-        shared = by_torch(q, k, v, attn_mask=given, enable_gqa=True, scale=1 / own)
+        shared = by_torch(q, k, v, attn_mask=attn_mask, enable_gqa=True, scale=1 / own)
         causal = torch.ones(mask.shape[-2:], dtype=torch.bool).tril()
         triangle = by_torch(q, whole_k, whole_v, is_causal=True, scale=1 / own)
         top_left, _ = plain(q, whole_k, whole_v, causal)
@@ -288,12 +292,12 @@ def layouts(loaded: LoadedModel, trace: Trace, site: AttentionSite) -> Result:
         wide = [*one[:first], *whole(memory).split([len(w.weight) for w in linears[first:]], -1)]
     stored = {
         "one": (linears, one),
-        "per_head": ([each for modules in heads for each in modules], small),
+        "per_head": ([projection for modules in heads for projection in modules], small),
         "fused": ([*linears[:first], whole], wide),
     }
     rows = []
-    for name, (modules, found) in stored.items():
-        difference = max(_apart(a, b) for a, b in zip(found, one, strict=True))
+    for name, (modules, outputs) in stored.items():
+        difference = max(_apart(a, b) for a, b in zip(outputs, one, strict=True))
         values = (float(len(modules)), float(sum(map(numbers_of, modules))), difference)
         kind = "differs" if difference >= SAME else "agrees"
         rows.append(ResultRow(f"score.layout.{name}", values, outcomes=((kind, math.nan),)))

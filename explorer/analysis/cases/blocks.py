@@ -117,7 +117,7 @@ def _stream_of_a_batch(loaded: LoadedModel, traced: Trace) -> tuple[list[Tensor]
         rows = replace(rows, tgt=tokens, tgt_valid=valid)
     hook = site.block_hook("resid_pre")
     stream = run(loaded.model, rows, {hook})[hook]
-    return [each[real] for each, real in zip(stream, valid, strict=True)], stream[~valid]
+    return [vectors[real] for vectors, real in zip(stream, valid, strict=True)], stream[~valid]
 
 
 def _under_strain(norm: nn.Module, sentences: list[Tensor], padding: Tensor) -> tuple[float, ...]:
@@ -221,7 +221,7 @@ def deep_pre(start: Start = at_start) -> Steps[Result]:
             tries.append(start(placement, depth, seed))
             yield len(SEEDS) * turn + at + 1, len(SEEDS) * len(cases)
         stream, first, last = np.mean(tries, axis=0)
-        largest = [max(each[1:]) for each in tries]
+        largest = [max(attempt[1:]) for attempt in tries]
         exploded[placement, depth] = sum(not gradient < EXPLODED for gradient in largest)
         rows.append(
             ResultRow(f"deep_{placement}", (stream, first, last, max(largest)), of=str(depth))

@@ -111,8 +111,11 @@ def tying_quality(learn: Learn = train) -> Steps[Result]:
         learn,
     )
     costs = [_loses(results, f"{name}_tied", f"{name}_untied") for name in ("same", "other")]
-    verdict = judged(all(each is False for each in costs), false=all(costs))
-    numbers, first = _means(results), {name: each.losses[:, 0] for name, each in results.items()}
+    verdict = judged(all(outcome is False for outcome in costs), false=all(costs))
+    numbers, first = (
+        _means(results),
+        {name: outcome.losses[:, 0] for name, outcome in results.items()},
+    )
     for name in ("same", "other"):
         numbers[f"{name}_right"] = float(results[f"{name}_tied"].right.mean())
         numbers[f"{name}_tied_first"] = float(first[f"{name}_tied"].mean())
@@ -129,7 +132,7 @@ def no_positions(learn: Learn = train) -> Steps[Result]:
     """
     results = yield from _placed({"order": two_back, "count": times_here}, "none", learn)
     slower = [_loses(results, f"{name}_none", f"{name}_sinusoidal") for name in ("order", "count")]
-    verdict = judged(all(slower), false=all(each is False for each in slower))
+    verdict = judged(all(slower), false=all(outcome is False for outcome in slower))
     numbers, why = _means(results), (of_seeds(verdict, slower), "losses")
     return Result(verdict, LEARNT, _rows(results), curves_of(results), why=why, numbers=numbers)
 
@@ -145,7 +148,7 @@ def learned_positions(learn: Learn = train) -> Steps[Result]:
         above(results[f"{name}_learned"].right, results[f"{name}_sinusoidal"].right, CLOSE)
         for name in ("distance", "place")
     ]
-    verdict = judged(all(better), false=all(each is False for each in better))
+    verdict = judged(all(better), false=all(outcome is False for outcome in better))
     rights = {name: float(seeds.right.mean()) for name, seeds in results.items()}
     why = (of_seeds(verdict, better), "shares")
     return Result(verdict, LEARNT, _rows(results), curves_of(results), why=why, numbers=rights)
@@ -204,7 +207,7 @@ def one_head(learn: Learn = train) -> Steps[Result]:
         for n_heads in HEADS
     ]
     better = [above(rights[f"{name}_4"], rights[f"{name}_1"], 0.1) for name in tasks]
-    verdict = judged(all(better), false=all(each is False for each in better))
+    verdict = judged(all(better), false=all(outcome is False for outcome in better))
     numbers = {name: float(right.mean()) for name, right in rights.items()}
     why = (of_seeds(verdict, better), "shares")
     return Result(verdict, ("right", "range"), rows, bars="right", why=why, numbers=numbers)

@@ -42,7 +42,7 @@ def interleaved(ways: Mapping[str, Way], seconds: Seconds) -> Steps[dict[str, np
         for name, way in ways.items():
             times[name].append(1000 * seconds(way))
         yield turn + 1, TIMED
-    return {name: np.array(each) for name, each in times.items()}
+    return {name: np.array(time) for name, time in times.items()}
 
 
 def rms_speed(seconds: Seconds = best_time) -> Steps[Result]:
@@ -65,16 +65,18 @@ def rms_speed(seconds: Seconds = best_time) -> Steps[Result]:
         "written": times["layer_norm_written"] / times["rms_norm_written"],
         "torch": times["layer_norm_fused"] / times["rms_norm_torch"],
     }
-    as_said = [each.min() > 1 and 1.05 <= np.median(each) <= 1.25 for each in ratios.values()]
-    verdict = judged(all(as_said), false=max(each.max() for each in ratios.values()) <= 1)
-    medians = {name: float(np.median(each)) for name, each in times.items()}
+    as_said = [tries.min() > 1 and 1.05 <= np.median(tries) <= 1.25 for tries in ratios.values()]
+    verdict = judged(all(as_said), false=max(tries.max() for tries in ratios.values()) <= 1)
+    medians = {name: float(np.median(tries)) for name, tries in times.items()}
     rows = [
-        ResultRow(name, (medians[name], float(np.ptp(each)), medians[name] / min(medians.values())))
-        for name, each in times.items()
+        ResultRow(
+            name, (medians[name], float(np.ptp(tries)), medians[name] / min(medians.values()))
+        )
+        for name, tries in times.items()
     ]
-    numbers = {name: float(np.median(each)) for name, each in ratios.items()}
-    numbers |= {f"{name}_low": each.min() for name, each in ratios.items()}
-    numbers |= {f"{name}_high": each.max() for name, each in ratios.items()}
+    numbers = {name: float(np.median(tries)) for name, tries in ratios.items()}
+    numbers |= {f"{name}_low": tries.min() for name, tries in ratios.items()}
+    numbers |= {f"{name}_high": tries.max() for name, tries in ratios.items()}
     columns = ("milliseconds", "timed_range", "times_quickest")
     why = (verdict, "ratios")
     return Result(verdict, columns, rows, bars="milliseconds", why=why, numbers=numbers)
@@ -95,11 +97,11 @@ def fused_speed(seconds: Seconds = best_time) -> Steps[Result]:
             times = yield from part_of(interleaved(ways, seconds), step, len(LENGTHS))
             gains = {name: times["by_hand"] / times[name] for name in ("four_axes", "three_axes")}
             if length >= 512:
-                faster += [each.min() > 1.05 for each in gains.values()]
+                faster += [tries.min() > 1.05 for tries in gains.values()]
             numbers |= {f"{name}_{length}": float(np.median(x)) for name, x in gains.items()}
-            values = [float(np.median(each)) for each in times.values()]
-            for each in gains.values():
-                values += [float(np.median(each)), float(np.ptp(each))]
+            values = [float(np.median(tries)) for tries in times.values()]
+            for tries in gains.values():
+                values += [float(np.median(tries)), float(np.ptp(tries))]
             rows.append(ResultRow("tokens", tuple(values), of=str(length)))
     grows = all(numbers[f"{name}_1024"] > numbers[f"{name}_32"] for name in gains)
     verdict = judged(all(faster) and grows, false=not any(faster))
@@ -158,13 +160,13 @@ def parallel(
         steps = measure(loaded, traced, n_tokens)
         tries.append((yield from part_of(steps, turn, TRIES)))
     rows = []
-    for passes in zip(*(each.passes for each in tries), strict=True):
-        times = [1000 * each.seconds for each in passes]
+    for passes in zip(*(run.passes for run in tries), strict=True):
+        times = [1000 * run.seconds for run in passes]
         first = passes[0]
         values = first.steps, first.tokens, float(np.median(times)), float(np.ptp(times))
         rows.append(ResultRow(first.name, values))
     once, *one_by_one = rows
-    same = max(each.difference for each in tries) < 1e-3
+    same = max(run.difference for run in tries) < 1e-3
     fits = [row.values[0] == n_tokens and once.values[0] == 1 for row in one_by_one]
     verdict = judged(all(fits) and same, false=not any(fits))
     slow, quick = one_by_one
@@ -173,7 +175,7 @@ def parallel(
         "quick_steps": quick.values[0], "read": once.values[1], "slow_read": slow.values[1],
         "quick_read": quick.values[1], "slow": slow.values[2] / once.values[2],
         "quick": quick.values[2] / once.values[2],
-        "difference": max(each.difference for each in tries),
+        "difference": max(run.difference for run in tries),
     }  # fmt: skip
     columns = ("steps", "tokens_read", "milliseconds", "milliseconds_range")
     return Result(verdict, columns, rows, bars="milliseconds", why=(verdict,), numbers=numbers)
@@ -200,7 +202,7 @@ def quadratic(
             sizes = [peak_bytes(partial(way, q, k, v)) / MEBI for way in kernels.values()]
             rows.append(ResultRow("tokens", tuple(sizes), of=str(length)))
     times = [large / small for small, large in zip(rows[0].values, rows[-1].values, strict=True)]
-    squared = [each > 8 for each in times]
+    squared = [time > 8 for time in times]
     verdict = judged(all(squared), false=not any(squared))
     rows.append(ResultRow("four_times_as_long", tuple(times)))
     columns = tuple(kernels)
@@ -246,7 +248,7 @@ def fused_qkv(seconds: Seconds = best_time) -> Steps[Result]:
             }
             times = yield from part_of(interleaved(ways, seconds), step, len(TOKENS))
             ratios = times["three"] / times["one"]
-            medians = (float(np.median(each)) for each in (*times.values(), ratios))
+            medians = (float(np.median(tries)) for tries in (*times.values(), ratios))
             rows.append(ResultRow("tokens", (*medians, float(np.ptp(ratios))), of=str(n_tokens)))
             numbers[f"ratio_{n_tokens}"] = float(np.median(ratios))
             faster.append(ratios.min() > 1.05)

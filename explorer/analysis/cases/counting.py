@@ -57,13 +57,13 @@ def mha_count(loaded: LoadedModel, count: Count = numbers_of) -> Result:
     rows.append(ResultRow("shared_keys", (shared, 4 * 64**2)))
     config = loaded.config
     own = count(loaded.model.get_submodule(loaded.sites[0].name))
-    said = 4 * config.d_model**2 + (4 * config.d_model if config.bias else 0)
-    rows.append(ResultRow("own_attention", (own, said)))
-    more = ["own_fits" if own == said else "own_differs"]
+    claim = 4 * config.d_model**2 + (4 * config.d_model if config.bias else 0)
+    rows.append(ResultRow("own_attention", (own, claim)))
+    more = ["own_fits" if own == claim else "own_differs"]
     if shared < 4 * 64**2:
         more.insert(0, "shared")
     numbers = {
-        "shared": shared, "full": 4 * 64**2, "own": own, "own_said": said,
+        "shared": shared, "full": 4 * 64**2, "own": own, "own_said": claim,
         "n_heads": config.n_heads, "n_kv_heads": config.kv_heads,
     }  # fmt: skip
     return _finding(rows, bars="counted", more=tuple(more), numbers=numbers)
@@ -78,8 +78,8 @@ def ffn_table(count: Count = numbers_of) -> Result:
         ("relu_biases", "relu", 11_008, True, 90_177_536 + 15_104),
     )
     rows = [
-        ResultRow(name, (count(on_paper(partial(FeedForward, 4096, d_ff, kind, bias=bias))), said))
-        for name, kind, d_ff, bias, said in cases
+        ResultRow(name, (count(on_paper(partial(FeedForward, 4096, d_ff, kind, bias=bias))), claim))
+        for name, kind, d_ff, bias, claim in cases
     ]
     numbers = {row.name: row.values[0] for row in rows}
     return _finding(rows, bars="counted", more=("fair",), numbers=numbers)
@@ -119,8 +119,8 @@ def tying(loaded: LoadedModel, count: Callable[[bool], int] = _llama) -> Steps[R
         # Untied, a translator has three tables: the encoder's, the decoder's and the output's. An
         # encoder with a vocabulary of its own has its table in any case.
         tables = 2 if config.reads_source and not config.src_vocab_size else 1
-        said = tables * config.vocab_size * config.d_model
-        rows.append(ResultRow("own_saved", (both[0] - both[1], said)))
+        claim = tables * config.vocab_size * config.d_model
+        rows.append(ResultRow("own_saved", (both[0] - both[1], claim)))
         numbers |= {
             "own_saved": both[0] - both[1], "own_untied": both[0],
             "own_percent": 100 * (both[0] - both[1]) / both[0],
@@ -175,8 +175,8 @@ def layer_shapes(
     config = ModelConfig(vocab_size=3, d_model=768, n_layers=1, n_heads=12, d_ff=3072, ffn="gelu")
     layers = ((Block, "encoder_layer", 7_087_872), (DecoderBlock, "decoder_layer", 9_451_776))
     rows = [
-        ResultRow(name, (count(on_paper(partial(block, config))), said))
-        for block, name, said in layers
+        ResultRow(name, (count(on_paper(partial(block, config))), claim))
+        for block, name, claim in layers
     ]
     shapes = run(config, (2, 10, 768))
     rows.append(ResultRow("d_head", (shapes[LONE.block_hook(0, "q", "attn")][-1], 64)))

@@ -83,7 +83,7 @@ def fill_table() -> np.ndarray:
     """
     names = ("ten_thousand", "billion", "infinity", "lowest")
     dtypes = (torch.float32, torch.bfloat16, torch.float16)
-    return np.array([[stored(value_of(fill, each), each) for each in dtypes] for fill in names])
+    return np.array([[stored(value_of(fill, dtype), dtype) for dtype in dtypes] for fill in names])
 
 
 def nan_rows(layers: int, pattern_of: Pattern = hidden_with_infinity) -> int:
@@ -218,7 +218,7 @@ def filled(
         "refused": opens.count("refused"),
         "leaks": opens.count("leaks") + opens.count("nan"),
         "nan": empties.count("nan"),
-        "spread": sum(empties.count(each) for each in ("uniform", "unmasked", "uneven")),
+        "spread": sum(empties.count(outcome) for outcome in ("uniform", "unmasked", "uneven")),
     }
     return Result(
         verdict="",

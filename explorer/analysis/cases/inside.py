@@ -163,7 +163,11 @@ def _scale(way: Way, traced: Trace | None = None) -> Measured:
 
 def _batch_positions(way: Way, traced: Trace | None = None) -> Measured:
     """Ten positions of a table, or the vectors that the user's model adds, if it adds any."""
-    stack = next((each for each in traced.stacks if each.stream == "tgt"), None) if traced else None
+    stack = (
+        next((candidate for candidate in traced.stacks if candidate.stream == "tgt"), None)
+        if traced
+        else None
+    )
     added = traced.activations.get(stack.hook("pos_embed")) if traced and stack else None
     table = sinusoidal_table(10, 8) if added is None else torch.tensor(added)
     rows = way(torch.zeros(1, *table.shape), table)[0]
@@ -214,7 +218,7 @@ def _projections(way: Projections, traced: Trace | None = None) -> Measured:
     with seeded(0), torch.inference_mode():
         w_q, w_k, w_v = way(x.shape[1])
         scores = w_q(x) @ w_k(x).T / math.sqrt(x.shape[1])
-    sizes = {id(each.weight): each.weight.numel() for each in (w_q, w_k, w_v)}
+    sizes = {id(linear.weight): linear.weight.numel() for linear in (w_q, w_k, w_v)}
     loss, asymmetry = learned(way)
     apart = (scores - scores.T).abs()
     numbers = {

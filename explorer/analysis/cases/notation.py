@@ -179,7 +179,7 @@ def pairs(
     all_right = [all(outcomes[one, other] == "right" for one in WRITTEN) for other in READ_BY]
     kinds = {"right": ("right",), "silent": SILENT, "loud": LOUD}
     for kind, words in kinds.items():
-        numbers[kind] = sum(each in words for each in outcomes.values())
+        numbers[kind] = sum(verdict in words for verdict in outcomes.values())
     return Result(
         verdict="",
         columns=("hidden_mass", "nan_rows"),

@@ -37,14 +37,14 @@ def offset_only(
     `make(n_positions, width)` returns the table that the claim is about, [pos, d_model]. A table
     passes if the dot products at one distance differ by less than a thousandth of p . p.
     """
-    found = encoding.dot_by_distance(make(FAR + 1, 512))
-    rows = [ResultRow("at_distance", (found.mean[n],), of=str(n)) for n in (0, 1, 10, FAR)]
-    rows.append(ResultRow("table_spread", (_spread(found),)))
-    rises = np.flatnonzero(np.diff(found.mean) > 0)
+    dots = encoding.dot_by_distance(make(FAR + 1, 512))
+    rows = [ResultRow("at_distance", (dots.mean[n],), of=str(n)) for n in (0, 1, 10, FAR)]
+    rows.append(ResultRow("table_spread", (_spread(dots),)))
+    rises = np.flatnonzero(np.diff(dots.mean) > 0)
     rises_at = float(rises[0]) + 1 if len(rises) else math.nan
     rows.append(ResultRow("first_rise", (rises_at,)))
-    holds = [_spread(found) < 1e-3 * found.mean[0]]
-    numbers = {"spread": _spread(found), "at_0": found.mean[0], "rise": rises_at}
+    holds = [_spread(dots) < 1e-3 * dots.mean[0]]
+    numbers = {"spread": _spread(dots), "at_0": dots.mean[0], "rise": rises_at}
     why = ["symmetric", *(["rises"] if len(rises) else [])]
     added = encoding.model_table(loaded, FAR + 1, traced.sites[0].query_stream)
     if added is not None:
@@ -55,16 +55,16 @@ def offset_only(
         rows.append(ResultRow("projected_spread", (projected,)))
         numbers |= {"own_spread": _spread(own), "own_at_0": own.mean[0], "projected": projected}
         why.append("projected")
-    each = [ResultRow("at_distance", (value,), of=str(n)) for n, value in enumerate(found.mean)]
-    curve = curve_of(each, ("dot",), "distance", "dot")
+    points = [ResultRow("at_distance", (value,), of=str(n)) for n, value in enumerate(dots.mean)]
+    curve = curve_of(points, ("dot",), "distance", "dot")
     verdict = judged(all(holds), false=not holds[0])
     also = ("own_too",) if verdict == "true" and added is not None else ()
     return Result(verdict, ("dot",), rows, curve, why=(verdict, *also, *why), numbers=numbers)
 
 
-def _spread(found: encoding.DotByDistance) -> float:
+def _spread(distance: encoding.DotByDistance) -> float:
     """The largest difference between dot products at one distance."""
-    return float((found.highest - found.lowest).max())
+    return float((distance.highest - distance.lowest).max())
 
 
 def _projected(loaded: LoadedModel, traced: Trace, added: np.ndarray) -> float:
@@ -115,8 +115,8 @@ def extrapolation(right: Callable[[int, int], float] | None = None) -> Steps[Res
         yield step + 1, len(lengths)
     trained, beyond = tries[4], tries[5:]
     verdict = judged(
-        all(min(each) > 0.9 * max(trained) for each in beyond),
-        false=all(max(each) < 0.5 * min(trained) for each in beyond),
+        all(min(rates) > 0.9 * max(trained) for rates in beyond),
+        false=all(max(rates) < 0.5 * min(trained) for rates in beyond),
     )
     shares = [row.values[0] for row in rows]
     numbers = {"trained": shares[4], "next": shares[5], "longest": shares[-1]}
@@ -175,9 +175,11 @@ def causal_order(
         )
     }
     results = yield from training.several(arms, learn)
-    rows += [ResultRow(name, training.mean_and_range(each.right)) for name, each in results.items()]
-    shares = {name: float(each.right.mean()) for name, each in results.items()}
-    neither, mask, both, longer = (each.right for each in results.values())
+    rows += [
+        ResultRow(name, training.mean_and_range(result.right)) for name, result in results.items()
+    ]
+    shares = {name: float(result.right.mean()) for name, result in results.items()}
+    neither, mask, both, longer = (result.right for result in results.values())
     helped, grows = min(both) > max(neither), training.above(longer, mask, 0.05)
     verdict = judged(
         helped and min(mask) > max(both) - 0.1,
@@ -200,7 +202,7 @@ def _orders(loaded: LoadedModel, traced: Trace) -> dict[str, float]:
     attention = module_of(loaded, traced.sites_of(stack.role)[0])
     order = torch.arange(words.shape[1]).flip(0)
     causal = causal_mask(words.shape[1])
-    found = {}
+    differences = {}
     with torch.inference_mode():
         for name, x, mask in (
             ("all_seen", words, None),
@@ -210,8 +212,8 @@ def _orders(loaded: LoadedModel, traced: Trace) -> dict[str, float]:
             if x is not None:
                 plain = attention(x, mask=mask)
                 moved = attention(_shuffled(x, words, order), mask=mask)
-                found[name] = float((plain[:, order] - moved).abs().max())
-    return found
+                differences[name] = float((plain[:, order] - moved).abs().max())
+    return differences
 
 
 def _with_positions(traced: Trace, stack: StackSite, words: Tensor) -> Tensor | None:

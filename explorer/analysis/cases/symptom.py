@@ -133,12 +133,12 @@ def room(loaded: LoadedModel, traced: Trace) -> int:
 
 def _by_left(loaded: LoadedModel, traced: Trace, case: Case) -> tuple[PaddingLoss, ...]:
     """The loss of the same words with increasing padding on the left."""
-    written, found = written_tokens(traced), []
-    for n in (each for each in LEFT if each <= room(loaded, traced)):
+    written, losses = written_tokens(traced), []
+    for n in (width for width in LEFT if width <= room(loaded, traced)):
         rows = _rows(traced, case, n)
         both = (_forced(loaded, rows, plant, n)[0] for plant in (None, case.plant))
-        found.append(PaddingLoss(n, *(_loss(token_logprobs(logits, written)) for logits in both)))
-    return tuple(found)
+        losses.append(PaddingLoss(n, *(_loss(token_logprobs(logits, written)) for logits in both)))
+    return tuple(losses)
 
 
 def _rows(traced: Trace, case: Case, left: int) -> Rows:
@@ -175,7 +175,7 @@ def _forced(
         new = replace(rows, tgt=rows.tgt[:, cache.length : stop], tgt_valid=valid[:, :stop])
         seen.append(run(loaded.model, new, {LOGITS, final}, edits, cache if cached else None))
     logits, stream = (
-        torch.cat([each[name][-1] for each in seen])[left:] for name in (LOGITS, final)
+        torch.cat([outputs[name][-1] for outputs in seen])[left:] for name in (LOGITS, final)
     )
     return logits.numpy(), stream.double().numpy()
 
@@ -195,8 +195,8 @@ def _output(
     model, rows = loaded.model, _rows(traced, case, left)
     if not model.config.generates:
         return []
-    given = traced.src_tokens or traced.tgt_tokens
-    row = model.begin(as_tensor([[t for t in given if t != loaded.marks.pad]])).tgt[0].tolist()
+    tokens = traced.src_tokens or traced.tgt_tokens
+    row = model.begin(as_tensor([[t for t in tokens if t != loaded.marks.pad]])).tgt[0].tolist()
     n_given, cache = len(row), KVCache(loaded.config.n_layers) if case.cached else None
     while len(row) < min(limit(loaded) - left, n_given + MAX_NEW_TOKENS):
         grown = replace(rows, tgt=torch.tensor([row] * len(rows)), tgt_valid=None)

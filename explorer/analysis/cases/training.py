@@ -126,7 +126,7 @@ def several(arms: Mapping[str, TaskTraining], learn: Learn) -> Steps[dict[str, S
         tries = []
         for at, seed in enumerate(SEEDS):
             tries.append((yield from part_of(learn(training, seed), len(SEEDS) * turn + at, turns)))
-        losses, right = ([getattr(each, of) for each in tries] for of in ("losses", "right"))
+        losses, right = ([getattr(attempt, of) for attempt in tries] for of in ("losses", "right"))
         results[name] = Seeds(np.array(losses), np.array(right))
     return results
 
@@ -160,9 +160,9 @@ def share_right(model: Model, task: SymbolTask, seed: int = 1000) -> float:
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randint(SYMBOLS, (N_ASKED, LENGTH), generator=generator)
     with torch.inference_mode():
-        wanted, said = task(rows), model.read(Rows(rows)).argmax(-1)
+        wanted, answers = task(rows), model.read(Rows(rows)).argmax(-1)
     asked = wanted != UNASKED
-    return float((said == wanted)[asked].float().mean())
+    return float((answers == wanted)[asked].float().mean())
 
 
 def fresh_model(config: ModelConfig, seed: int, normed: bool = True) -> Model:
@@ -181,11 +181,11 @@ def fresh_model(config: ModelConfig, seed: int, normed: bool = True) -> Model:
 def fresh_block(placement: NormPlacement, d_model: int) -> Block:
     """A block of 4 heads with Xavier matrices and zero biases, initialized as in whole models."""
     block = Block(symbol_config(d_model=d_model, d_ff=4 * d_model, norm_placement=placement))
-    for each in block.modules():
-        if isinstance(each, nn.Linear):
-            nn.init.xavier_uniform_(each.weight)
-            if each.bias is not None:
-                nn.init.zeros_(each.bias)
+    for module in block.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
     return block
 
 

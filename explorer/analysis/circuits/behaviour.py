@@ -57,8 +57,8 @@ class HeadScores:
 
     def best(self, behaviour: Behaviour) -> tuple[int, int]:
         """Layer and head with the highest score; the first one on ties."""
-        found = self.scores[behaviour]
-        layer, head = np.unravel_index(np.nan_to_num(found, nan=-1).argmax(), found.shape)
+        scores = self.scores[behaviour]
+        layer, head = np.unravel_index(np.nan_to_num(scores, nan=-1).argmax(), scores.shape)
         return int(layer), int(head)
 
     def strength(self, behaviour: Behaviour, chance: Chance | None) -> Strength:
@@ -85,27 +85,27 @@ def strength(
 
 def behaviour(loaded: LoadedModel) -> HeadScores:
     """Test every head on repeated random tokens and on series. Raises ValueError as `rows`."""
-    found = looked(loaded, random_twice(loaded))
-    own = successors(loaded, found.sites)
+    scores = looked(loaded, random_twice(loaded))
+    own = successors(loaded, scores.sites)
     if own is not None:
-        found.scores["successor"], found.even["successor"] = own
-    return found
+        scores.scores["successor"], scores.even["successor"] = own
+    return scores
 
 
 def best_by_chance(loaded: LoadedModel) -> Steps[Chance]:
     """The best head of each type in copies with shuffled weights, as `by_chance`."""
-    given = random_twice(loaded)
+    repeats = random_twice(loaded)
 
     def measure(copy: LoadedModel) -> dict[Behaviour, Heads]:
         own = successors(copy, own_sites(copy))
-        return attention_scores(copy, given) | ({} if own is None else {"successor": own[0]})
+        return attention_scores(copy, repeats) | ({} if own is None else {"successor": own[0]})
 
     return (yield from by_chance(loaded, measure))
 
 
-def attention_scores(loaded: LoadedModel, given: Twice) -> dict[Behaviour, Heads]:
+def attention_scores(loaded: LoadedModel, twice: Twice) -> dict[Behaviour, Heads]:
     """The attention scores alone, of a model on the CPU: without logits, a third of a pass."""
-    return _scores(loaded, given, run(loaded.model, given.rows, _hooks(loaded)))[0]
+    return _scores(loaded, twice, run(loaded.model, twice.rows, _hooks(loaded)))[0]
 
 
 def _hooks(loaded: LoadedModel) -> set[str]:
@@ -113,7 +113,7 @@ def _hooks(loaded: LoadedModel) -> set[str]:
 
 
 def _scores(
-    loaded: LoadedModel, given: Twice, kept: Mapping[str, torch.Tensor]
+    loaded: LoadedModel, twice: Twice, kept: Mapping[str, torch.Tensor]
 ) -> tuple[dict[Behaviour, Heads], dict[Behaviour, float]]:
     """The mean weight on the places of each type, and the uniform baseline in the first layer."""
     scores: dict[Behaviour, list[np.ndarray]] = {}
@@ -121,7 +121,7 @@ def _scores(
     for site in own_sites(loaded):
         pattern, mask = kept[site.hook("pattern")].double(), kept[site.hook("mask")][:, :1]
         rows = AttentionRows.of(pattern, mask, mask.any(-1))
-        for name, (queries, keys) in places_of(given).items():
+        for name, (queries, keys) in places_of(twice).items():
             cells = torch.zeros(pattern.shape[2:], dtype=torch.bool)
             cells[queries, keys] = True
             share, count = rows.on(cells[None, None]), len(pattern) * len(queries)
@@ -130,26 +130,26 @@ def _scores(
     return {name: np.stack(layers) for name, layers in scores.items()}, even
 
 
-def looked(loaded: LoadedModel, given: Twice, edits: Edits = NO_EDITS) -> HeadScores:
+def looked(loaded: LoadedModel, twice: Twice, edits: Edits = NO_EDITS) -> HeadScores:
     """The attention scores on these rows; without successors, which use other rows."""
-    kept = run(loaded.model, given.rows, {*_hooks(loaded), LOGITS}, edits)
-    scores, even = _scores(loaded, given, kept)
-    first, second, copied = _written(loaded, given, kept[LOGITS])
+    kept = run(loaded.model, twice.rows, {*_hooks(loaded), LOGITS}, edits)
+    scores, even = _scores(loaded, twice, kept)
+    first, second, copied = _written(loaded, twice, kept[LOGITS])
     return HeadScores(
         sites=own_sites(loaded),
         scores=scores,
         even=even,
-        n=given.n,
-        n_rows=len(given.tokens),
+        n=twice.n,
+        n_rows=len(twice.tokens),
         first_half=first,
         second_half=second,
         copied=copied,
     )
 
 
-def places_of(given: Twice) -> dict[Behaviour, tuple[np.ndarray, np.ndarray]]:
+def places_of(twice: Twice) -> dict[Behaviour, tuple[np.ndarray, np.ndarray]]:
     """For each type, the query positions and the key position to attend to for each of them."""
-    n, start = given.n, given.start
+    n, start = twice.n, twice.start
     everywhere = np.arange(1, start + 2 * n)
     again = np.arange(start + n, start + 2 * n)
     going_on = again[:-1] if n > 1 else again  # the last token's follower starts the next row
@@ -161,10 +161,10 @@ def places_of(given: Twice) -> dict[Behaviour, tuple[np.ndarray, np.ndarray]]:
     }
 
 
-def _written(loaded: LoadedModel, given: Twice, logits: torch.Tensor) -> tuple[float, float, float]:
+def _written(loaded: LoadedModel, twice: Twice, logits: torch.Tensor) -> tuple[float, float, float]:
     if not loaded.config.generates:
         return float("nan"), float("nan"), float("nan")
-    n, start, tokens = given.n, given.start, given.tokens
+    n, start, tokens = twice.n, twice.start, twice.tokens
     logprobs = logits[:, :-1].log_softmax(-1)
     chosen = logprobs.gather(-1, tokens[:, 1:, None])[..., 0].numpy()
     at = slice(start + n, start + 2 * n - 1)  # positions after the first repeated token
@@ -192,7 +192,7 @@ def successors(loaded: LoadedModel, sites: tuple[AttentionSite, ...]) -> tuple[H
     everything = _values(loaded, sites, [token for members in series for token in members])
     group = sites[0].n_heads // everything[0].shape[1]
     for members in series:
-        values = [each[done : done + len(members)] for each in everything]
+        values = [vectors[done : done + len(members)] for vectors in everything]
         done += len(members)
         read = unembedding(loaded, members)  # [member, d_model]
         for layer, value in enumerate(values):
@@ -211,6 +211,6 @@ def _values(
     rows = [loaded.model.with_marks("tgt", [token]) for token in members]
     at = list(rows[0]).index(members[0])
     source = [source_of(loaded, [token]) for token in members]
-    given = Rows.of(rows, source, loaded.marks)
-    kept = run(loaded.model, given, {site.hook("v") for site in sites})
+    batch = Rows.of(rows, source, loaded.marks)
+    kept = run(loaded.model, batch, {site.hook("v") for site in sites})
     return [kept[site.hook("v")][:, :, at].double().numpy() for site in sites]

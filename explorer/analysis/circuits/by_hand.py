@@ -56,7 +56,7 @@ def by_hand() -> LoadedModel:
         scale_embeddings=False,
     )
     model = build_model(config).eval().requires_grad_(False)
-    weights = {name: torch.zeros_like(each) for name, each in model.state_dict().items()}
+    weights = {name: torch.zeros_like(weight) for name, weight in model.state_dict().items()}
     for name in weights:
         if name.endswith("norm.weight"):
             weights[name] += 1

@@ -112,13 +112,13 @@ def composed(
         outer, inner = (later.q, later.k) if way == "k" else (later.k, later.q)
     own = outer @ outer.T
     norm = _norm(own, inner @ inner.T)
-    found = []
-    for each in earlier:
-        middle = inner @ each.o  # [d_head, d_head]
-        read = each.v @ each.v.T
+    scores = []
+    for head in earlier:
+        middle = inner @ head.o  # [d_head, d_head]
+        read = head.v @ head.v.T
         product = _norm(own, middle @ read @ middle.T)
-        found.append(product / max(norm * _norm(each.o.T @ each.o, read), 1e-300))
-    return np.array(found)
+        scores.append(product / max(norm * _norm(head.o.T @ head.o, read), 1e-300))
+    return np.array(scores)
 
 
 def _norm(

@@ -126,8 +126,8 @@ class Circuit:
 
 def circuit(
     loaded: LoadedModel,
-    found: behaviour.HeadScores,
-    given: Twice | None = None,
+    head_scores: behaviour.HeadScores,
+    twice: Twice | None = None,
     chance: Chance | None = None,
 ) -> Steps[Circuit]:
     """Find the second head and ablate earlier ones, one step per pass.
@@ -135,11 +135,11 @@ def circuit(
     `found` is the result of `looked` for the unmodified model, `given` the rows to measure on, and
     `chance` the best head's score there by chance, if known. Raises ValueError as `rows` does.
     """
-    given = rows = random_twice(loaded) if given is None else given
+    twice = rows = random_twice(loaded) if twice is None else twice
     if chance is None:
         chance = yield from by_chance(loaded, lambda copy: behaviour.attention_scores(copy, rows))
-    intact = behaviour.looked(loaded, given)
-    second, previous = found.best("induction"), intact.scores["previous"]
+    intact = behaviour.looked(loaded, twice)
+    second, previous = head_scores.best("induction"), intact.scores["previous"]
     n_heads = previous.shape[1]
     earlier = [(layer, head) for layer in range(second[0]) for head in range(n_heads)]
     order = sorted(earlier, key=lambda at: -float(previous[at]))
@@ -161,9 +161,9 @@ def circuit(
         lost.append(change)
         yield done + 1, len(sets)
     jointly = np.array(scores[len(single) :]).reshape(1 + DRAWS, len(counts))
-    wrote, guess = copied(loaded, given, second)
+    wrote, guess = copied(loaded, twice, second)
     shown = Circuit(
-        given=given,
+        given=twice,
         second=second,
         intact=float(intact.scores["induction"][second]),
         even=intact.even["induction"],
@@ -177,15 +177,15 @@ def circuit(
         rivals=np.array([]),
         alone=_placed(previous.shape, single, scores),
         lost=_placed(previous.shape, single, lost),
-        before=_pattern(loaded, given, second),
-        carried=_pattern(loaded, given, order[0]) if order else None,
+        before=_pattern(loaded, twice, second),
+        carried=_pattern(loaded, twice, order[0]) if order else None,
         after=None,
         wrote=wrote,
         guess=guess,
     )
     if not counts:
         return shown
-    after = _pattern(loaded, given, second, order[: shown.n_off])
+    after = _pattern(loaded, twice, second, order[: shown.n_off])
     rivals = []
     others = _rivals(order, shown.n_off) if shown.stands_out else ()
     for done, heads in enumerate(others):
@@ -198,14 +198,18 @@ def _rivals(order: Sequence[Place], count: int) -> tuple[tuple[Place, ...], ...]
     """Up to RIVALS other sets of as many heads as the first `count`."""
     own = frozenset(order[:count])
     if comb(len(order), count) <= RIVALS + 1:
-        return tuple(each for each in combinations(order, count) if frozenset(each) != own)
+        return tuple(
+            combination
+            for combination in combinations(order, count)
+            if frozenset(combination) != own
+        )
     draw = np.random.default_rng(DRAWS)
-    found: dict[frozenset[Place], tuple[Place, ...]] = {}
-    while len(found) < RIVALS:
+    rivals: dict[frozenset[Place], tuple[Place, ...]] = {}
+    while len(rivals) < RIVALS:
         drawn = tuple(_drawn(order, count, draw))
         if frozenset(drawn) != own:
-            found[frozenset(drawn)] = drawn
-    return tuple(found.values())
+            rivals[frozenset(drawn)] = drawn
+    return tuple(rivals.values())
 
 
 def silenced(loaded: LoadedModel, heads: Sequence[Place]) -> Edits:
@@ -230,35 +234,35 @@ def _drawn(places: Sequence[Place], count: int, draw: np.random.Generator) -> li
 def _placed(
     shape: tuple[int, ...], places: Sequence[Place], values: Sequence[float]
 ) -> Float[np.ndarray, "layer head"]:
-    found = np.full(shape, np.nan)
+    grid = np.full(shape, np.nan)
     for at, value in zip(places, values, strict=False):
-        found[at] = value
-    return found
+        grid[at] = value
+    return grid
 
 
 def _pattern(
-    loaded: LoadedModel, given: Twice, at: Place, off: Sequence[Place] = ()
+    loaded: LoadedModel, twice: Twice, at: Place, off: Sequence[Place] = ()
 ) -> Float[np.ndarray, "query key"]:
     """One head's pattern, averaged over all rows, with the heads in `off` ablated."""
     hook = own_sites(loaded)[at[0]].hook("pattern")
-    kept = run(loaded.model, given.rows, {hook}, silenced(loaded, off))[hook]
-    found: np.ndarray = kept[:, at[1]].mean(0).numpy()
-    return found
+    kept = run(loaded.model, twice.rows, {hook}, silenced(loaded, off))[hook]
+    pattern: np.ndarray = kept[:, at[1]].mean(0).numpy()
+    return pattern
 
 
-def copied(loaded: LoadedModel, given: Twice, at: Place) -> tuple[float, float]:
+def copied(loaded: LoadedModel, twice: Twice, at: Place) -> tuple[float, float]:
     """How often a head's output, read by the unembedding, ranks the next token highest among the
     distinct tokens of the row; and the rate by chance. NaN without logits."""
     if not loaded.config.generates:
         return float("nan"), float("nan")
     site = own_sites(loaded)[at[0]]
-    z = run(loaded.model, given.rows, {site.hook("z")})[site.hook("z")][:, at[1]]
+    z = run(loaded.model, twice.rows, {site.hook("z")})[site.hook("z")][:, at[1]]
     written = torch.from_numpy(head_weights(loaded, site, at[1]).o) @ z.double().transpose(1, 2)
     out = torch.from_numpy(unembedding(loaded))
-    queries = torch.from_numpy(behaviour.places_of(given)["induction"][0])
+    queries = torch.from_numpy(behaviour.places_of(twice)["induction"][0])
     hits, guess, count = 0, 0.0, 0
-    for row, tokens in zip(written, given.tokens, strict=True):
-        kinds = tokens[given.start : given.start + given.n].unique()
+    for row, tokens in zip(written, twice.tokens, strict=True):
+        kinds = tokens[twice.start : twice.start + twice.n].unique()
         best = kinds[(out[kinds] @ row[:, queries]).argmax(0)]
         hits += int((best == tokens[queries + 1]).sum())
         guess += len(queries) / len(kinds)

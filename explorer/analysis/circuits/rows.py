@@ -56,13 +56,13 @@ def own_sites(loaded: LoadedModel) -> tuple[AttentionSite, ...]:
 def ordinary(loaded: LoadedModel) -> list[int]:
     """The ids of all tokens that represent text: no special tokens, spaces or single bytes."""
     tokenizer = loaded.tokenizer
-    found = []
+    tokens = []
     for token in range(min(tokenizer.vocab_size, loaded.config.vocab_size)):
         if not tokenizer.is_special(token):
             text = tokenizer.bytes_of(token).decode("utf-8", "replace").strip()
             if text and "\ufffd" not in text:
-                found.append(token)
-    return found
+                tokens.append(token)
+    return tokens
 
 
 def half_for(loaded: LoadedModel) -> int:
@@ -112,14 +112,14 @@ def repeatable(loaded: LoadedModel, text: str) -> list[int]:
 
     Raises InputProblem as `given_tokens`, and `one_token` if it reads nothing.
     """
-    given = given_tokens(loaded, text)
+    inputs = given_tokens(loaded, text)
     if not loaded.config.picture:
         return target_tokens(loaded, text)
-    read = best(decode(loaded.model, as_tensor([given]), Greedy(), room_for_output(loaded)))
-    found = [token for token in read[0].tokens if not loaded.tokenizer.is_special(token)]
-    if not found:
+    read = best(decode(loaded.model, as_tensor([inputs]), Greedy(), room_for_output(loaded)))
+    tokens = [token for token in read[0].tokens if not loaded.tokenizer.is_special(token)]
+    if not tokens:
         raise InputProblem("one_token")
-    return found
+    return tokens
 
 
 def source_of(loaded: LoadedModel, tokens: Sequence[int]) -> tuple[int, ...]:
@@ -139,7 +139,7 @@ def series_of(loaded: LoadedModel) -> tuple[tuple[int, ...], ...]:
 
     A member may be preceded by a blank. Runs shorter than LEAST_SERIES are left out.
     """
-    found = []
+    sequences = []
     for series in SERIES:
         runs: list[list[int]] = [[]]
         for word in series:
@@ -151,5 +151,5 @@ def series_of(loaded: LoadedModel) -> tuple[tuple[int, ...], ...]:
                 runs.append([])
         longest = max(runs, key=len)
         if len(set(longest)) == len(longest) >= LEAST_SERIES:
-            found.append(tuple(longest))
-    return tuple(found)
+            sequences.append(tuple(longest))
+    return tuple(sequences)

@@ -94,8 +94,8 @@ def _read(loaded: LoadedModel, site: AttentionSite, tokens: Tensor) -> Tensor:
         x = loaded.part(stack.path("embed_map"))(loaded.part(stack.path("embed_norm"))(x))
         if loaded.config.norm_placement == "pre":
             x = loaded.part(f"{site.block}.attn_norm")(x)
-    found: Tensor = x
-    return found
+    inputs: Tensor = x
+    return inputs
 
 
 def _qk(
@@ -104,15 +104,15 @@ def _qk(
     x, config = _read(loaded, site, tokens), loaded.config
     group, d = head // (config.n_heads // config.kv_heads), config.d_head
     with torch.inference_mode():
-        found = []
+        vectors = []
         for letter, own in (("q", head), ("k", group)):
             heads = loaded.part(f"{site.name}.w_{letter}")(x).unflatten(-1, (-1, d))
             heads = heads.transpose(0, 1)[None]  # [1, head, token, d_head]
             first = own
             if not config.qk_norm_joint:  # such a norm needs all heads
                 heads, first = heads[:, own : own + 1], 0
-            found.append(loaded.part(f"{site.name}.{letter}_norm")(heads)[0, first])
-    q, k = found
+            vectors.append(loaded.part(f"{site.name}.{letter}_norm")(heads)[0, first])
+    q, k = vectors
     return q / config.divisor, k
 
 

@@ -86,5 +86,5 @@ def unembedding(
 def weight_of(loaded: LoadedModel, path: str, rows: Sequence[int] | None = None) -> Matrix:
     """A module's weight in float64; some of its rows only, or all."""
     weight = loaded.part(path).get_parameter("weight").detach()
-    found: Matrix = (weight if rows is None else weight[list(rows)]).double().numpy()
-    return found
+    matrix: Matrix = (weight if rows is None else weight[list(rows)]).double().numpy()
+    return matrix

@@ -72,20 +72,20 @@ def grade(task: Task, code: str) -> Grade:
     answer = answered(task, code)
     wanted = _of(task, task.reference)
     if answer.fault is not None:
-        alike = (each for each in task.mutants if _fails_alike(task, each.code, answer.fault))
+        alike = (mutant for mutant in task.mutants if _fails_alike(task, mutant.code, answer.fault))
         shown = answer.values[: task.cases[0].n_values]
         whole = len(shown) == task.cases[0].n_values
         first = (shown,) if whole else ()
         return Grade(answer.fault, answer.printed, first, wanted, mistake=next(alike, None))
     values = by_case(task, answer.values)
     wrong = [
-        found
+        difference
         for at, (row, right) in enumerate(zip(values, wanted, strict=True))
-        for found in differences(task, at, row, right)
+        for difference in differences(task, at, row, right)
     ]
     mistake = None
     if wrong:
-        same = (each for each in task.mutants if _agree(task, values, _of(task, each.code)))
+        same = (mutant for mutant in task.mutants if _agree(task, values, _of(task, mutant.code)))
         mistake = next(same, None)
     return Grade(
         None, answer.printed, values, wanted, wrong[0] if wrong else None, len(wrong), mistake
@@ -173,9 +173,9 @@ def _apart(at: int, path: Path, found: Any, wanted: Any) -> list[Wrong]:
 
 def _checked(task: Task, code: str) -> Grade:
     """Grade a check, called with every suspect: which suspects it judged wrongly."""
-    programs = [each.code for each in task.suspects]
+    programs = [suspect.code for suspect in task.suspects]
     answer = sandbox.run(code, task.function, suspects=programs)
-    wanted = (tuple(each.right for each in task.suspects),)
+    wanted = (tuple(suspect.right for suspect in task.suspects),)
     if answer.fault is not None:
         return Grade(answer.fault, answer.printed, (), wanted)
     for at, (value, right) in enumerate(zip(answer.values, wanted[0], strict=True)):
@@ -183,9 +183,9 @@ def _checked(task: Task, code: str) -> Grade:
             wrong = Wrong(0, (at,), value, right, shape=True)
             return Grade(None, answer.printed, (answer.values,), wanted, wrong, 1)
     let = tuple(
-        each
-        for value, each in zip(answer.values, task.suspects, strict=True)
-        if value != each.right
+        suspect
+        for value, suspect in zip(answer.values, task.suspects, strict=True)
+        if value != suspect.right
     )
     return Grade(None, answer.printed, (answer.values,), wanted, n_wrong=len(let), let=let)
 
@@ -201,18 +201,18 @@ def case_of(task: Task, call: int) -> tuple[TaskCase, Path]:
 
 def relation(task: Task, wrong: Wrong) -> Relation:
     """Why a cell of a mask should have been closed, or open."""
-    given, (q, k) = task.cases[wrong.case].given, wrong.path
-    own = q + given.get("past", 0)
+    arguments, (q, k) = task.cases[wrong.case].given, wrong.path
+    own = q + arguments.get("past", 0)
     if wrong.wanted:
-        if k == own and "src_valid" not in given:
+        if k == own and "src_valid" not in arguments:
             return "itself"
         return "past" if k < own else "open"
-    valid = given.get("src_valid", given.get("valid"))
-    doc = given.get("doc")
+    valid = arguments.get("src_valid", arguments.get("valid"))
+    doc = arguments.get("doc")
     if valid is not None and not valid[k]:
         return "padding"
     if doc is not None and doc[q] != doc[k]:
         return "document"
-    if k > own and "reach" not in given:
+    if k > own and "reach" not in arguments:
         return "future"
-    return "far" if {"reach", "width"} & set(given) else "closed"
+    return "far" if {"reach", "width"} & set(arguments) else "closed"

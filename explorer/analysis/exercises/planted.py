@@ -69,7 +69,7 @@ def examined(
 
 def _probed(tokens: Sequence[int], loaded: LoadedModel) -> list[int]:
     """N_PROBED tokens: the first of a sentence, repeated if it is shorter."""
-    real = [each for each in tokens if each != loaded.marks.pad]
+    real = [token for token in tokens if token != loaded.marks.pad]
     return (real * N_PROBED)[:N_PROBED]
 
 
@@ -129,8 +129,8 @@ class _Mask:
                 for own, asked in zip(valid.tolist(), queries.tolist(), strict=True)
             ]
         )[:, None]
-        given = self.task.cases[0].given
-        if not {"valid", "src_valid"} & set(given):
+        arguments = self.task.cases[0].given
+        if not {"valid", "src_valid"} & set(arguments):
             keep = keep & padding_mask(valid)
         if self.task.planted == "everywhere" and decoder_self(site):
             keep = keep & causal_mask(n_query, n_key, offset=past)
@@ -151,9 +151,9 @@ class _Mask:
             "tgt_valid": list(queries),
             "doc": [1] * n_key,
         }
-        given = self.task.cases[0].given
-        first = 0 if "past" in given else past
-        values = tuple(known.get(name, value) for name, value in given.items())
+        arguments = self.task.cases[0].given
+        first = 0 if "past" in arguments else past
+        values = tuple(known.get(name, value) for name, value in arguments.items())
         answer = sandbox.run(
             self.code, self.task.function, grids=[Grid(n_query, n_key, values, first)]
         )

@@ -105,17 +105,19 @@ class Task:
     @property
     def mutants(self) -> tuple[Suspect, ...]:
         """Its suspects that are wrong."""
-        return tuple(each for each in self.suspects if not each.right)
+        return tuple(suspect for suspect in self.suspects if not suspect.right)
 
 
 @cache
 def tasks() -> tuple[Task, ...]:
     """All tasks, by kind and then in file order. Raises ValueError as described above."""
-    found = [task for kind in KINDS for task in read(asset("exercises", f"{kind}.toml"), kind)]
-    twice = {task.id for task in found if [each.id for each in found].count(task.id) > 1}
+    exercises = [task for kind in KINDS for task in read(asset("exercises", f"{kind}.toml"), kind)]
+    twice = {
+        task.id for task in exercises if [exercise.id for exercise in exercises].count(task.id) > 1
+    }
     if twice:
         raise ValueError(f"assets/exercises: two tasks have the id {min(twice)!r}")
-    return tuple(found)
+    return tuple(exercises)
 
 
 def task_of(name: str) -> Task | None:
@@ -131,10 +133,10 @@ def read(path: Path, kind: Kind) -> Iterator[Task]:
         try:
             yield _task(dict(table), kind)
         except (KeyError, TypeError, ValueError) as problem:
-            said = f"{problem.args[0]!s}" if problem.args else type(problem).__name__
+            detail = f"{problem.args[0]!s}" if problem.args else type(problem).__name__
             missing = "is missing: " if isinstance(problem, KeyError) else ""
             name = table.get("id", "without an id")
-            raise ValueError(f"{path.name}, task {name}: {missing}{said}") from problem
+            raise ValueError(f"{path.name}, task {name}: {missing}{detail}") from problem
 
 
 def _task(table: dict[str, Any], kind: Kind) -> Task:
@@ -144,10 +146,10 @@ def _task(table: dict[str, Any], kind: Kind) -> Task:
     table |= {name: table[name].strip("\n") for name in ("starter", "reference")}
     cases = (table.pop("shown", None), *table.pop("hidden", ()))
     table["cases"] = tuple(_case(case) for case in cases if case is not None)
-    table["suspects"] = tuple(_suspect(each) for each in table["suspects"])
+    table["suspects"] = tuple(_suspect(entry) for entry in table["suspects"])
     table["wanted"] = tuple(table.get("wanted", ()))
     task = Task(kind=kind, **table)
-    if any(len(each) != 3 for each in task.hints.values()):
+    if any(len(entry) != 3 for entry in task.hints.values()):
         raise ValueError("each language needs three hints")
     if task.planted not in get_args(Sites):
         raise ValueError(f"planted is {task.planted!r}, and may be one of {get_args(Sites)}")
@@ -159,8 +161,8 @@ def _task(table: dict[str, Any], kind: Kind) -> Task:
 
 
 def _case(table: Mapping[str, Any]) -> TaskCase:
-    given = {name: value for name, value in table.items() if name not in ("queries", "keys")}
-    case = TaskCase(given, table.get("queries"), table.get("keys"))
+    arguments = {name: value for name, value in table.items() if name not in ("queries", "keys")}
+    case = TaskCase(arguments, table.get("queries"), table.get("keys"))
     if (case.queries is None) != (case.keys is None):
         raise ValueError("a case has queries and keys, or neither")
     if case.queries is not None and max(case.grid.queries, case.grid.keys) > MOST_IN_CASE:

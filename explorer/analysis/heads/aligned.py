@@ -40,8 +40,8 @@ class Pieces:
         `back`: from the other sequence to the first one.
         """
         here, there = (self.other, self.one) if back else (self.one, self.other)
-        found = (there[at][0] for at, tokens in enumerate(here) if token in tokens)
-        return next(found, None)
+        matches = (there[at][0] for at, tokens in enumerate(here) if token in tokens)
+        return next(matches, None)
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ def align(one: Sequence[str], other: Sequence[str]) -> Pieces:
     their names. Whitespace tokens and text that is in only one of the sequences are in no piece.
     """
     letters, others = _letters(one), _letters(other)
-    texts = [each.folded for each in letters], [each.folded for each in others]
+    texts = [part.folded for part in letters], [part.folded for part in others]
     if texts[0] == texts[1]:
         blocks = [(0, 0, len(letters))]
     else:
-        found = SequenceMatcher(None, *texts, autojunk=False).get_matching_blocks()
-        blocks = [(each.a, each.b, each.size) for each in found]
+        matches = SequenceMatcher(None, *texts, autojunk=False).get_matching_blocks()
+        blocks = [(part.a, part.b, part.size) for part in matches]
     labels: list[str] = []
     ours: list[tuple[int, ...]] = []
     theirs: list[tuple[int, ...]] = []
@@ -77,15 +77,15 @@ def align(one: Sequence[str], other: Sequence[str]) -> Pieces:
             theirs.append(_tokens(others[j + first : j + last]))
             # Labels carry more than letters: special tokens, continuation of a word.
             alone = len(ours[-1]) == 1
-            labels.append(one[ours[-1][0]] if alone else "".join(each.shown for each in own))
+            labels.append(one[ours[-1][0]] if alone else "".join(part.shown for part in own))
     return Pieces(tuple(labels), tuple(ours), tuple(theirs), len(one), len(other))
 
 
 def _letters(tokens: Sequence[str]) -> list[_Letter]:
-    found: list[_Letter] = []
+    letters: list[_Letter] = []
     for at, token in enumerate(tokens):
         if getattr(token, "special", False):
-            found.append(_Letter(f"\0{token}", token, [at]))
+            letters.append(_Letter(f"\0{token}", token, [at]))
             continue
         text = token.removeprefix(CONTINUED) if len(token) > 1 else token
         if text in ("␣", "∅"):
@@ -94,13 +94,15 @@ def _letters(tokens: Sequence[str]) -> list[_Letter]:
             if letter in SUBSCRIPTS:
                 continue
             follows = text[index + 1 : index + 2]
-            if index == 0 and found and follows and SUBSCRIPTS.find(follows) > 1:
-                found[-1].tokens.append(at)  # the rest of a character that was begun before
+            if index == 0 and letters and follows and SUBSCRIPTS.find(follows) > 1:
+                letters[-1].tokens.append(at)  # the rest of a character that was begun before
                 continue
             plain = unicodedata.normalize("NFKD", letter).casefold()
-            folded = "".join(each for each in plain if not unicodedata.combining(each))
-            found.append(_Letter(folded, letter, [at]))
-    return found
+            folded = "".join(
+                character for character in plain if not unicodedata.combining(character)
+            )
+            letters.append(_Letter(folded, letter, [at]))
+    return letters
 
 
 def _cut(letters: Sequence[_Letter], at: int) -> bool:
@@ -111,7 +113,7 @@ def _cut(letters: Sequence[_Letter], at: int) -> bool:
 
 
 def _tokens(letters: Sequence[_Letter]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(token for each in letters for token in each.tokens))
+    return tuple(dict.fromkeys(token for letter in letters for token in letter.tokens))
 
 
 def gathered(
@@ -122,7 +124,7 @@ def gathered(
     """Weights between pieces, summed over keys and averaged over queries; the last column is the
     weight on keys that are in no piece."""
     wide = patterns.astype(np.float64)
-    rows = np.stack([wide[..., list(each), :].mean(-2) for each in queries], axis=-2)
-    columns = [rows[..., list(each)].sum(-1) for each in keys]
+    rows = np.stack([wide[..., list(piece), :].mean(-2) for piece in queries], axis=-2)
+    columns = [rows[..., list(piece)].sum(-1) for piece in keys]
     rest = rows.sum(-1) - np.sum(columns, axis=0)
     return np.stack([*columns, np.maximum(rest, 0.0)], axis=-1)

@@ -115,7 +115,9 @@ class Attribution:
         of_sites = [self.over_heads(site.name) for site in self.sites if site.role == kind]
         if not of_sites:
             raise ValueError(f"there is no attention of the kind {kind!r}")
-        return {name: np.concatenate([each[name] for each in of_sites]) for name in MEASURES}
+        return {
+            name: np.concatenate([measures[name] for measures in of_sites]) for name in MEASURES
+        }
 
     def _site(self, name: str) -> AttentionSite:
         site = next((site for site in self.sites if site.name == name), None)

@@ -50,9 +50,9 @@ class Versus:
         if self.difference is None:
             return ()
         places = zip(*np.nonzero(np.isfinite(self.difference)), strict=True)
-        found = [(int(layer), int(head)) for layer, head in places]
+        heads = [(int(layer), int(head)) for layer, head in places]
         of = self.difference
-        return tuple(sorted(found, key=lambda place: (-of[place], place)))
+        return tuple(sorted(heads, key=lambda place: (-of[place], place)))
 
 
 def input_role(trace: Trace) -> Role:
@@ -117,12 +117,12 @@ def divergence(
     """
     totals = one.sum(-1, keepdims=True), other.sum(-1, keepdims=True)
     p, q = (
-        np.divide(each, total, out=np.zeros_like(each, dtype=np.float64), where=total > 0)
-        for each, total in zip((one, other), totals, strict=True)
+        np.divide(pattern, total, out=np.zeros_like(pattern, dtype=np.float64), where=total > 0)
+        for pattern, total in zip((one, other), totals, strict=True)
     )
-    found = np.maximum(0.0, entropy((p + q) / 2) - (entropy(p) + entropy(q)) / 2)
+    divergences = np.maximum(0.0, entropy((p + q) / 2) - (entropy(p) + entropy(q)) / 2)
     seen = (totals[0] > 0) & (totals[1] > 0)
-    return np.where(seen[..., 0], found, np.nan)
+    return np.where(seen[..., 0], divergences, np.nan)
 
 
 def mean_divergence(
@@ -148,11 +148,11 @@ def closest(
     queries, keys = compared.queries, compared.keys
     own = gathered(patterns(one, compared.role)[layer, head], queries.one, keys.one)
     theirs = gathered(patterns(other, compared.other_role), queries.other, keys.other)
-    found = mean_divergence(np.broadcast_to(own, theirs.shape), theirs)
-    if not np.isfinite(found).any():
+    divergences = mean_divergence(np.broadcast_to(own, theirs.shape), theirs)
+    if not np.isfinite(divergences).any():
         return None
-    place = np.unravel_index(int(np.nanargmin(found)), found.shape)
-    return (int(place[0]), int(place[1])), float(found[place])
+    place = np.unravel_index(int(np.nanargmin(divergences)), divergences.shape)
+    return (int(place[0]), int(place[1])), float(divergences[place])
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,9 @@ class Expectation:
     @property
     def same(self) -> bool:
         """Whether both predict the same token first."""
-        ours, theirs = (each[0][0].removeprefix(CONTINUED) for each in (self.one, self.other))
+        ours, theirs = (
+            predictions[0][0].removeprefix(CONTINUED) for predictions in (self.one, self.other)
+        )
         return ours == theirs
 
 
@@ -203,17 +205,17 @@ def expectations(
     """
     if incomparable(one, other) is not None:
         return ()
-    rows = [each.tgt_str_tokens[: int(each.tgt_valid.sum())] for each in (one, other)]
+    rows = [trace.tgt_str_tokens[: int(trace.tgt_valid.sum())] for trace in (one, other)]
     pieces = align(*rows)
-    found = []
+    predictions = []
     for label, ours, theirs in zip(pieces.labels, pieces.one, pieces.other, strict=True):
         if one.config.fills and not len(ours) == len(theirs) == 1:
             continue  # a piece of several tokens is no single prediction
         at = ours[-1], theirs[-1]
-        found.append(
+        predictions.append(
             Expectation(label, at, _top(one, at[0], shown, n), _top(other, at[1], other_shown, n))
         )
-    return tuple(found)
+    return tuple(predictions)
 
 
 def _top(trace: Trace, at: int, shown: Shown, n: int) -> tuple[tuple[str, float], ...]:

@@ -367,16 +367,16 @@ class Examiner(ABC):
             plans = ([1] * n, [half, *[1] * (n - half)], [half, n - half], [n])
             for sizes in dict.fromkeys(tuple(filter(None, plan)) for plan in plans):
                 end = 0
-                for size, found in zip(sizes, self.steps(rows, sizes), strict=True):
+                for size, step in zip(sizes, self.steps(rows, sizes), strict=True):
                     end += size
-                    if found.shape[::2] != whole.shape[::2] or found.shape[1] not in (1, size):
+                    if step.shape[::2] != whole.shape[::2] or step.shape[1] not in (1, size):
                         raise ValueError(
-                            f"the step gave logits of shape {list(found.shape)} for {size} tokens "
+                            f"the step gave logits of shape {list(step.shape)} for {size} tokens "
                             f"of {len(whole)} rows"
                         )
-                    part = slice(end - found.shape[1], end)
+                    part = slice(end - step.shape[1], end)
                     self._see(
-                        worst, outcome, found, whole[:, part], real[:, part], left, first=part.start
+                        worst, outcome, step, whole[:, part], real[:, part], left, first=part.start
                     )
         return worst
 

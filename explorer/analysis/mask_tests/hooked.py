@@ -149,9 +149,9 @@ class HookedExaminer(Examiner):
         for site, seen in zip(probe.sites, self.sites, strict=True):
             z, v = ran[site.hook("z")], ran[site.hook("v")]
             v = v.repeat_interleave(z.shape[1] // v.shape[1], dim=1)
-            made = patterns[site.hook("pattern")].to(v.dtype) @ v
+            mixture = patterns[site.hook("pattern")].to(v.dtype) @ v
             # NaN in both violates other properties.
-            off = (made - z).masked_fill(made.isnan() & z.isnan(), 0.0).abs().amax(-1)
+            off = (mixture - z).masked_fill(mixture.isnan() & z.isnan(), 0.0).abs().amax(-1)
             scale = v.abs().max().nan_to_num(nan=1.0, posinf=1.0).clamp(min=1.0)
             worst.see((off / scale).masked_fill(~seen.query_real[:, None], 0.0), seen.at)
         return worst
@@ -159,13 +159,13 @@ class HookedExaminer(Examiner):
     def positions(self) -> Worst:
         """What positions add, rotate or bias matches the formula that the config names."""
         worst, sites = Worst(), {site.name: site for site in self.sites}
-        for each in placed(self.probe, self.batch([self.sentence])):
+        for values in placed(self.probe, self.batch([self.sentence])):
             worst.see(
-                self.moved(each.found, each.expected),
-                lambda *at, each=each: (
-                    Location(each.hook, query=at[-1], stack=each.stack)
-                    if each.site is None
-                    else sites[each.site.name].at(0, at[1], at[-1])
+                self.moved(values.found, values.expected),
+                lambda *at, values=values: (
+                    Location(values.hook, query=at[-1], stack=values.stack)
+                    if values.site is None
+                    else sites[values.site.name].at(0, at[1], at[-1])
                 ),
             )
         return worst

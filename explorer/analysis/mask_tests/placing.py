@@ -61,7 +61,7 @@ def _states_formula(positions: nn.Module) -> bool:
     }[positions.acts]
 
     def defined(name: str) -> type:
-        return next(each for each in plain_type(positions).__mro__ if name in vars(each))
+        return next(kind for kind in plain_type(positions).__mro__ if name in vars(kind))
 
     return defined(formula) is not Positions and issubclass(defined(formula), defined(method))
 
@@ -76,10 +76,12 @@ def _added(
     probe: Probe, rows: Rows, stack: StackSite, positions: Positions
 ) -> Iterator[PositionValues]:
     hook, n = stack.hook("pos_embed"), rows.tokens(stack.stream).shape[1]
-    found = _seen(probe.record(rows, hook.__eq__), hook)
+    activation = _seen(probe.record(rows, hook.__eq__), hook)
     vectors = torch.tensor([positions.expected_vector(at) for at in range(n)], dtype=torch.float64)
     # Tables are float32 in every model.
-    yield PositionValues(hook, stack.role, found, vectors.float().to(found).expand(found.shape))
+    yield PositionValues(
+        hook, stack.role, activation, vectors.float().to(activation).expand(activation.shape)
+    )
 
 
 def _turned(
@@ -97,11 +99,11 @@ def _turned(
     still = {stack.hook("positions"): torch.zeros_like}
     straight = probe.record(rows, hooks.__contains__, silent | still)
     for hook, site in hooks.items():
-        found, before = _seen(turned, hook), _seen(straight, hook)
+        vectors, before = _seen(turned, hook), _seen(straight, hook)
         after = before
         if probe.config.turns(site.layer):
-            after = turn(before, positions.expected_angles(site.layer, found.shape[2]))
-        yield PositionValues(hook, stack.role, found, after, site)
+            after = turn(before, positions.expected_angles(site.layer, vectors.shape[2]))
+        yield PositionValues(hook, stack.role, vectors, after, site)
 
 
 def _own(probe: Probe, stack: StackSite) -> list[AttentionSite]:
@@ -137,9 +139,9 @@ def _biased(
     expected = by_offset[:, places[None, :] - places[:, None] + n - 1]  # [head, query, key]
     still = probe.config.still_layers or ()
     hooks = {site.hook("bias"): site for site in _own(probe, stack) if site.layer not in still}
-    found = probe.record(rows, hooks.__contains__)
+    activations = probe.record(rows, hooks.__contains__)
     for hook, site in hooks.items():
-        bias = _seen(found, hook)
+        bias = _seen(activations, hook)
         yield PositionValues(hook, stack.role, bias, expected.to(bias).expand(bias.shape), site)
 
 

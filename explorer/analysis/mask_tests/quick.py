@@ -89,6 +89,8 @@ def _tokens(loaded: LoadedModel, stream: Stream) -> list[int]:
     like = loaded.like if loaded.config.picture else ""
     sentence = next(iter(examples(loaded.name, like=like).values()))[0]
     tokenizer, marks = loaded.tokenizer.of(stream), loaded.marks.of(stream)
-    found = [each for each in tokenizer.encoded(sentence) if not tokenizer.is_special(each)]
+    tokens = [
+        token_id for token_id in tokenizer.encoded(sentence) if not tokenizer.is_special(token_id)
+    ]
     every = (token for token in range(loaded.config.n_tokens(stream)) if token not in marks)
-    return found[:N_TOKENS] or [token for token, _ in zip(every, range(N_TOKENS), strict=False)]
+    return tokens[:N_TOKENS] or [token for token, _ in zip(every, range(N_TOKENS), strict=False)]

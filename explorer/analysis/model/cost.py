@@ -147,11 +147,11 @@ def measure_passes(
     row = as_tensor([(own * (n_tokens // len(own) + 1))[:n_tokens]])
     model = loaded.model
     with torch.inference_mode():
-        given = rows_of(traced)
-        memory = model.memory_of(given)
+        rows = rows_of(traced)
+        memory = model.memory_of(rows)
 
         def logits(new: Tensor, cache: KVCache | None = None) -> Tensor:
-            return model.read(replace(given, tgt=new, tgt_valid=None), memory, cache)
+            return model.read(replace(rows, tgt=new, tgt_valid=None), memory, cache)
 
         logits(row)  # warm-up: the first pass includes torch's initialisation
         counts: list[list[int]] = [[], [], []]  # the tokens of every pass
@@ -165,8 +165,8 @@ def measure_passes(
             ways = [partial(logits, row[:, end : end + 1], cache) for end in range(n_tokens)]
             quick, cached = finished(_timed(ways, clock))
     apart = max(
-        float((torch.stack([logits[0, -1] for logits in each]) - whole[0]).abs().max())
-        for each in (serial, cached)
+        float((torch.stack([logits[0, -1] for logits in outputs]) - whole[0]).abs().max())
+        for outputs in (serial, cached)
     )
     names, times = ("training", "no_cache", "with_cache"), (once, slow, quick)
     passes = (
@@ -180,13 +180,13 @@ def _timed(
     passes: Sequence[Callable[[], Tensor]], clock: Clock
 ) -> Steps[tuple[float, list[Tensor]]]:
     """The seconds of all passes and their results; yields to other sessions between passes."""
-    seconds, found = 0.0, []
+    seconds, outputs = 0.0, []
     for done, one_pass in enumerate(passes, 1):
         taken, logits = timed(one_pass, clock)
         seconds += taken
-        found.append(logits)
+        outputs.append(logits)
         yield done, len(passes)
-    return seconds, found
+    return seconds, outputs
 
 
 def _noting(hook: str, lengths: list[int]) -> Edits:

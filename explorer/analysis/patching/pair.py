@@ -75,7 +75,9 @@ class Pair:
     @property
     def probabilities(self) -> tuple[float, float]:
         """The probability of each run's own answer in that run."""
-        first, second = (probability(*each) for each in zip(self.logits, self.answers, strict=True))
+        first, second = (
+            probability(*outcome) for outcome in zip(self.logits, self.answers, strict=True)
+        )
         return first, second
 
     @property
@@ -106,8 +108,10 @@ class Pair:
         return replace(
             self,
             rows=self.rows[::-1],
-            str_tokens={stream: each[::-1] for stream, each in self.str_tokens.items()},
-            places={stream: tuple((b, a) for a, b in each) for stream, each in self.places.items()},
+            str_tokens={stream: values[::-1] for stream, values in self.str_tokens.items()},
+            places={
+                stream: tuple((b, a) for a, b in values) for stream, values in self.places.items()
+            },
             question=_turned(self.question),
             questions=tuple(map(_turned, self.questions)),
             answers=self.answers[::-1],
@@ -178,16 +182,21 @@ def pair(
     own = traced.tgt_tokens[: int(traced.tgt_valid.sum())]
     if traced.src_tokens:
         source = traced.src_tokens[: int(traced.src_valid.sum())]
-        given: dict[Stream, tuple[tuple[int, ...], tuple[int, ...]]] = {
+        inputs: dict[Stream, tuple[tuple[int, ...], tuple[int, ...]]] = {
             "src": (source, given_tokens(loaded, second)),
             "tgt": (own, own),
         }
     else:
-        given = {"tgt": (own, continued_tokens(loaded, second, target or ""))}
+        inputs = {"tgt": (own, continued_tokens(loaded, second, target or ""))}
     read: Stream = loaded.model.reads[0]
-    found = align(*given[read]) if by_hand is None else checked(by_hand, *map(len, given[read]))
-    places: dict[Stream, Places] = {"tgt": tuple((at, at) for at in range(len(own))), read: found}
-    rows = tuple(_rows({stream: each[at] for stream, each in given.items()}) for at in (0, 1))
+    alignment = (
+        align(*inputs[read]) if by_hand is None else checked(by_hand, *map(len, inputs[read]))
+    )
+    places: dict[Stream, Places] = {
+        "tgt": tuple((at, at) for at in range(len(own))),
+        read: alignment,
+    }
+    rows = tuple(_rows({stream: tokens[at] for stream, tokens in inputs.items()}) for at in (0, 1))
     changes = edits_on(loaded, traced.edits)
     logits = traced.logits, run(loaded.model, rows[1], {LOGITS}, changes)[LOGITS][0].numpy()
     questions = _questions(traced, places["tgt"], logits)
@@ -197,13 +206,13 @@ def pair(
     ends = [at + 1 if traced.config.is_causal else None for at in question.places]
     before = own[question.places[0]]
     shown = [loaded.str_tokens((before, answer))[-1] for answer in question.answers]
-    cut = {"tgt": tuple(each[:end] for each, end in zip(given["tgt"], ends, strict=True))}
-    kept = {stream: cut.get(stream, each) for stream, each in given.items()}
+    cut = {"tgt": tuple(tokens[:end] for tokens, end in zip(inputs["tgt"], ends, strict=True))}
+    kept = {stream: cut.get(stream, tokens) for stream, tokens in inputs.items()}
     return Pair(
         model=loaded.name,
         rows=(
-            _rows({stream: each[0] for stream, each in kept.items()}),
-            _rows({stream: each[1] for stream, each in kept.items()}),
+            _rows({stream: tokens[0] for stream, tokens in kept.items()}),
+            _rows({stream: tokens[1] for stream, tokens in kept.items()}),
         ),
         str_tokens={
             stream: (tuple(loaded.str_tokens(a, stream)), tuple(loaded.str_tokens(b, stream)))
@@ -215,7 +224,7 @@ def pair(
                 for a, b in places[stream]
                 if a < len(kept[stream][0]) and b < len(kept[stream][1])
             )
-            for stream in given
+            for stream in inputs
         },
         question=question,
         questions=questions,
@@ -239,7 +248,7 @@ def _questions(
     traced: Trace, places: Places, logits: tuple[np.ndarray, np.ndarray]
 ) -> tuple[PairQuestion, ...]:
     """Every position that can be asked about: only mask tokens, if a text has any."""
-    masked = [each for each in places if each[0] in traced.masked]
+    masked = [place for place in places if place[0] in traced.masked]
     return tuple(
         PairQuestion((a, b), (int(logits[0][a].argmax()), int(logits[1][b].argmax())))
         for a, b in masked or places
@@ -248,6 +257,6 @@ def _questions(
 
 def _asked(traced: Trace, questions: tuple[PairQuestion, ...], place: int | None) -> PairQuestion:
     """The question at `place`; otherwise the most informative one."""
-    chosen = [each for each in questions if each.places[0] == place]
+    chosen = [question for question in questions if question.places[0] == place]
     in_order = questions if traced.src_tokens or not traced.config.is_causal else questions[::-1]
-    return [*chosen, *(each for each in in_order if each.differs), *in_order][0]
+    return [*chosen, *(question for question in in_order if question.differs), *in_order][0]

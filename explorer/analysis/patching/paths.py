@@ -127,7 +127,7 @@ def arriving(
 ) -> list[Patch]:
     """For each of `rows` the receiver's input, with all other heads frozen."""
     own = edits_on(loaded, pair.edits)
-    outputs = {each.hook("z") for each in loaded.sites}
+    outputs = {attention.hook("z") for attention in loaded.sites}
     fixed = run(loaded.model, pair.rows[1], outputs, own)
     held = own.then(Edits({hook: partial(_held, fixed=z) for hook, z in fixed.items()}))
     hook = site.hook(into)

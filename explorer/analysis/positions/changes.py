@@ -53,16 +53,16 @@ def format_change(change: PositionChange) -> str:
 
 def parse_change(text: str) -> PositionChange:
     """Inverse of `format_change`. Raises ValueError for anything else, and for a long shift."""
-    found = _TEXT.fullmatch(text)
-    if found is None:
+    match = _TEXT.fullmatch(text)
+    if match is None:
         raise ValueError(f"not a change of positions: {text!r}")
-    if found[2]:
-        if int(found[3]) > MOST_SHIFT:
-            raise ValueError(f"a shift of {found[3]}: the longest is {MOST_SHIFT}")
-        return PositionChange("shift", int(found[3]))
-    if found[4]:
-        return PositionChange("swap", int(found[5]), int(found[6]))
-    return REMOVE if found[1] == "remove" else PositionChange("reverse")
+    if match[2]:
+        if int(match[3]) > MOST_SHIFT:
+            raise ValueError(f"a shift of {match[3]}: the longest is {MOST_SHIFT}")
+        return PositionChange("shift", int(match[3]))
+    if match[4]:
+        return PositionChange("swap", int(match[5]), int(match[6]))
+    return REMOVE if match[1] == "remove" else PositionChange("reverse")
 
 
 def told_positions(change: PositionChange, n: int) -> Int[Tensor, " pos"] | None:

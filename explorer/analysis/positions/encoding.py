@@ -105,15 +105,15 @@ def projected_gram(
     This is `gram` after the projections of a self-attention head. Exact for the first layer's input
     only; a norm before the sublayer is ignored. None if nothing is added.
     """
-    found = loaded.site(site)
-    encoding = model_table(loaded, n_positions, found.query_stream)
-    if encoding is None or found.kind != "self":
+    of_site = loaded.site(site)
+    encoding = model_table(loaded, n_positions, of_site.query_stream)
+    if encoding is None or of_site.kind != "self":
         return None
     attention = loaded.part(site)
     d_head, group = loaded.config.d_head, loaded.config.n_heads // loaded.config.kv_heads
     table_ = torch.from_numpy(encoding).double()
     if loaded.config.d_embed is not None:
-        stack = loaded.stack(found.query_stream)
+        stack = loaded.stack(of_site.query_stream)
         table_ = table_ @ loaded.part(stack.path("embed_map")).get_parameter("weight").double().T
     rows = {"w_q": head, "w_k": head // group}
     with torch.inference_mode():
@@ -132,7 +132,7 @@ def spread_by_distance(products: Float[np.ndarray, "pos pos"]) -> float:
     """
     n = len(products)
     inside = [np.diagonal(products, distance) for distance in range(1 - n, n)]
-    within = sum(float(((each - each.mean()) ** 2).sum()) for each in inside)
+    within = sum(float(((diagonal - diagonal.mean()) ** 2).sum()) for diagonal in inside)
     whole = float(((products - products.mean()) ** 2).sum())
     return within / whole if whole else 0.0
 

@@ -210,16 +210,16 @@ def four_texts(
 
     Raises InputProblem as `trace`.
     """
-    given, stream = given_tokens(loaded, text), reading_stream(loaded)
-    order = shuffled_order(loaded, loaded.str_tokens(given, stream), len(given), stream, seed)
-    if [given[place] for place in order] == list(given):
+    tokens, stream = given_tokens(loaded, text), reading_stream(loaded)
+    order = shuffled_order(loaded, loaded.str_tokens(tokens, stream), len(tokens), stream, seed)
+    if [tokens[place] for place in order] == list(tokens):
         return None
     removed = position_functions(loaded, stream, REMOVE)
     without = Edits({name: partial(_from_row, 2, change) for name, change in removed.items()})
     functions = edit_functions(loaded.sites, edits).then(without)
-    orders = [order, range(len(given)), order]
+    orders = [order, range(len(tokens)), order]
     cached = stream == "src" and not edits
-    return FourTexts(*(yield from writing(loaded, given, functions, orders, cached)))
+    return FourTexts(*(yield from writing(loaded, tokens, functions, orders, cached)))
 
 
 def _from_row(first: int, change: Change, tensor: Tensor) -> Tensor:

@@ -39,7 +39,8 @@ class Addends:
     def lengths(self, at: int) -> tuple[float, float, float]:
         """|token|, |position| and |sum| at one place."""
         token, position, total = (
-            float(np.linalg.norm(each[at])) for each in (self.token, self.position, self.total)
+            float(np.linalg.norm(vectors[at]))
+            for vectors in (self.token, self.position, self.total)
         )
         return token, position, total
 
@@ -151,7 +152,7 @@ def widths(config: ModelConfig) -> Widths:
 
 
 def by_two_halves(
-    loaded: LoadedModel, found: Addends, stream: Stream
+    loaded: LoadedModel, addends: Addends, stream: Stream
 ) -> Float[np.ndarray, "pos n_features"]:
     """|W (e + p) - [W W] [e; p]| for the first block's query matrix: 0 up to rounding."""
     site = next(s for s in loaded.sites if s.query_stream == stream and s.kind == "self")
@@ -159,6 +160,6 @@ def by_two_halves(
     if loaded.config.d_embed is not None:
         stack = loaded.stack(stream)
         weight = weight @ loaded.part(stack.path("embed_map")).get_parameter("weight").numpy()
-    joined = np.concatenate((found.token, found.position), axis=1)
+    joined = np.concatenate((addends.token, addends.position), axis=1)
     twice = np.concatenate((weight, weight), axis=1)
-    return np.abs(found.total @ weight.T - joined @ twice.T)
+    return np.abs(addends.total @ weight.T - joined @ twice.T)

@@ -80,9 +80,9 @@ def bare(
 
     A rotary model's hook points come after the rotation, so it is undone.
     """
-    found = traced.activations[traced.site(site).hook(what)]
+    activations = traced.activations[traced.site(site).hook(what)]
     group = loaded.config.n_heads // loaded.config.kv_heads
-    vectors = torch.from_numpy(found[head // group if what == "k" else head].copy()).double()
+    vectors = torch.from_numpy(activations[head // group if what == "k" else head].copy()).double()
     if not turns(loaded, site):
         return vectors.numpy()
     back = _rotation(-torch.arange(len(vectors)), angles_of(loaded, traced, site))
@@ -93,7 +93,7 @@ def angles_of(loaded: LoadedModel, traced: Trace, site: str) -> Angles:
     """Radians per position by which each pair of a head's features is rotated at a site of this
     run, 0 for features that are not rotated. A model that rotates nothing gets RoPE's angles."""
     config, at = loaded.config, loaded.site(site)
-    each = frequencies(config.n_turned, config.rope_base)
+    rates = frequencies(config.n_turned, config.rope_base)
     stack = stack_module(loaded, at.query_stream)
     if stack is not None and turns(loaded, site):
         valid = traced.src_valid if at.query_stream == "src" else traced.tgt_valid
@@ -103,9 +103,9 @@ def angles_of(loaded: LoadedModel, traced: Trace, site: str) -> Angles:
             placement = placement.near
         assert placement.rotation is not None
         cos, sin = placement.rotation
-        each = torch.atan2(sin, cos)[0, 0, 0]
+        rates = torch.atan2(sin, cos)[0, 0, 0]
     angles = np.zeros(config.d_head // 2)
-    angles[: len(each)] = each.numpy()
+    angles[: len(rates)] = rates.numpy()
     return angles
 
 

@@ -166,7 +166,7 @@ def fresh_scores(
         for storage in STORAGES:  # all else stays equal, so only the layouts differ
             draw_projections(model, init, storage, seed)
             runs[storage].append(_run(model, trace, site, init, storage))
-    return tuple(_together(trace.config, init, *each) for each in runs.items())
+    return tuple(_together(trace.config, init, *item) for item in runs.items())
 
 
 _Draw = tuple[float, np.ndarray, np.ndarray, np.ndarray, np.ndarray]

@@ -93,15 +93,15 @@ class Flow:
 
 
 def flow(
-    loaded: LoadedModel, traced: Trace, made: Generation | None, edits: Sequence[Edit] = ()
+    loaded: LoadedModel, traced: Trace, generation: Generation | None, edits: Sequence[Edit] = ()
 ) -> Flow:
     """The flow of a text through the model: of `made` if something was generated, else of `traced`.
 
     `edits` are those of `made`. Raises ValueError for another model's run.
     """
-    if loaded.name != traced.model or (made is not None and made.model != traced.model):
+    if loaded.name != traced.model or (generation is not None and generation.model != traced.model):
         raise ValueError(f"the run was made by {traced.model!r}, not by {loaded.name!r}")
-    rows = rows_of_flow(loaded, traced, made)
+    rows = rows_of_flow(loaded, traced, generation)
     activations, _ = survey(loaded, rows, edits)
     sizes = {stream: rows.tokens(stream).shape[1] for stream in loaded.model.reads}
     starts = {
@@ -110,7 +110,7 @@ def flow(
 
     def attention(site: AttentionSite) -> AttentionFlow:
         across = starts[site.query_stream], starts[site.key_stream]
-        steps, then = _steps_of(site, made, sizes[site.key_stream], across[1])
+        steps, then = _steps_of(site, generation, sizes[site.key_stream], across[1])
         return AttentionFlow(
             site,
             in_bins(activations[site.hook("pattern")], *across),
@@ -138,13 +138,13 @@ def flow(
         )
         for stack in traced.stacks
     )
-    if made is None:
+    if generation is None:
         steps = _labels(labelled(loaded, traced), starts["tgt"]) or _read_out(starts["tgt"])
     else:
-        steps = _written(loaded, made, starts["tgt"])
+        steps = _written(loaded, generation, starts["tgt"])
     n_given = sizes["tgt"]
-    if made is not None and loaded.config.generates:
-        n_given -= len(made.steps) - 1
+    if generation is not None and loaded.config.generates:
+        n_given -= len(generation.steps) - 1
     return Flow(lanes, n_given, steps)
 
 
@@ -176,30 +176,30 @@ def _any_in_bins(
     return np.logical_or.reduceat(open_keys, queries, axis=-2)
 
 
-def rows_of_flow(loaded: LoadedModel, traced: Trace, made: Generation | None) -> Rows:
+def rows_of_flow(loaded: LoadedModel, traced: Trace, generation: Generation | None) -> Rows:
     """The whole text but the last generated token: one pass over it repeats every decoding step."""
-    if made is None:
+    if generation is None:
         tgt, src = list(traced.tgt_tokens), list(traced.src_tokens)
     elif loaded.config.fills:
-        tgt, src = list(made.given), []
-        for step in made.steps[:-1]:
+        tgt, src = list(generation.given), []
+        for step in generation.steps[:-1]:
             tgt[step.position] = step.chosen
     elif "src" in loaded.model.reads:
-        tgt, src = list(target_row(loaded, made.tokens[:-1])), list(made.given)
+        tgt, src = list(target_row(loaded, generation.tokens[:-1])), list(generation.given)
     else:
-        tgt, src = [*made.given, *made.tokens[:-1]], []
+        tgt, src = [*generation.given, *generation.tokens[:-1]], []
     return rows_of(loaded, src, tgt) if src else rows_of(loaded, tgt)
 
 
 def _steps_of(
-    site: AttentionSite, made: Generation | None, n_keys: int, keys: Sequence[int]
+    site: AttentionSite, generation: Generation | None, n_keys: int, keys: Sequence[int]
 ) -> tuple[Float[np.ndarray, "step head key"], Bool[np.ndarray, "step key"]]:
     """The rows of a decoder's site at every step, in bins; empty at other sites."""
-    if made is None or not made.steps or site.name not in made.steps[0].rows:
+    if generation is None or not generation.steps or site.name not in generation.steps[0].rows:
         return np.zeros((0, site.n_heads, len(keys)), np.float32), np.zeros((0, len(keys)), bool)
-    rows = np.zeros((len(made.steps), site.n_heads, n_keys), np.float32)
-    then = np.zeros((len(made.steps), n_keys), bool)
-    for at, step in enumerate(made.steps):
+    rows = np.zeros((len(generation.steps), site.n_heads, n_keys), np.float32)
+    then = np.zeros((len(generation.steps), n_keys), bool)
+    for at, step in enumerate(generation.steps):
         row = step.rows[site.name]
         rows[at, :, : row.shape[-1]] = row
         then[at, : row.shape[-1]] = True
@@ -243,14 +243,14 @@ GAP = "___"
 """The placeholder for a word that is not filled in yet."""
 
 
-def text_after(loaded: LoadedModel, made: Generation, step: int) -> str:
+def text_after(loaded: LoadedModel, generation: Generation, step: int) -> str:
     """The output after a step: the translation, the continued text, or the filled text."""
     if loaded.config.generates:
-        before = () if "src" in loaded.model.reads else made.given
-        return loaded.tokenizer.decode([*before, *made.tokens[: step + 1]])
+        before = () if "src" in loaded.model.reads else generation.given
+        return loaded.tokenizer.decode([*before, *generation.tokens[: step + 1]])
     parts: list[list[int]] = [[]]
-    filled = {each.position: each.chosen for each in made.steps[: step + 1]}
-    for place, token in enumerate(made.given):
+    filled = {moment.position: moment.chosen for moment in generation.steps[: step + 1]}
+    for place, token in enumerate(generation.given):
         if token == loaded.marks.mask and place not in filled:
             parts.append([])
         else:
@@ -258,37 +258,41 @@ def text_after(loaded: LoadedModel, made: Generation, step: int) -> str:
     return f" {GAP} ".join(loaded.tokenizer.decode(part).strip() for part in parts).strip()
 
 
-def _written(loaded: LoadedModel, made: Generation, starts: Sequence[int]) -> tuple[FlowStep, ...]:
+def _written(
+    loaded: LoadedModel, generation: Generation, starts: Sequence[int]
+) -> tuple[FlowStep, ...]:
     """The steps of a decoding, with the most probable candidates and the chosen one."""
     steps = []
-    for at, step in enumerate(made.steps):
+    for at, step in enumerate(generation.steps):
         place = len(step.input_tokens) - 1 if step.position == -1 else step.position
         shown = list(step.candidates[:MOST_CANDIDATES])
-        if step.chosen not in [each.token for each in shown]:
-            shown[-1:] = [each for each in step.candidates if each.token == step.chosen]
+        if step.chosen not in [candidate.token for candidate in shown]:
+            shown[-1:] = [
+                candidate for candidate in step.candidates if candidate.token == step.chosen
+            ]
         steps.append(
             FlowStep(
                 token=place,
                 thread=_thread(place, starts),
-                tokens=tuple(each.str_token for each in shown),
-                chances=tuple(float(np.exp(each.logprob)) for each in shown),
-                chosen=[each.token for each in shown].index(step.chosen),
-                text=text_after(loaded, made, at),
+                tokens=tuple(candidate.str_token for candidate in shown),
+                chances=tuple(float(np.exp(candidate.logprob)) for candidate in shown),
+                chosen=[candidate.token for candidate in shown].index(step.chosen),
+                text=text_after(loaded, generation, at),
             )
         )
     return tuple(steps)
 
 
-def _labels(found: Labelled | None, starts: Sequence[int]) -> tuple[FlowStep, ...]:
+def _labels(labels: Labelled | None, starts: Sequence[int]) -> tuple[FlowStep, ...]:
     """The labels of a classification head: at the first token, or at each thread's first token.
 
     Empty for a mean over all tokens, and for values that are not probabilities.
     """
-    if found is None or found.head.gives == "value" or found.head.pool == "mean":
+    if labels is None or labels.head.gives == "value" or labels.head.pool == "mean":
         return ()
-    names, steps = found.head.labels, []
-    for thread, start in enumerate(starts[: len(found.chances)]):
-        chances = found.chances[start]
+    names, steps = labels.head.labels, []
+    for thread, start in enumerate(starts[: len(labels.chances)]):
+        chances = labels.chances[start]
         best = np.argsort(-chances, kind="stable")[:MOST_CANDIDATES]
         shown = tuple(names[at] for at in best), tuple(float(chances[at]) for at in best)
         steps.append(FlowStep(start, thread, *shown))

@@ -43,32 +43,32 @@ class OpenHead:
 def open_head(
     loaded: LoadedModel,
     traced: Trace,
-    made: Generation | None,
+    generation: Generation | None,
     edits: Sequence[Edit],
     site: str,
     head: int,
 ) -> OpenHead:
     """One head of the run that `flow` shows. Raises KeyError for an unknown site."""
-    found = traced.site(site)
-    rows = rows_of_flow(loaded, traced, made)
+    of_site = traced.site(site)
+    rows = rows_of_flow(loaded, traced, generation)
     seen, _ = survey(loaded, rows, edits)
-    queries = str_tokens(loaded, rows, found.query_stream)
-    keys = str_tokens(loaded, rows, found.key_stream)
-    some_q, some_k = (np.arange(min(MOST_SIDE, len(each))) for each in (queries, keys))
-    kv = head // (found.n_heads // seen[found.hook("k")].shape[0])
+    queries = str_tokens(loaded, rows, of_site.query_stream)
+    keys = str_tokens(loaded, rows, of_site.key_stream)
+    some_q, some_k = (np.arange(min(MOST_SIDE, len(tokens))) for tokens in (queries, keys))
+    kv = head // (of_site.n_heads // seen[of_site.hook("k")].shape[0])
     cells = np.ix_(some_q, some_k)
     return OpenHead(
         queries=tuple(queries[at] for at in some_q),
         keys=tuple(keys[at] for at in some_k),
-        q=seen[found.hook("q")][head][some_q],
-        k=seen[found.hook("k")][kv][some_k],
-        v=seen[found.hook("v")][kv][some_k],
-        z=seen[found.hook("z")][head][some_q],
-        scores=seen[found.hook("scores")][head][cells],
-        allowed=np.broadcast_to(seen[found.hook("mask")], seen[found.hook("pattern")].shape)[head][
-            cells
-        ],
-        pattern=seen[found.hook("pattern")][head][cells],
+        q=seen[of_site.hook("q")][head][some_q],
+        k=seen[of_site.hook("k")][kv][some_k],
+        v=seen[of_site.hook("v")][kv][some_k],
+        z=seen[of_site.hook("z")][head][some_q],
+        scores=seen[of_site.hook("scores")][head][cells],
+        allowed=np.broadcast_to(seen[of_site.hook("mask")], seen[of_site.hook("pattern")].shape)[
+            head
+        ][cells],
+        pattern=seen[of_site.hook("pattern")][head][cells],
         n_query=len(queries),
         n_key=len(keys),
     )

@@ -25,59 +25,59 @@ TIE = 0.005
 """Scores that differ by less tie: two decimals are shown."""
 
 
-def show(found: Study, view: View) -> b.Blocks:
+def show(alignment: Study, view: View) -> b.Blocks:
     """The map of all matrices, the best ones, and what each method finds."""
-    choice = AlignmentView(view, found)
+    choice = AlignmentView(view, alignment)
     note = b.Note(view.t("alignment.map_note"))
     yield b.Hero((b.Sentence("matrices", _reading(choice)), _map(choice), note))
     yield opened.pick_back(view)
-    notes = [view.t(f"alignment.basis_{found.basis}", **_of(choice))]
-    held = {name: fixed(value) for name, value in found.held.items()}
-    key = "alignment.held_alone" if found.mean is None else "alignment.held_out"
-    notes.append(view.t(key, **held, held=found.n_held))
+    notes = [view.t(f"alignment.basis_{alignment.basis}", **_of(choice))]
+    held = {name: fixed(value) for name, value in alignment.held.items()}
+    key = "alignment.held_alone" if alignment.mean is None else "alignment.held_out"
+    notes.append(view.t(key, **held, held=alignment.n_held))
     yield b.Note(in_a_row(notes))
     yield b.Title(view.t("alignment.first_heads"))
     yield _first(choice)
-    if found.checked is not None:
+    if alignment.checked is not None:
         yield b.Title(view.t("alignment.methods_title"))
-        yield from _methods(view, found)
-    yield b.Formula(_formula(found), view.t(f"alignment.matrices_formula_{found.basis}"))
-    yield b.Code(_code(found))
-    yield b.Numbers(lambda: _numbers(view, found))
+        yield from _methods(view, alignment)
+    yield b.Formula(_formula(alignment), view.t(f"alignment.matrices_formula_{alignment.basis}"))
+    yield b.Code(_code(alignment))
+    yield b.Numbers(lambda: _numbers(view, alignment))
 
 
 def _of(choice: AlignmentView) -> dict[str, object]:
-    view, found = choice.view, choice.study
+    view, results = choice.view, choice.study
     back = model_name(choice.back, lang=view.lang) if choice.back else ""
-    return {"back": back, "learned": found.n_learned, "held": found.n_held}
+    return {"back": back, "learned": results.n_learned, "held": results.n_held}
 
 
 def _reading(choice: AlignmentView) -> str:
     """The reading: the best matrix of how many, its row, its lead, and the confirmation."""
-    view, found = choice.view, choice.study
-    shift, head = found.ranked()[0]
-    other, best = 1 - shift, float(found.scores[shift, head])
-    tied = [choice.words_of(*at) for at in found.ranked() if found.scores[at] > best - TIE]
-    said = [
+    view, results = choice.view, choice.study
+    shift, head = results.ranked()[0]
+    other, best = 1 - shift, float(results.scores[shift, head])
+    tied = [choice.words_of(*at) for at in results.ranked() if results.scores[at] > best - TIE]
+    sentences = [
         view.t(
-            f"alignment.{'tied' if len(tied) > 1 else 'best'}_{found.basis}",
-            count=len(found.heads),
+            f"alignment.{'tied' if len(tied) > 1 else 'best'}_{results.basis}",
+            count=len(results.heads),
             tied=len(tied),
             best=_listed(tied),
             score=fixed(best),
-            median=fixed(float(np.median(found.scores))),
-            diagonal="" if found.diagonal is None else fixed(found.diagonal),
+            median=fixed(float(np.median(results.scores))),
+            diagonal="" if results.diagonal is None else fixed(results.diagonal),
             **_of(choice),
         )
     ]
     if len(tied) == 1:
-        words = fixed(float(found.scores[other].max()))
-        said.append(view.t(f"alignment.row_{ROWS[shift]}", other=words))
-    if found.checked is not None:
-        checked = found.checked
+        words = fixed(float(results.scores[other].max()))
+        sentences.append(view.t(f"alignment.row_{ROWS[shift]}", other=words))
+    if results.checked is not None:
+        checked = results.checked
         ties = np.argwhere(checked.errors < checked.errors.min() + TIE).tolist()
         agrees = [shift, head] in ties
-        said.append(
+        sentences.append(
             view.t(
                 f"alignment.checked_{checked.source}{'_same' if agrees else '_other'}",
                 error=fixed(float(checked.errors[shift, head])),
@@ -88,7 +88,7 @@ def _reading(choice: AlignmentView) -> str:
                 links=checked.n_links,
             )
         )
-    return in_a_row(said)
+    return in_a_row(sentences)
 
 
 def _listed(heads: Sequence[str]) -> str:
@@ -97,53 +97,53 @@ def _listed(heads: Sequence[str]) -> str:
 
 
 def _map(choice: AlignmentView) -> b.Matrices:
-    view, found = choice.view, choice.study
-    n_layers = len({layer for layer, _ in found.heads})
+    view, results = choice.view, choice.study
+    n_layers = len({layer for layer, _ in results.heads})
     shift, head = choice.place
-    score = view.t(f"alignment.score_{found.basis}")
+    score = view.t(f"alignment.score_{results.basis}")
     drawn = head_maps(
-        [each.reshape(n_layers, -1) for each in found.scores],
+        [values.reshape(n_layers, -1) for values in results.scores],
         [view.t(f"alignment.rows.{row}") for row in ROWS],
         top=1.0,
-        selected=(shift, *found.heads[head]),
+        selected=(shift, *results.heads[head]),
         words={**view.words("figures.maps"), "value": score},
     )
 
     def opens(cell: Index) -> b.Change:
         row, layer, head = cell
-        at = found.heads.index((layer, head))
-        return opened.open_head(found, at, word_row=ROWS[row], part="words")
+        at = results.heads.index((layer, head))
+        return opened.open_head(results, at, word_row=ROWS[row], part="words")
 
     return b.Matrices("alignment.map", drawn, picked=opens)
 
 
 def _first(choice: AlignmentView) -> b.Table:
     """The best heads, with their error rates on known links."""
-    view, found = choice.view, choice.study
-    checked = found.checked
+    view, results = choice.view, choice.study
+    checked = results.checked
     head = [
         "",
         view.t("alignment.head"),
         view.t("alignment.row"),
-        view.t(f"alignment.score_{found.basis}"),
+        view.t(f"alignment.score_{results.basis}"),
     ]
     if checked is not None:
         head.append(view.t("alignment.error"))
     rows = []
-    for rank, (shift, at) in enumerate(found.ranked()[:FIRST], 1):
+    for rank, (shift, at) in enumerate(results.ranked()[:FIRST], 1):
         row = [
             str(rank),
-            head_name(view, found.heads[at]),
+            head_name(view, results.heads[at]),
             view.t(f"alignment.rows.{ROWS[shift]}"),
-            fixed(float(found.scores[shift, at])),
+            fixed(float(results.scores[shift, at])),
         ]
         rows.append(row if checked is None else [*row, fixed(float(checked.errors[shift, at]))])
     return b.Table(head, rows, "rllrr"[: len(head)])
 
 
-def _methods(view: View, found: Study) -> b.Blocks:
+def _methods(view: View, alignment: Study) -> b.Blocks:
     """Precision, recall and error rate of both aligners with every method, on known links."""
-    checked = found.checked
+    checked = alignment.checked
     assert checked is not None
     head = [view.t("alignment.symmetrise")]
     names = [name for name in ("best", "mean") if (name, METHODS[0]) in checked.scores]
@@ -158,8 +158,8 @@ def _methods(view: View, found: Study) -> b.Blocks:
             continue
         row = [view.t(f"alignment.methods.{method}")]
         for name in names:
-            each = checked.scores[name, method]
-            row += [fixed(each.precision), fixed(each.recall), fixed(each.error)]
+            score = checked.scores[name, method]
+            row += [fixed(score.precision), fixed(score.recall), fixed(score.error)]
         rows.append(row)
     diagonal = checked.diagonal
     own = [fixed(diagonal.precision), fixed(diagonal.recall), fixed(diagonal.error)]
@@ -169,38 +169,42 @@ def _methods(view: View, found: Study) -> b.Blocks:
     yield b.Note(view.t(f"alignment.known_{checked.source}", **counts))
 
 
-def _formula(found: Study) -> tuple[str, ...]:
-    if found.basis == "agreement":
+def _formula(alignment: Study) -> tuple[str, ...]:
+    if alignment.basis == "agreement":
         return (
             r"F_1(h, h') = \frac{2\,|F_h \cap R_{h'}|}{|F_h| + |R_{h'}|}, \qquad "
             r"\text{score}(h) = \max_{h'} F_1(h, h')",
             r"\mathrm{AER} = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|}",
         )
-    if found.basis == "known":
+    if alignment.basis == "known":
         return (r"\text{score} = 1 - \mathrm{AER} = \frac{|A \cap S| + |A \cap P|}{|A| + |S|}",)
     return (r"\text{score} = \frac{H(\bar A) - \overline{H(A_t)}}{\log_2 \min(n_t, n_s)}",)
 
 
-def _code(found: Study) -> list[object]:
+def _code(alignment: Study) -> list[object]:
     by: dict[str, list[object]] = {
         "agreement": [agreement, best_pair, learn],
         "sharpness": [sharpness],
     }
-    code: list[object] = [study, *by.get(found.basis, [])]
-    return code if found.checked is None else [*code, errors]
+    code: list[object] = [study, *by.get(alignment.basis, [])]
+    return code if alignment.checked is None else [*code, errors]
 
 
-def _numbers(view: View, found: Study) -> dict[str, list[object]]:
-    ranked = found.ranked()
-    columns = head_columns(view, [found.heads[head] for _, head in ranked]) | {
+def _numbers(view: View, alignment: Study) -> dict[str, list[object]]:
+    ranked = alignment.ranked()
+    columns = head_columns(view, [alignment.heads[head] for _, head in ranked]) | {
         view.t("alignment.row"): [view.t(f"alignment.rows.{ROWS[shift]}") for shift, _ in ranked],
-        view.t(f"alignment.score_{found.basis}"): [f"{found.scores[at]:.3f}" for at in ranked],
+        view.t(f"alignment.score_{alignment.basis}"): [
+            f"{alignment.scores[at]:.3f}" for at in ranked
+        ],
     }
-    if found.mean is not None:
-        weights = found.mean.forward
+    if alignment.mean is not None:
+        weights = alignment.mean.forward
         columns[view.t("alignment.weight")] = [f"{weights[at]:.3f}" for at in ranked]
-    if found.checked is not None:
-        columns[view.t("alignment.error")] = [f"{found.checked.errors[at]:.3f}" for at in ranked]
+    if alignment.checked is not None:
+        columns[view.t("alignment.error")] = [
+            f"{alignment.checked.errors[at]:.3f}" for at in ranked
+        ]
     return columns
 
 

@@ -60,40 +60,43 @@ def show(words: PairReadings, view: View) -> b.Blocks:
     if words.readings is None:
         yield b.Hint(view.t("alignment.nothing"))
         return
-    found = choice.align(words.readings)
-    yield b.Hero((b.Sentence("alignment", _reading(choice, found)), _pictures(view, found)))
+    alignment = choice.align(words.readings)
+    yield b.Hero((b.Sentence("alignment", _reading(choice, alignment)), _pictures(view, alignment)))
     yield from opened.pick_aligner(choice)
-    yield b.Note(in_a_row(_notes(choice, found)))
+    yield b.Note(in_a_row(_notes(choice, alignment)))
     files = b.Row(
         (
-            b.Download("alignment.take.txt", "Moses", lambda: to_moses([found]), "txt"),
-            b.Download("alignment.take.json", "JSON", lambda: to_json([found]), "json"),
-            b.Download("alignment.take.csv", "CSV", lambda: f"\ufeff{to_csv([found])}", "csv"),
+            b.Download("alignment.take.txt", "Moses", lambda: to_moses([alignment]), "txt"),
+            b.Download("alignment.take.json", "JSON", lambda: to_json([alignment]), "json"),
+            b.Download("alignment.take.csv", "CSV", lambda: f"\ufeff{to_csv([alignment])}", "csv"),
         )
     )
-    yield b.Fold(view.t("alignment.take"), (b.Verbatim(found.moses), files))
+    yield b.Fold(view.t("alignment.take"), (b.Verbatim(alignment.moses), files))
     yield b.Formula(_formula(choice), view.t("alignment.formula"))
     yield b.Code(_code(choice))
-    yield b.Numbers(lambda: _numbers(view, found))
+    yield b.Numbers(lambda: _numbers(view, alignment))
 
 
-def found_by(found: Alignment) -> np.ndarray:
+def found_by(alignment: Alignment) -> np.ndarray:
     """The direction that found each link: [tgt_word, src_word] of "both", "forward", "reverse" or
     ""."""
     names = [
-        [found.source(tgt, src) for src in range(len(found.src))] for tgt in range(len(found.tgt))
+        [alignment.source(tgt, src) for src in range(len(alignment.src))]
+        for tgt in range(len(alignment.tgt))
     ]
-    return np.array(names, dtype=object).reshape(found.links.shape)
+    return np.array(names, dtype=object).reshape(alignment.links.shape)
 
 
-def _pictures(view: View, found: Alignment) -> b.Columns:
-    by, titles = found_by(found), (view.stream("src"), view.stream("tgt"))
-    words, ends = view.words("figures.alignment"), (found.src, found.tgt)
-    linked = partial(lines, *ends, found.links, by, found.weights, titles=titles, words=words)
+def _pictures(view: View, alignment: Alignment) -> b.Columns:
+    by, titles = found_by(alignment), (view.stream("src"), view.stream("tgt"))
+    words, ends = view.words("figures.alignment"), (alignment.src, alignment.tgt)
+    linked = partial(
+        lines, *ends, alignment.links, by, alignment.weights, titles=titles, words=words
+    )
     weighted = matrix_of_words(
         *ends,
-        found.weights,
-        found.links,
+        alignment.weights,
+        alignment.links,
         by,
         titles=titles,
         words=words,
@@ -105,38 +108,38 @@ def _pictures(view: View, found: Alignment) -> b.Columns:
     return b.Columns((left if max(map(len, ends)) <= MOST_LINES else [], [right]), (2, 3))
 
 
-def _reading(choice: AlignmentView, found: Alignment) -> str:
+def _reading(choice: AlignmentView, alignment: Alignment) -> str:
     """The reading: number of linked words, of links found by both models, and crossing links."""
-    view, both = choice.view, found.forward & found.reverse & found.links
-    said = [
+    view, both = choice.view, alignment.forward & alignment.reverse & alignment.links
+    sentences = [
         view.t(
             "alignment.reading",
             by=_by(choice),
-            links=int(found.links.sum()),
-            linked=int(found.links.any(1).sum()),
-            tgt=len(found.tgt),
+            links=int(alignment.links.sum()),
+            linked=int(alignment.links.any(1).sum()),
+            tgt=len(alignment.tgt),
         )
     ]
-    if found.back is not None:
-        said.append(view.t("alignment.reading_both", both=int(both.sum())))
-    moved = _moved(found)
-    if moved is None and found.links.sum() > 1:
-        said.append(view.t("alignment.reading_order"))
+    if alignment.back is not None:
+        sentences.append(view.t("alignment.reading_both", both=int(both.sum())))
+    moved = _moved(alignment)
+    if moved is None and alignment.links.sum() > 1:
+        sentences.append(view.t("alignment.reading_order"))
     elif moved is not None:
         tgt, src = moved
-        said.append(
+        sentences.append(
             view.t(
                 "alignment.reading_moved",
-                crossings=found.crossings,
-                source=quoted(view, found.src[src]),
-                target=quoted(view, found.tgt[tgt]),
+                crossings=alignment.crossings,
+                source=quoted(view, alignment.src[src]),
+                target=quoted(view, alignment.tgt[tgt]),
                 src=src + 1,
-                n_src=len(found.src),
+                n_src=len(alignment.src),
                 tgt=tgt + 1,
-                n_tgt=len(found.tgt),
+                n_tgt=len(alignment.tgt),
             )
         )
-    return in_a_row(said)
+    return in_a_row(sentences)
 
 
 def _by(choice: AlignmentView) -> str:
@@ -146,17 +149,17 @@ def _by(choice: AlignmentView) -> str:
     return choice.words_of(*choice.place)
 
 
-def _moved(found: Alignment) -> tuple[int, int] | None:
+def _moved(alignment: Alignment) -> tuple[int, int] | None:
     """The link (target, source) whose ends are farthest apart; None if no links cross."""
-    if not found.crossings:
+    if not alignment.crossings:
         return None
-    places = np.argwhere(found.links)
-    along = places / np.maximum(np.array(found.links.shape) - 1, 1)
+    places = np.argwhere(alignment.links)
+    along = places / np.maximum(np.array(alignment.links.shape) - 1, 1)
     tgt, src = places[np.abs(along[:, 0] - along[:, 1]).argmax()].tolist()
     return tgt, src
 
 
-def _notes(choice: AlignmentView, found: Alignment) -> list[str]:
+def _notes(choice: AlignmentView, alignment: Alignment) -> list[str]:
     """Notes on the training data of the aligner, and on the definition of a word."""
     view, study = choice.view, choice.study
     notes = [] if choice.back is None else [view.t("alignment.signs")]
@@ -178,7 +181,10 @@ def _notes(choice: AlignmentView, found: Alignment) -> list[str]:
     if choice.back is None:
         notes.append(view.t("alignment.one_way"))
     if any(
-        low <= letter <= high for text in found.pair for letter in text for low, high in UNSPACED
+        low <= letter <= high
+        for text in alignment.pair
+        for letter in text
+        for low, high in UNSPACED
     ):
         notes.append(view.t("alignment.unspaced"))
     return notes
@@ -204,20 +210,20 @@ def _code(choice: AlignmentView) -> list[object]:
     return [read, *further, Aligner, matrix, strongest, symmetrised, links_of, align]
 
 
-def _numbers(view: View, found: Alignment) -> dict[str, list[object]]:
-    places = np.argwhere(found.links.T)
+def _numbers(view: View, alignment: Alignment) -> dict[str, list[object]]:
+    places = np.argwhere(alignment.links.T)
     if not len(places):
         return {view.t("alignment.link"): ["–"]}
     columns: dict[str, list[object]] = {
         view.t("alignment.link"): [f"{src}-{tgt}" for src, tgt in places],
-        view.stream("src"): [found.src[src] for src, _ in places],
-        view.stream("tgt"): [found.tgt[tgt] for _, tgt in places],
+        view.stream("src"): [alignment.src[src] for src, _ in places],
+        view.stream("tgt"): [alignment.tgt[tgt] for _, tgt in places],
         view.t("alignment.found_by"): [
-            view.t(f"figures.alignment.{found.source(tgt, src)}") for src, tgt in places
+            view.t(f"figures.alignment.{alignment.source(tgt, src)}") for src, tgt in places
         ],
-        view.t("alignment.forward"): [f"{found.weights[tgt, src]:.3f}" for src, tgt in places],
+        view.t("alignment.forward"): [f"{alignment.weights[tgt, src]:.3f}" for src, tgt in places],
     }
-    back = found.back
+    back = alignment.back
     if back is not None:
         columns[view.t("alignment.reverse")] = [f"{back[tgt, src]:.3f}" for src, tgt in places]
     return columns

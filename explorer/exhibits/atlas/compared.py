@@ -78,9 +78,9 @@ def _paired(one: Atlas, two: Atlas) -> AtlasPair:
     return AtlasPair(one, two, tuple((head, mate) for head, mate in mates if mate is not None))
 
 
-def _texts_of(found: Atlas) -> tuple[Text, ...]:
+def _texts_of(survey: Atlas) -> tuple[Text, ...]:
     """The sentences for comparing two models: the top sentence of each head of an atlas."""
-    return tuple(found.texts[number] for number in texts_to_search(found.best, MOST_TEXTS))
+    return tuple(survey.texts[number] for number in texts_to_search(survey.best, MOST_TEXTS))
 
 
 def turned(texts: tuple[Text, ...], model: str) -> tuple[Text, ...]:
@@ -127,13 +127,13 @@ def show(pair: AtlasPair | InputProblem | None, view: View) -> b.Blocks:
         return
     other = view.choices(AtlasChoices).against
     names = [model_title(view, name) for name in (view.loaded.name, other)]
-    said = {"one": escape(names[0]), "other": escape(names[1])}
+    labels = {"one": escape(names[0]), "other": escape(names[1])}
     if pair is None:
         if other and is_other_family(view.loaded.name, other):
-            yield b.Hint(view.t("atlas.other_family", other=said["other"]), "info")
+            yield b.Hint(view.t("atlas.other_family", other=labels["other"]), "info")
         return
     if not pair.heads:
-        yield b.Hint(view.t("atlas.no_shared_heads", **said), "info")
+        yield b.Hint(view.t("atlas.no_shared_heads", **labels), "info")
         return
     one, two = shown.AtlasView(view, pair.one), shown.AtlasView(view, pair.two)
     across = shown.axes_of(one)[0]
@@ -142,11 +142,11 @@ def show(pair: AtlasPair | InputProblem | None, view: View) -> b.Blocks:
         np.array([shown.values(atlas, across)[pair_of[side].number] for pair_of in pair.heads])
         for side, atlas in enumerate((pair.one, pair.two))
     ]
-    yield b.Sentence("atlas-compare", _reading(view, pair, said))
+    yield b.Sentence("atlas-compare", _reading(view, pair, labels))
     yield shown.pick_axis(one, "across", across, 280, "atlas.compare.across")
     yield _chart(one, pair, both, across, names)
     yield b.Title(view.t("atlas.compare_most"))
-    yield _table(view, pair, np.abs(both[1] - both[0]), said)
+    yield _table(view, pair, np.abs(both[1] - both[0]), labels)
     yield b.Formula(shown.DIFFERENCE, view.t("atlas.compare_formula"))
     here = () if pair.one.about.digest else (measured,)
     yield b.Code((*here, numbers_of, name_of))

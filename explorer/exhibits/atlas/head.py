@@ -33,15 +33,15 @@ def said_in(view: View) -> Text:
     return Text(view.trace.text, view.trace.output)
 
 
-def show(found: OneByOne | None, view: View) -> b.Blocks:
+def show(one_by_one: OneByOne | None, view: View) -> b.Blocks:
     """Its profile, its numbers, its behaviour in the open sentence, and the most similar heads."""
-    if found is None:
+    if one_by_one is None:
         return
     shown = shown_atlas(view)
     yield b.Title(place(view, shown.head), large=True)
     sides = b.Columns([_profile(shown), _numbers(shown)])
     yield b.Fold(view.t("atlas.profile"), (sides,), inline=True)
-    yield b.Sentence("atlas-here", _here(shown, found))
+    yield b.Sentence("atlas-here", _here(shown, one_by_one))
     yield from _nearest(shown)
 
 
@@ -59,20 +59,20 @@ def _numbers(shown: AtlasView) -> list[b.Block]:
     names = [view.t(f"atlas.column_{name}") for name in ("what", "top", "weight", "chance")]
     able = [name for name in MEASURES if name not in LACKING[shown.head.role]]
     rows = [_measure(shown, name) for name in able if atlas.rows[at, MEASURES.index(name)]]
-    bits, deviation = (fixed(float(each[at])) for each in (atlas.entropy, atlas.spread))
-    said = [view.t("atlas.entropy", bits=bits, deviation=deviation)]
+    bits, deviation = (fixed(float(values[at])) for values in (atlas.entropy, atlas.spread))
+    sentences = [view.t("atlas.entropy", bits=bits, deviation=deviation)]
     if np.isfinite(atlas.distance[at]):
-        said.append(view.t("atlas.distance", tokens=fixed(float(atlas.distance[at]))))
-    return [b.Table(names, rows), *map(b.Prose, (*said, cost_words(shown)))]
+        sentences.append(view.t("atlas.distance", tokens=fixed(float(atlas.distance[at]))))
+    return [b.Table(names, rows), *map(b.Prose, (*sentences, cost_words(shown)))]
 
 
 def _measure(shown: AtlasView, name: Measure) -> list[str]:
     """One row of the table."""
     atlas, place = shown.atlas, (shown.head.number, MEASURES.index(name))
-    said, plain = kind_words(shown.view, name), name in ("spread", "alignment")
-    weights = [percent(float(each[place])) for each in (atlas.weight, atlas.chance)]
+    label, plain = kind_words(shown.view, name), name in ("spread", "alignment")
+    weights = [percent(float(values[place])) for values in (atlas.weight, atlas.chance)]
     return [
-        f"**{said}**" if name == shown.name.kind else said,
+        f"**{label}**" if name == shown.name.kind else label,
         percent(float(atlas.strengths[place])),
         *(["–", "–"] if plain else weights),
     ]
@@ -87,7 +87,7 @@ def cost_words(shown: AtlasView) -> str:
     if not np.isfinite(low):
         return view.t("atlas.cost_one", cost=nats(float(atlas.cost[at])))
     sign = "some" if low > 0 else "less" if high < 0 else "none"
-    said = view.t(
+    sentence = view.t(
         f"atlas.cost_{sign}",
         cost=nats(float(atlas.cost[at])),
         low=nats(low),
@@ -95,7 +95,7 @@ def cost_words(shown: AtlasView) -> str:
         count=atlas.cost_sentences,
     )
     heads = int(np.isfinite(atlas.low).sum())
-    return in_a_row([said, view.t("atlas.cost_sure", heads=heads, rate=percent(RATE))])
+    return in_a_row([sentence, view.t("atlas.cost_sure", heads=heads, rate=percent(RATE))])
 
 
 def nats(cost: float) -> str:
@@ -103,11 +103,11 @@ def nats(cost: float) -> str:
     return minus(f"{cost:.3f}")
 
 
-def _here(shown: AtlasView, found: OneByOne) -> str:
+def _here(shown: AtlasView, one_by_one: OneByOne) -> str:
     """Whether the head shows its main behaviour in the open sentence."""
     view, name = shown.view, shown.name
-    share = float(found.strengths[0, shown.head.number, MEASURES.index(name.nearest)])
-    if not found.tokens[0] or not np.isfinite(share):
+    share = float(one_by_one.strengths[0, shown.head.number, MEASURES.index(name.nearest)])
+    if not one_by_one.tokens[0] or not np.isfinite(share):
         return view.t("atlas.here_none", kind=kind_words(view, name.nearest))
     key = "does" if does_it(name.nearest, share) else "not"
     return view.t(

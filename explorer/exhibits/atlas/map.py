@@ -47,7 +47,7 @@ def show(atlas: Atlas | None, view: View) -> b.Blocks:
     shown = AtlasView(view, atlas)
     axes = axes_of(shown)
     yield b.Hero((b.Sentence("atlas", _reading(shown)), _picture(shown, *axes)))
-    picks = [pick_axis(shown, *each, 260) for each in zip(("across", "up"), axes, strict=True)]
+    picks = [pick_axis(shown, *pair, 260) for pair in zip(("across", "up"), axes, strict=True)]
     yield b.Row((*picks, *pick_place(view, "atlas")))
     yield b.Note(about(shown))
     for name, make in (("heads", heads_csv), ("sentences", sentences_csv)):

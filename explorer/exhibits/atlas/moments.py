@@ -60,15 +60,15 @@ def asked_of(view: View) -> tuple[Which, ...]:
     return tuple(Which(name, texts=texts) for name in (*names, base))
 
 
-def show(made: Atlases | None, view: View) -> b.Blocks:
+def show(atlases: Atlases | None, view: View) -> b.Blocks:
     """The open head's main measure over the training steps."""
-    if made is None:
+    if atlases is None:
         return
     head, steps, ended = shown_atlas(view).head, steps_of(view), view.t("atlas.moment_end")
-    measure, offered = _measure(made, head, view)
-    over = np.array([atlas.strengths[:, MEASURES.index(measure)] for atlas in made])
+    measure, offered = _measure(atlases, head, view)
+    over = np.array([atlas.strengths[:, MEASURES.index(measure)] for atlas in atlases])
     moments = [*map(str, steps), ended]
-    kind, drawn = kind_words(view, measure), _drawn(made[-1], head, over[-1])
+    kind, drawn = kind_words(view, measure), _drawn(atlases[-1], head, over[-1])
     yield b.Title(view.t("atlas.moments"), large=True)
     yield b.Hero((b.Sentence("atlas-moments", _reading(view, head, measure, over, moments)),))
     label = partial(kind_words, view)
@@ -91,9 +91,9 @@ def show(made: Atlases | None, view: View) -> b.Blocks:
     yield b.Numbers(lambda: {view.t("atlas.moment"): moments, **columns})
 
 
-def _measure(made: Atlases, head: Head, view: View) -> tuple[Measure, list[Measure]]:
+def _measure(atlases: Atlases, head: Head, view: View) -> tuple[Measure, list[Measure]]:
     """The measure that is followed, and all that can be."""
-    strengths = np.array([atlas.strengths[head.number] for atlas in made])  # [moment, measure]
+    strengths = np.array([atlas.strengths[head.number] for atlas in atlases])  # [moment, measure]
     offered = [name for name in MEASURES if np.isfinite(strengths[:, MEASURES.index(name)]).any()]
     chosen = view.choices(AtlasChoices).traced
     return next((name for name in offered if name == chosen), None) or grown(strengths), offered

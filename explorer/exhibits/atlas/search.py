@@ -63,13 +63,13 @@ def compute(
     wanted: tuple[str, int, int, int, Painted],
 ) -> Similar | None:
     """None if nothing is painted, or no sentence can be searched. Raises InputProblem."""
-    found, pattern = searched(which, kind), wanted_in(trace, site, *wanted)
-    if not found.texts or not pattern.any():
+    corpus, pattern = searched(which, kind), wanted_in(trace, site, *wanted)
+    if not corpus.texts or not pattern.any():
         return None
     features = painted_features(loaded, site, rows_of(trace), pattern, atlas(which).rare)
-    patterns = np.concatenate([trace.pattern(each.name) for each in trace.sites_of(kind)])
-    over, close = found.of_heads(features), found.of_texts(features)
-    return Similar(found.texts, over, close, in_sentence(patterns, pattern))
+    patterns = np.concatenate([trace.pattern(sublayer.name) for sublayer in trace.sites_of(kind)])
+    over, close = corpus.of_heads(features), corpus.of_texts(features)
+    return Similar(corpus.texts, over, close, in_sentence(patterns, pattern))
 
 
 def wanted_of(view: View) -> tuple[str, int, int, int, Painted]:
@@ -114,7 +114,7 @@ def _painted(mask: np.ndarray, painted: Painted) -> np.ndarray:
     return cells
 
 
-def show(found: Similar | None, view: View) -> b.Blocks:
+def show(similar: Similar | None, view: View) -> b.Blocks:
     """The search pattern next to the most similar one; the most similar heads and sentences."""
     like = view.choices(AtlasChoices).like
     yield b.SentenceLine()
@@ -122,12 +122,12 @@ def show(found: Similar | None, view: View) -> b.Blocks:
     wanted = wanted_in(view.trace, view.site, *wanted_of(view))
     if like in ("row", "cell"):
         yield _pick_cell(view, like)
-    best = [] if found is None else _best(found, view)
+    best = [] if similar is None else _best(similar, view)
     yield b.Hero((b.Columns([_wanted(view, wanted), [*_most_similar(view, best)]]),))
     if not wanted.any():
         yield b.Hint(view.t("atlas.paint_first"), "brush")
-    if found is not None:
-        yield from _results(view, found, best)
+    if similar is not None:
+        yield from _results(view, similar, best)
 
 
 def _pick_cell(view: View, like: str) -> b.Row:
@@ -197,15 +197,15 @@ Close = tuple[Text, Head, float]
 """A sentence, its most similar head, and how similar it is."""
 
 
-def _best(found: Similar, view: View) -> list[Close]:
+def _best(similar: Similar, view: View) -> list[Close]:
     """The sentences with the most similar patterns."""
     atlas, numbers = shown_atlas(view).atlas, numbers_to_search(which_of(view))
-    heads, by_text = _heads(view), found.close.max(axis=1)
+    heads, by_text = _heads(view), similar.close.max(axis=1)
     order = np.argsort(-by_text, kind="stable")[:MOST_SENTENCES]
     return [
         (
-            atlas.texts[numbers[found.texts[at]]],
-            heads[int(found.close[at].argmax())],
+            atlas.texts[numbers[similar.texts[at]]],
+            heads[int(similar.close[at].argmax())],
             float(by_text[at]),
         )
         for at in order
@@ -237,49 +237,49 @@ def _most_similar(view: View, best: list[Close]) -> b.Blocks:
     yield source_of(shown_atlas(view), text, head)
 
 
-def _results(view: View, found: Similar, best: list[Close]) -> b.Blocks:
+def _results(view: View, similar: Similar, best: list[Close]) -> b.Blocks:
     heads = _heads(view)
-    yield b.Hero((b.Sentence("atlas-search", _reading(view, found, heads)),))
-    yield b.Columns([_similar_heads(view, found, heads), _sentences(view, best)])
+    yield b.Hero((b.Sentence("atlas-search", _reading(view, similar, heads)),))
+    yield b.Columns([_similar_heads(view, similar, heads), _sentences(view, best)])
     yield b.Formula(FORMULA, view.t("atlas.search_formula"))
     likeness = (HeadFeatures.of_heads, HeadFeatures.of_texts)
     yield b.Code((painted_features, features_of, *likeness, in_sentence))
     yield b.Numbers(
         lambda: {
             view.t("atlas.search_head"): [place(view, head) for head in heads],
-            view.t("atlas.search_mean"): found.over.round(4).tolist(),
-            view.t("atlas.search_here"): found.here.round(4).tolist(),
+            view.t("atlas.search_mean"): similar.over.round(4).tolist(),
+            view.t("atlas.search_here"): similar.here.round(4).tolist(),
         }
     )
 
 
-def _reading(view: View, found: Similar, heads: list[Head]) -> str:
+def _reading(view: View, similar: Similar, heads: list[Head]) -> str:
     return view.t(
         "atlas.search_reading",
-        place=place(view, heads[int(found.over.argmax())]),
-        like=fixed(float(found.over.max())),
-        count=len(found.texts),
-        here=place(view, heads[int(found.here.argmax())]),
-        here_like=fixed(float(found.here.max())),
+        place=place(view, heads[int(similar.over.argmax())]),
+        like=fixed(float(similar.over.max())),
+        count=len(similar.texts),
+        here=place(view, heads[int(similar.here.argmax())]),
+        here_like=fixed(float(similar.here.max())),
     )
 
 
-def _similar_heads(view: View, found: Similar, heads: list[Head]) -> list[b.Block]:
+def _similar_heads(view: View, similar: Similar, heads: list[Head]) -> list[b.Block]:
     names = shown_atlas(view).atlas.names
-    order = np.argsort(-found.over, kind="stable")[:MOST_HEADS].tolist()
+    order = np.argsort(-similar.over, kind="stable")[:MOST_HEADS].tolist()
     rows = [
         [
             short(heads[at]),
-            fixed(float(found.over[at])),
-            fixed(float(found.here[at])),
+            fixed(float(similar.over[at])),
+            fixed(float(similar.here[at])),
             kind_words(view, names[heads[at].number].kind),
         ]
         for at in order
     ]
     head = [view.t(f"atlas.search_{name}") for name in ("head", "mean", "here", "kind")]
     buttons = [
-        b.Button(f"atlas.found.{each.number}", short(each), open_head(each))
-        for each in (heads[at] for at in order[:5])
+        b.Button(f"atlas.found.{neighbour.number}", short(neighbour), open_head(neighbour))
+        for neighbour in (heads[at] for at in order[:5])
     ]
     title = b.Title(view.t("atlas.search_heads"), large=True)
     return [title, b.Table(head, rows, "lrrl"), b.Row(buttons, align="top")]

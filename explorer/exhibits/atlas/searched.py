@@ -155,9 +155,9 @@ def searched(which: Which, kind: Role) -> Steps[HeadFeatures]:
     return (yield from search(cache.open_model(which.model), texts, kind, whole.rare))
 
 
-def show(found: HeadFeatures | None, view: View) -> b.Blocks:
+def show(head_features: HeadFeatures | None, view: View) -> b.Blocks:
     """Whether there is anything to search."""
-    if found is not None and not found.texts:
+    if head_features is not None and not head_features.texts:
         yield b.Hint(view.t("atlas.search_nothing"), "search_off")
 
 

@@ -99,10 +99,10 @@ def _picked(choice: Opened, head: Head, selection: HeadsSelection) -> b.Change |
 
 def source_of(shown: AtlasView, text: Text, head: Head) -> b.Row:
     """A button that opens a corpus sentence on Heads, and its authors."""
-    label, said = shown.view.t("atlas.open_sentence"), credits(shown, [text])
+    label, authors = shown.view.t("atlas.open_sentence"), credits(shown, [text])
     change = b.choose(visit="heads", elsewhere=True, **_open(text, head))
     button = b.Button("atlas.open_sentence", label, change, "open_in_full")
-    return b.Row((button, *([b.Note(said)] if said else [])), align="center")
+    return b.Row((button, *([b.Note(authors)] if authors else [])), align="center")
 
 
 def credits(shown: AtlasView, texts: Sequence[Text]) -> str:

@@ -118,7 +118,7 @@ def passes(choices: AtlasChoices, text: Text, tokens: int, share: float) -> bool
         return True
     both = f"{text.source} {text.target}".casefold()
     if "*" in word or "?" in word:
-        return any(fnmatchcase(each.strip(".,;:!?\"'。，！？“”"), word) for each in both.split())
+        return any(fnmatchcase(term.strip(".,;:!?\"'。，！？“”"), word) for term in both.split())
     return word in both
 
 

@@ -66,8 +66,8 @@ def values(atlas: Atlas, axis: str) -> NDArray[np.float64]:
     if axis == "depth":
         return np.array([head.layer + 1.0 for head in atlas.heads])
     if axis in MEASURES:
-        found: NDArray[np.float64] = 100 * atlas.strengths[:, MEASURES.index(axis)]
-        return found
+        shares: NDArray[np.float64] = 100 * atlas.strengths[:, MEASURES.index(axis)]
+        return shares
     named = {"entropy": atlas.entropy, "deviation": atlas.spread}
     return {**named, "distance": atlas.distance, "cost": atlas.cost}[axis]
 
@@ -90,9 +90,9 @@ def axis_title(shown: AtlasView, axis: str) -> str:
 
 def pick_axis(shown: AtlasView, field: str, now: str, width: int, key: str = "") -> b.Pick:
     """The choice of an axis."""
-    view, said = shown.view, partial(axis_title, shown)
+    view, title = shown.view, partial(axis_title, shown)
     more = b.More(label=f"atlas.{field}", menu=True, width=width)
-    return pick_one(view, key or f"atlas.{field}", shown.axes, now, field, said, **more)
+    return pick_one(view, key or f"atlas.{field}", shown.axes, now, field, title, **more)
 
 
 def about(shown: AtlasView) -> str:
@@ -102,14 +102,14 @@ def about(shown: AtlasView) -> str:
     if not atlas.about.digest:  # measured here
         return view.t("atlas.about_here", count=count, sentences=f"{count:,}")
     left = atlas.counts["too_long"] + atlas.counts["unreadable"]
-    said = view.t(
+    sentence = view.t(
         "atlas.about",
         count=count,
         sentences=f"{count:,}",
         corpus=atlas.about.corpus,
         digest=atlas.about.digest[:12],
     )
-    return said + (" " + view.t("atlas.about_left", count=left) if left else "")
+    return sentence + (" " + view.t("atlas.about_left", count=left) if left else "")
 
 
 def place(view: View, head: Head) -> str:

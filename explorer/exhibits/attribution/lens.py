@@ -76,23 +76,23 @@ def show(seen: LensTable | InputProblem, view: View) -> b.Blocks:
     if isinstance(seen, InputProblem):
         yield b.Hint(message(seen, view.lang), "info", warns=True)
         return
-    filmed, found = view.choices(AttributionChoices).filmed, seen.found
+    filmed, readout = view.choices(AttributionChoices).filmed, seen.found
     place = min(view.step, len(seen.columns) - 1) if filmed else position_of(view)[0]
     here = replace(seen, place=place)
     yield from _pick_place(view, here)
     yield b.Hero((b.Sentence("lens", _reading(view, here)), _grid(view, here)))
-    yield b.Prose(_misleads(view, found))
+    yield b.Prose(_misleads(view, readout))
     if view.trace.src_tokens:
         yield b.Note(view.t("attribution.lens_source"))
     yield from _one_place(view, here)
-    yield from _by_depth(view, found)
+    yield from _by_depth(view, readout)
     yield b.Formula.of(
         view.t("attribution.lens_formula"),
         r"p_d = \mathrm{softmax}\big(W_U\,\mathrm{Norm}(x_d)\big)",
         r"\mathrm{KL}(p \,\Vert\, p_d) = \sum_w p_w \ln \frac{p_w}{p_{d,w}}",
     )
     yield b.Code((film if filmed else lens, points, depths_of))
-    yield b.Numbers(lambda: _numbers(view, found))
+    yield b.Numbers(lambda: _numbers(view, readout))
 
 
 def _pick_place(view: View, here: LensTable) -> Iterator[b.Control]:
@@ -124,21 +124,21 @@ def depth_name(view: View, depth: Depth) -> str:
 
 
 def _grid(view: View, here: LensTable) -> b.Matrices:
-    found, kind = here.found, view.one_of("picture", COLOURS)
-    first = found.tokens[..., 0].tolist()
-    said = [[token_name(view.loaded, token) for token in row] for row in first]
+    readout, kind = here.found, view.one_of("picture", COLOURS)
+    first = readout.tokens[..., 0].tolist()
+    words = [[token_name(view.loaded, token) for token in row] for row in first]
     values = {
-        "chance": found.probs[..., 0].astype(np.float64),
-        "ranked": found.ranks.astype(np.float64),
-        "distance": found.kl,
+        "chance": readout.probs[..., 0].astype(np.float64),
+        "ranked": readout.ranks.astype(np.float64),
+        "distance": readout.kl,
     }[kind]
     filmed = view.choices(AttributionChoices).filmed
     title = view.t("attribution.steps" if filmed else "attribution.read_at")
-    rows = [depth_name(view, depth) for depth in found.depths]
-    for at in found.misleads:
+    rows = [depth_name(view, depth) for depth in readout.depths]
+    for at in readout.misleads:
         rows[at] = SpecialToken(rows[at])
     drawn = depths(
-        said,
+        words,
         values,
         (Axis(rows, view.t("figures.attribution.depth")), Axis(here.columns, title, "tgt")),
         kind=kind,
@@ -151,9 +151,9 @@ def _grid(view: View, here: LensTable) -> b.Matrices:
 
 
 def _reading(view: View, here: LensTable) -> str:
-    found, place = here.found, here.place
-    answer = quoted(view, token_name(view.loaded, int(found.answer[place])))
-    settled = found.settled(place)
+    readout, place = here.found, here.place
+    answer = quoted(view, token_name(view.loaded, int(readout.answer[place])))
+    settled = readout.settled(place)
     filmed = view.choices(AttributionChoices).filmed
     kind = "film" if filmed else "lens"
     token = quoted_at(view, here.columns, place)
@@ -161,58 +161,60 @@ def _reading(view: View, here: LensTable) -> str:
         f"attribution.read_{kind}_first" if settled == 0 else f"attribution.read_{kind}",
         **({"step": place + 1} if filmed else {"token": token}),
         answer=answer,
-        chance=percent(float(found.shares[-1, place])),
-        depth=depth_name(view, found.depths[settled]),
-        rank=f"{int(found.ranks[0, place]):,}",
+        chance=percent(float(readout.shares[-1, place])),
+        depth=depth_name(view, readout.depths[settled]),
+        rank=f"{int(readout.ranks[0, place]):,}",
     )
 
 
-def _misleads(view: View, found: Lens) -> str:
+def _misleads(view: View, readout: Lens) -> str:
     """The depths at which the lens misleads, with numbers."""
-    misleads = found.misleads
+    misleads = readout.misleads
     numbers = {
         "count": len(misleads),
-        "all": len(found.depths) - 1,
-        "blind": fixed(float(found.blind.mean()), 1),
-        "first": fixed(float(found.kl[0].mean()), 1),
+        "all": len(readout.depths) - 1,
+        "blind": fixed(float(readout.blind.mean()), 1),
+        "first": fixed(float(readout.kl[0].mean()), 1),
     }
     if not misleads:
         return view.t("attribution.misleads_not", **numbers)
-    last = depth_name(view, found.depths[misleads[-1]])
+    last = depth_name(view, readout.depths[misleads[-1]])
     return view.t("attribution.misleads", last=last, **numbers)
 
 
 def _one_place(view: View, here: LensTable) -> b.Blocks:
     """The five most probable words at each depth, at one position."""
-    found, place = here.found, here.place
+    readout, place = here.found, here.place
     token = quoted_at(view, here.columns, place)
     yield b.Title(view.t("attribution.place_title", token=token))
     rows = []
-    for at, depth in enumerate(found.depths):
-        said = zip(found.tokens[at, place].tolist(), found.probs[at, place].tolist(), strict=True)
+    for at, depth in enumerate(readout.depths):
+        guesses = zip(
+            readout.tokens[at, place].tolist(), readout.probs[at, place].tolist(), strict=True
+        )
         words = " ".join(
             f"{quoted(view, token_name(view.loaded, token))} {percent(chance)}".replace(
                 " ", "\u00a0"
             )
-            for token, chance in said
+            for token, chance in guesses
         ).replace("|", "\\|")
-        rank = f"{int(found.ranks[at, place]):,}"
-        rows.append((depth_name(view, depth), words, rank, digits(float(found.kl[at, place]))))
+        rank = f"{int(readout.ranks[at, place]):,}"
+        rows.append((depth_name(view, depth), words, rank, digits(float(readout.kl[at, place]))))
     head = [view.t(f"attribution.{name}") for name in ("depth", "said", "rank_of", "kl")]
     yield b.Pane((b.Table(head, rows, "llrr"),), key="attribution-said")
 
 
-def _by_depth(view: View, found: Lens) -> b.Blocks:
+def _by_depth(view: View, readout: Lens) -> b.Blocks:
     """The distance of the lens from the answer at each depth, compared with the uniform
     baseline."""
-    places = np.arange(len(found.depths))
-    blind = np.full(len(places), float(found.blind.mean()))
-    names = [depth_name(view, depth) for depth in found.depths]
+    places = np.arange(len(readout.depths))
+    blind = np.full(len(places), float(readout.blind.mean()))
+    names = [depth_name(view, depth) for depth in readout.depths]
 
     def draw(dark: bool) -> Figure:
         figure = lines(
             places,
-            np.stack([found.kl.mean(1), blind]),
+            np.stack([readout.kl.mean(1), blind]),
             [view.t("attribution.kl_lens"), view.t("attribution.kl_blind")],
             **view.axes("attribution.depth", "attribution.kl"),
             height=280,
@@ -224,24 +226,24 @@ def _by_depth(view: View, found: Lens) -> b.Blocks:
         return figure
 
     yield from titled(view, "attribution.by_depth", draw, note="note")
-    sizes = found.sizes.mean(1)
+    sizes = readout.sizes.mean(1)
     words = view.t(
         "attribution.scale",
         first=digits(float(sizes[0])),
         last=digits(float(sizes[-1])),
-        agree=int(found.agree[len(found.depths) // 2]),
-        count=found.ranks.shape[1],
-        depth=depth_name(view, found.depths[len(found.depths) // 2]),
+        agree=int(readout.agree[len(readout.depths) // 2]),
+        count=readout.ranks.shape[1],
+        depth=depth_name(view, readout.depths[len(readout.depths) // 2]),
     )
     yield b.Prose(words)
 
 
-def _numbers(view: View, found: Lens) -> dict[str, list[object]]:
+def _numbers(view: View, readout: Lens) -> dict[str, list[object]]:
     return {
-        view.t("attribution.depth"): [depth_name(view, depth) for depth in found.depths],
-        view.t("attribution.kl"): np.round(found.kl.mean(1), 4).tolist(),
-        view.t("attribution.first_at"): found.agree.tolist(),
-        view.t("attribution.size"): np.round(found.sizes.mean(1), 4).tolist(),
+        view.t("attribution.depth"): [depth_name(view, depth) for depth in readout.depths],
+        view.t("attribution.kl"): np.round(readout.kl.mean(1), 4).tolist(),
+        view.t("attribution.first_at"): readout.agree.tolist(),
+        view.t("attribution.size"): np.round(readout.sizes.mean(1), 4).tolist(),
     }
 
 

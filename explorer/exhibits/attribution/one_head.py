@@ -75,7 +75,7 @@ def show(one: HeadOutput | None, view: View) -> b.Blocks:
 
 def _table(view: View, one: HeadOutput) -> b.Table:
     """The whole head, then its keys with the highest weights."""
-    found, whole, split = one.found, one.whole, one.split
+    effects, whole, split = one.found, one.whole, one.split
     tokens = view.trace.key_tokens(view.site.name)
     head, parts = [view.t("attribution.key"), view.t("attribution.weight_of")], np.zeros((0, 0))
     of_key: dict[int, int] = {}
@@ -96,18 +96,18 @@ def _table(view: View, one: HeadOutput) -> b.Table:
         return [signed(float(total), 3) for total in sums]
 
     bold = f"**{view.t('attribution.whole_head')}**"
-    rows = [(bold, "", *numbers([*of_key]), *_words(view, found, 0))]
-    for at in [at for at in range(len(found.keys)) if found.weights[at] >= LEAST][:KEYS]:
-        token, weight = quoted_at(view, tokens, found.keys[at]), float(found.weights[at])
-        words = _words(view, found, at + 1)
-        rows.append((token, percent(weight), *numbers([found.keys[at]]), *words))
+    rows = [(bold, "", *numbers([*of_key]), *_words(view, effects, 0))]
+    for at in [at for at in range(len(effects.keys)) if effects.weights[at] >= LEAST][:KEYS]:
+        token, weight = quoted_at(view, tokens, effects.keys[at]), float(effects.weights[at])
+        words = _words(view, effects, at + 1)
+        rows.append((token, percent(weight), *numbers([effects.keys[at]]), *words))
     return b.Table(head, rows, align)
 
 
-def _words(view: View, found: Pushes, row: int) -> tuple[str, str]:
+def _words(view: View, effects: Pushes, row: int) -> tuple[str, str]:
     """The words that one row promotes and suppresses, as Markdown."""
     sides = []
-    for tokens, values in ((found.pushed, found.up), (found.held, found.down)):
+    for tokens, values in ((effects.pushed, effects.up), (effects.held, effects.down)):
         words = [
             f"{quoted(view, token_name(view.loaded, token))}\u00a0{signed(value)}"
             for token, value in zip(tokens[row].tolist(), values[row].tolist(), strict=True)

@@ -49,26 +49,26 @@ def against_of(view: View) -> int | None:
     return asked if asked is not None and asked < n_keys and asked != key_of(view) else None
 
 
-def show(found: Why, view: View) -> b.Blocks:
+def show(reason: Why, view: View) -> b.Blocks:
     """The writers of the query by those of the key, and the choice of one to remove."""
     yield from opening(view)
     keys_row = view.trace.key_tokens(view.site.name)
     key = pick_token(
-        view, "attribution.key", "attribution.key", keys_row, found.key, "key", width=150
+        view, "attribution.key", "attribution.key", keys_row, reason.key, "key", width=150
     )
     picks = (*pick_place(view, "attribution"), pick_row(view), key, _pick_other(view, keys_row))
     yield b.Row((*picks, pick_detail(view)))
-    queries = largest(found.queries.writers, found.by_query, MOST)
-    keys = largest(found.keys.writers, found.by_key, MOST)
-    reading = b.Sentence("why", _reading(view, found, queries, keys))
+    queries = largest(reason.queries.writers, reason.by_query, MOST)
+    keys = largest(reason.keys.writers, reason.by_key, MOST)
+    reading = b.Sentence("why", _reading(view, reason, queries, keys))
     note = b.Note(view.t("attribution.products_note"))
-    yield b.Hero((reading, *_drawn(view, found, queries, keys), note))
-    yield from _notes(view, found)
+    yield b.Hero((reading, *_drawn(view, reason, queries, keys), note))
+    yield from _notes(view, reason)
     yield b.Title(view.t("attribution.check"), large=True)
-    yield _pick_writer(view, found)
-    yield b.Formula(_formula(view, found), view.t("attribution.formula"))
+    yield _pick_writer(view, reason)
+    yield b.Formula(_formula(view, reason), view.t("attribution.formula"))
     yield b.Code((why, projected, read_by, writers_at, remove))
-    yield b.Numbers(lambda: _numbers(view, found))
+    yield b.Numbers(lambda: _numbers(view, reason))
 
 
 def _pick_other(view: View, tokens: tuple[str, ...]) -> b.Pick:
@@ -91,17 +91,17 @@ def _pick_other(view: View, tokens: tuple[str, ...]) -> b.Pick:
     )
 
 
-def to_remove(found: Why, side: Side, taken: int | None) -> tuple[list[int], int]:
+def to_remove(reason: Why, side: Side, taken: int | None) -> tuple[list[int], int]:
     """The writers on one side, the largest first, and the chosen one, by default the first."""
-    order: list[int] = np.argsort(-np.abs(found.of(side)[1]), kind="stable").tolist()
+    order: list[int] = np.argsort(-np.abs(reason.of(side)[1]), kind="stable").tolist()
     return order, taken if taken is not None and taken < len(order) else order[0]
 
 
-def _pick_writer(view: View, found: Why) -> b.Row:
+def _pick_writer(view: View, reason: Why) -> b.Row:
     """The controls for the writer to remove, of the query or the key."""
     chosen = view.choices(AttributionChoices)
-    ledger, sums = found.of(chosen.side)
-    order, writer = to_remove(found, chosen.side, chosen.taken)
+    ledger, sums = reason.of(chosen.side)
+    order, writer = to_remove(reason, chosen.side, chosen.taken)
 
     def label(at: int) -> str:
         return f"{writer_name(view, ledger.writers[at])} ({signed(float(sums[at]))})"
@@ -122,19 +122,19 @@ def _pick_writer(view: View, found: Why) -> b.Row:
 
 
 def _drawn(
-    view: View, found: Why, queries: tuple[Components, ...], keys: tuple[Components, ...]
+    view: View, reason: Why, queries: tuple[Components, ...], keys: tuple[Components, ...]
 ) -> tuple[b.Block, ...]:
     """The matrix, and below it the rankings of its rows and of its columns."""
-    terms, words = _terms(view, found), view.words("figures.attribution")
+    terms, words = _terms(view, reason), view.words("figures.attribution")
     extra, outside = [name for name, _ in terms], [value for _, value in terms]
-    products = np.array([[_product(found, query, key) for key in keys] for query in queries])
+    products = np.array([[_product(reason, query, key) for key in keys] for query in queries])
     axes, rankings = [], []
     for side, groups in zip(SIDES, (queries, keys), strict=True):
         names, title = group_names(view, groups), view.t(f"attribution.into_{side}")
         stream = view.site.query_stream if side == "query" else view.site.key_stream
         axes.append(Axis(names, title, stream))
-        by = found.of(side)[1]
-        free = by + found.left_out(side)
+        by = reason.of(side)[1]
+        free = by + reason.left_out(side)
         alone = [float(free[g.members[0]]) if g.writer else np.nan for g in groups]
         draw = partial(
             ranking,
@@ -151,7 +151,7 @@ def _drawn(
     return picture, b.Columns(rankings)
 
 
-def _notes(view: View, found: Why) -> Iterator[b.Note]:
+def _notes(view: View, reason: Why) -> Iterator[b.Note]:
     """Notes on parts of the score that are not a sum of products, and on uninformative cells."""
     config = view.loaded.config
     written = {
@@ -159,55 +159,55 @@ def _notes(view: View, found: Why) -> Iterator[b.Note]:
         "first": view.layer == 0 and view.kind != "cross",
         "precision": in_half_precision(view),
     }
-    if found.cap is not None:
-        raw = found.score - found.cap - (found.bias or 0.0)
-        yield b.Note(view.t("attribution.note_cap", raw=fixed(raw), taken=signed(found.cap)))
+    if reason.cap is not None:
+        raw = reason.score - reason.cap - (reason.bias or 0.0)
+        yield b.Note(view.t("attribution.note_cap", raw=fixed(raw), taken=signed(reason.cap)))
     for name in (name for name, here in written.items() if here):
         yield b.Note(view.t(f"attribution.note_{name}"))
 
 
-def _product(found: Why, query: Components, key: Components) -> float:
-    return float(found.matrix[np.ix_(query.members, key.members)].sum())
+def _product(reason: Why, query: Components, key: Components) -> float:
+    return float(reason.matrix[np.ix_(query.members, key.members)].sum())
 
 
-def _terms(view: View, found: Why) -> list[tuple[str, float]]:
+def _terms(view: View, reason: Why) -> list[tuple[str, float]]:
     """Terms outside the products: positions, a softcap, and the residual."""
-    terms = [(view.t("attribution.bias"), found.bias), (view.t("attribution.cap"), found.cap)]
+    terms = [(view.t("attribution.bias"), reason.bias), (view.t("attribution.cap"), reason.cap)]
     present = [(name, value) for name, value in terms if value is not None]
-    return [*present, (view.t("attribution.rest"), found.rest)]
+    return [*present, (view.t("attribution.rest"), reason.rest)]
 
 
 def _reading(
-    view: View, found: Why, queries: tuple[Components, ...], keys: tuple[Components, ...]
+    view: View, reason: Why, queries: tuple[Components, ...], keys: tuple[Components, ...]
 ) -> str:
     site, trace = view.site.name, view.trace
     keys_row = trace.key_tokens(site)
-    query = quoted_at(view, trace.query_tokens(site), found.query)
-    key = quoted_at(view, keys_row, found.key)
+    query = quoted_at(view, trace.query_tokens(site), reason.query)
+    key = quoted_at(view, keys_row, reason.key)
     pairs = [(query, key) for query in queries for key in keys]
-    first = max(pairs, key=lambda pair: abs(_product(found, *pair)))
+    first = max(pairs, key=lambda pair: abs(_product(reason, *pair)))
     words = {
         "query": query,
         "key": key,
-        "score": fixed(found.score),
-        "weight": percent(float(trace.pattern(site)[found.head, found.query, found.key])),
+        "score": fixed(reason.score),
+        "weight": percent(float(trace.pattern(site)[reason.head, reason.query, reason.key])),
         "by_query": group_name(view, queries[0]),
-        "in_query": signed(float(queries[0].of(found.by_query))),
+        "in_query": signed(float(queries[0].of(reason.by_query))),
         "by_key": group_name(view, keys[0]),
-        "in_key": signed(float(keys[0].of(found.by_key))),
+        "in_key": signed(float(keys[0].of(reason.by_key))),
         "pair": f"{group_name(view, first[0])} × {group_name(view, first[1])}",
-        "product": signed(_product(found, *first)),
-        "sum": whether_it_adds_up(view, found.rest, found.by_query),
+        "product": signed(_product(reason, *first)),
+        "sum": whether_it_adds_up(view, reason.rest, reason.by_query),
     }
-    if found.against is not None:
-        other = quoted_at(view, keys_row, found.against)
+    if reason.against is not None:
+        other = quoted_at(view, keys_row, reason.against)
         return view.t("attribution.read_against", other=other, **words)
-    return view.t("attribution.read_why" if found.allowed else "attribution.read_hidden", **words)
+    return view.t("attribution.read_why" if reason.allowed else "attribution.read_hidden", **words)
 
 
-def _formula(view: View, found: Why) -> tuple[str, ...]:
+def _formula(view: View, reason: Why) -> tuple[str, ...]:
     products_ = r"\sum_{a,b} q_a \cdot k_b"
-    added = "" if found.bias is None else r" + b_{ij}"
+    added = "" if reason.bias is None else r" + b_{ij}"
     norms = {
         "pre": r"q_a = \frac{\gamma\,C x_a}{\sigma(x)}\,W_Q",
         "post": r"x_a \leftarrow \frac{\gamma\,C x_a}{\sigma(x + f(x))}",
@@ -219,14 +219,14 @@ def _formula(view: View, found: Why) -> tuple[str, ...]:
     )
 
 
-def _numbers(view: View, found: Why) -> dict[str, list[object]]:
+def _numbers(view: View, reason: Why) -> dict[str, list[object]]:
     """Both full rankings, by writer."""
     rows = [
         (writer_name(view, writer), view.t(f"attribution.{side}"), round(piece, 5), round(left, 5))
         for side in SIDES
-        for ledger, sums in (found.of(side),)
+        for ledger, sums in (reason.of(side),)
         for writer, piece, left in zip(
-            ledger.writers, sums.tolist(), found.left_out(side).tolist(), strict=True
+            ledger.writers, sums.tolist(), reason.left_out(side).tolist(), strict=True
         )
     ]
     titles = ["", *(view.t(f"attribution.{name}") for name in ("side", "piece", "left_out"))]

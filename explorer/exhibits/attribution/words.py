@@ -79,10 +79,10 @@ def pick_words(view: View) -> tuple[b.Pick, b.Pick]:
 def notes(view: View) -> b.Blocks:
     """A refused word, and whether the compared one was generated."""
     typed = view.choices(AttributionChoices).typed
-    found = token_of(view.loaded, typed) if typed else 0
-    if isinstance(found, list):
-        shown = " ".join(quoted(view, piece) for piece in found)
-        key = "attribution.several" if found else "attribution.unknown"
+    encoding = token_of(view.loaded, typed) if typed else 0
+    if isinstance(encoding, list):
+        shown = " ".join(quoted(view, piece) for piece in encoding)
+        key = "attribution.several" if encoding else "attribution.unknown"
         yield b.Hint(view.t(key, word=escape(typed), tokens=shown), "info", warns=True)
         yield b.Remember(b.choose(typed=""))
     word, written = words_of(view)[0], next_word(view.trace, position_of(view)[0])
@@ -117,7 +117,7 @@ def _pick(view: View, field: str, now: int, options: list[int], chances: np.ndar
 def token_of(loaded: LoadedModel, word: str) -> int | list[str]:
     """The token of a typed word; else the pieces it is split into, empty if unknown."""
     encoded = loaded.tokenizer.of("tgt").encoded
-    pieces = [encoded(each) for each in (word.strip(), f" {word.strip()}")]
+    pieces = [encoded(form) for form in (word.strip(), f" {word.strip()}")]
     for tokens in pieces:
         if len(tokens) == 1 and tokens[0] != loaded.marks.unknown:
             return int(tokens[0])

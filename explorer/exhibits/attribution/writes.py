@@ -36,20 +36,20 @@ MOST = 18
 """Most bars in the ranking; the smallest terms share the last one."""
 
 
-def show(found: Writes, view: View) -> b.Blocks:
+def show(result: Writes, view: View) -> b.Blocks:
     """The terms of the logit, or of the difference, and the choice of one to remove."""
     yield from opening(view)
     yield b.Row((pick_position(view), *pick_words(view), pick_detail(view)))
     yield from notes(view)
-    yield b.Hero((b.Sentence("writes", _reading(view, found)), _drawn(view, found)))
+    yield b.Hero((b.Sentence("writes", _reading(view, result)), _drawn(view, result)))
     config = view.loaded.config
     noted = {"logit_cap": config.logit_cap is not None, "gate": config.head_net}
     for name, here in {**noted, "precision": in_half_precision(view)}.items():
         if here:
             yield b.Note(view.t(f"attribution.note_{name}"))
-    if found.compares:
+    if result.compares:
         yield b.Title(view.t("attribution.check"), large=True)
-        yield _pick_writer(view, found)
+        yield _pick_writer(view, result)
     else:
         yield b.Note(view.t("attribution.check_two"))
     yield b.Formula.of(
@@ -58,71 +58,71 @@ def show(found: Writes, view: View) -> b.Blocks:
         r"\ell_w - \ell_v = \ln \frac{p_w}{p_v}",
         r"x_{h} = \sum_j a_{ij}\, v_j W_O^{h}",
     )
-    yield b.Code((writes, output, writers_at, *([silence] if found.compares else [])))
-    yield b.Numbers(lambda: _numbers(view, found))
+    yield b.Code((writes, output, writers_at, *([silence] if result.compares else [])))
+    yield b.Numbers(lambda: _numbers(view, result))
 
 
-def to_remove(found: Writes, taken: int | None) -> tuple[list[int], int]:
+def to_remove(result: Writes, taken: int | None) -> tuple[list[int], int]:
     """The writers but the biases, the largest first, and the chosen one, by default the first."""
-    ranked = np.argsort(-np.abs(found.terms), kind="stable").tolist()
-    order: list[int] = [at for at in ranked if found.writers[at].kind != "bias"]
+    ranked = np.argsort(-np.abs(result.terms), kind="stable").tolist()
+    order: list[int] = [at for at in ranked if result.writers[at].kind != "bias"]
     return order, taken if taken is not None and taken in order else order[0]
 
 
-def _pick_writer(view: View, found: Writes) -> b.Pick:
-    order, writer = to_remove(found, view.choices(AttributionChoices).taken)
+def _pick_writer(view: View, result: Writes) -> b.Pick:
+    order, writer = to_remove(result, view.choices(AttributionChoices).taken)
 
     def label(at: int) -> str:
-        return f"{writer_name(view, found.writers[at])} ({signed(float(found.terms[at]))})"
+        return f"{writer_name(view, result.writers[at])} ({signed(float(result.terms[at]))})"
 
     title = view.t("attribution.take")
     return b.Pick("attribution.taken", title, order, writer, label, "taken", menu=True, width=260)
 
 
-def _drawn(view: View, found: Writes) -> b.Chart:
+def _drawn(view: View, result: Writes) -> b.Chart:
     """The terms of the logit, or of the difference, as a ranking."""
-    groups, loaded = largest(found.writers, found.terms, MOST), view.loaded
-    extra = [(view.t("attribution.rest"), found.between(found.rests))]
+    groups, loaded = largest(result.writers, result.terms, MOST), view.loaded
+    extra = [(view.t("attribution.rest"), result.between(result.rests))]
     if loaded.config.logit_cap is not None:
-        extra.insert(0, (view.t("attribution.cap"), found.between(found.caps)))
-    alone = [found.lost[group.members[0]] if group.writer else np.nan for group in groups]
+        extra.insert(0, (view.t("attribution.cap"), result.between(result.caps)))
+    alone = [result.lost[group.members[0]] if group.writer else np.nan for group in groups]
     title = view.t(
-        "attribution.logit_between" if found.compares else "attribution.logit_of",
-        word=token_name(loaded, found.word),
-        other=token_name(loaded, found.other),
+        "attribution.logit_between" if result.compares else "attribution.logit_of",
+        word=token_name(loaded, result.word),
+        other=token_name(loaded, result.other),
     )
     draw = partial(
         ranking,
         [*group_names(view, groups), *(name for name, _ in extra)],
-        np.array([*(group.of(found.terms) for group in groups), *(value for _, value in extra)]),
-        free=np.array([*alone, *[np.nan] * len(extra)]) if found.compares else None,
+        np.array([*(group.of(result.terms) for group in groups), *(value for _, value in extra)]),
+        free=np.array([*alone, *[np.nan] * len(extra)]) if result.compares else None,
         title=title,
         words=view.words("figures.attribution"),
     )
     return b.Chart("attribution.shares", draw, title)
 
 
-def _reading(view: View, found: Writes) -> str:
-    trace, loaded, values = view.trace, view.loaded, found.terms
-    total = found.between(found.logits)
+def _reading(view: View, result: Writes) -> str:
+    trace, loaded, values = view.trace, view.loaded, result.terms
+    total = result.between(result.logits)
     most, least = int(values.argmax()), int(values.argmin())
     words = {
-        "before": quoted_at(view, trace.tgt_str_tokens, found.position),
-        "word": quoted(view, token_name(loaded, found.word)),
-        "chance": percent(found.probabilities[0]),
+        "before": quoted_at(view, trace.tgt_str_tokens, result.position),
+        "word": quoted(view, token_name(loaded, result.word)),
+        "chance": percent(result.probabilities[0]),
         "total": signed(total),
-        "most": writer_name(view, found.writers[most]),
+        "most": writer_name(view, result.writers[most]),
         "up": signed(float(values[most])),
-        "least": writer_name(view, found.writers[least]),
+        "least": writer_name(view, result.writers[least]),
         "down": signed(float(values[least])),
-        "sum": whether_it_adds_up(view, found.between(found.rests), values),
+        "sum": whether_it_adds_up(view, result.between(result.rests), values),
     }
-    if not found.compares:
+    if not result.compares:
         return view.t("attribution.read_logit", **words)
     return view.t(
         "attribution.read_more" if total >= 0 else "attribution.read_less",
-        other=quoted(view, token_name(loaded, found.other)),
-        other_chance=percent(found.probabilities[1]),
+        other=quoted(view, token_name(loaded, result.other)),
+        other_chance=percent(result.probabilities[1]),
         times=_times(math.exp(min(abs(total), 300))),
         **words,
     )
@@ -133,13 +133,13 @@ def _times(ratio: float) -> str:
     return f"{ratio:.1f}" if ratio < 9.95 else compact(float(f"{ratio:.2g}"))
 
 
-def _numbers(view: View, found: Writes) -> dict[str, list[object]]:
+def _numbers(view: View, result: Writes) -> dict[str, list[object]]:
     loaded = view.loaded
     return {
-        "": [writer_name(view, writer) for writer in found.writers],
-        token_name(loaded, found.word): np.round(found.shares, 5).tolist(),
-        f"{token_name(loaded, found.other)} ": np.round(found.other_shares, 5).tolist(),
-        view.t("attribution.difference"): np.round(found.differences, 5).tolist(),
+        "": [writer_name(view, writer) for writer in result.writers],
+        token_name(loaded, result.word): np.round(result.shares, 5).tolist(),
+        f"{token_name(loaded, result.other)} ": np.round(result.other_shares, 5).tolist(),
+        view.t("attribution.difference"): np.round(result.differences, 5).tolist(),
     }
 
 

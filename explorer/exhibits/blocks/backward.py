@@ -35,14 +35,14 @@ def compute(
 
     Raises InputProblem: as `batch_of`.
     """
-    kind = next(each for each in (norm, loaded.config.norm, *BACKWARD) if each in BACKWARD)
+    kind = next(name for name in (norm, loaded.config.norm, *BACKWARD) if name in BACKWARD)
     x = batch_of(loaded, [text]).x[0, 0, : len(gamma)]
     return x, kind, backward(x, np.array(gamma) / 100, UPSTREAM, kind)
 
 
 def show(answer: tuple[np.ndarray, str, Backward], view: View) -> b.Blocks:
     """The normalized features, and three computations of the gradient."""
-    x, kind, found = answer
+    x, kind, result = answer
     gamma = view.choices(BlocksChoices).gamma
     title = view.t("blocks.backward", norm=view.t(f"designs.norm.{kind}"))
     yield b.Title(title)
@@ -52,10 +52,10 @@ def show(answer: tuple[np.ndarray, str, Backward], view: View) -> b.Blocks:
     names = (view.t("blocks.before"), view.t("blocks.behind"))
     value = view.t("blocks.value")
     more: dict[str, Any] = {"title": value, "label_title": feature, "height": 300}
-    forward = partial(paired, features, x, found.out, names, **more)
+    forward = partial(paired, features, x, result.out, names, **more)
     back = partial(
         gradients,
-        np.stack([found.by_hand, found.autograd, found.wrong]),
+        np.stack([result.by_hand, result.autograd, result.wrong]),
         [view.t(f"blocks.{name}") for name in ("by_hand", "autograd", "late")],
         x_title=feature,
         y_title="∂L/∂x",
@@ -66,12 +66,12 @@ def show(answer: tuple[np.ndarray, str, Backward], view: View) -> b.Blocks:
             (b.Chart("blocks.backward", back, title),),
         )
     )
-    rms = found.d_beta is None
-    words = {"gamma": found.d_gamma} if rms else {"gamma": found.d_gamma, "beta": found.d_beta}
-    said = {name: ", ".join(map(signed, each)) for name, each in words.items() if each is not None}
-    yield b.Note(view.t("blocks.d_gamma_alone" if rms else "blocks.d_gamma", **said))
+    rms = result.d_beta is None
+    words = {"gamma": result.d_gamma} if rms else {"gamma": result.d_gamma, "beta": result.d_beta}
+    texts = {name: ", ".join(map(signed, word)) for name, word in words.items() if word is not None}
+    yield b.Note(view.t("blocks.d_gamma_alone" if rms else "blocks.d_gamma", **texts))
     key = "blocks.read_backward_alike" if len(set(gamma)) == 1 else "blocks.read_backward"
-    errors = {"error": number(found.error), "wrong": number(found.wrong_error)}
+    errors = {"error": number(result.error), "wrong": number(result.wrong_error)}
     yield b.Sentence("backward", view.t(key, **errors))
     yield b.Formula((RMS if kind == "rmsnorm" else LAYER,))
     yield b.Code((backward, BACKWARD[kind]))

@@ -56,26 +56,26 @@ def compute(
     changed = rerun(loaded, trace, {LOGITS}, Edits({hook: without}))
     last = int(np.flatnonzero(trace.tgt_valid)[-1])
     before, after = (
-        each[LOGITS][0, last].softmax(-1).numpy() if loaded.config.lm_head else np.zeros(0)
-        for each in (plain, changed)
+        record[LOGITS][0, last].softmax(-1).numpy() if loaded.config.lm_head else np.zeros(0)
+        for record in (plain, changed)
     )
     return Routed(at, plain[hook][0].float().numpy(), before, after)
 
 
-def show(found: Routed | None, view: View) -> b.Blocks:
+def show(routed: Routed | None, view: View) -> b.Blocks:
     """A row per token and a column per expert; experts can be switched off."""
-    if found is None:
+    if routed is None:
         return
     yield b.SentenceLine()
-    tokens, n = view.trace.tgt_str_tokens, found.weights.shape[1]
+    tokens, n = view.trace.tgt_str_tokens, routed.weights.shape[1]
     off = [at for at in view.chosen("experts_off", BlocksChoices) if at < n]
-    yield b.Sentence("experts", _said(view, found, off))
+    yield b.Sentence("experts", _said(view, routed, off))
     layers = range(view.trace.stacks[-1].n_layers)
     names = [str(at + 1) for at in range(view.loaded.config.n_experts)]
     names += [view.t("blocks.shared_expert")] * (n - len(names))
     yield b.Row(
         (
-            pick_number(view, "blocks.layer", "place.layer", layers, found.layer, _layer),
+            pick_number(view, "blocks.layer", "place.layer", layers, routed.layer, _layer),
             b.Several(
                 "blocks.experts_off",
                 view.t("blocks.experts_off"),
@@ -88,7 +88,7 @@ def show(found: Routed | None, view: View) -> b.Blocks:
         )
     )
     titles: dict[str, Any] = {"title": view.t("blocks.router"), "x_title": view.t("blocks.expert")}
-    drawn = routes(found.weights, tokens, names, **titles, y_title=view.stream("tgt"))
+    drawn = routes(routed.weights, tokens, names, **titles, y_title=view.stream("tgt"))
     yield b.Matrices("blocks.experts", ((view.t("blocks.router"), drawn),))
     formula, words = (
         r"\mathrm{FFN}(x) = \sum_{e \in E_k(x)} g_e(x)\,\mathrm{FFN}_e(x)",
@@ -98,10 +98,10 @@ def show(found: Routed | None, view: View) -> b.Blocks:
         formula += r" + \sigma(w_s^\top x)\,\mathrm{FFN}_s(x)"
         words = "blocks.shared_formula"
     yield b.Formula((formula, r"g(x) = \mathrm{softmax}(W_r x)"), view.t(words))
-    path = view.trace.stacks[-1].path("blocks", found.layer, "ffn")
+    path = view.trace.stacks[-1].path("blocks", routed.layer, "ffn")
     yield b.Code((view.loaded.model.get_submodule(path), compute))
     named = {
-        f"{view.t('blocks.expert')} {names[at]}": found.weights[:, at].tolist() for at in range(n)
+        f"{view.t('blocks.expert')} {names[at]}": routed.weights[:, at].tolist() for at in range(n)
     }
     yield b.Numbers(lambda: {view.t("place.query"): list(tokens), **named})
 
@@ -110,14 +110,14 @@ def _layer(at: int) -> b.Change:
     return b.choose(layer=at)
 
 
-def _said(view: View, found: Routed, off: list[int]) -> str:
+def _said(view: View, routed: Routed, off: list[int]) -> str:
     """The effect of the experts that are off; if none is, the expert that most tokens go to."""
-    if off and len(found.before):
-        tops = [int(each.argmax()) for each in (found.before, found.after)]
+    if off and len(routed.before):
+        tops = [int(each.argmax()) for each in (routed.before, routed.after)]
         first, then = (saying.quoted(view, each) for each in view.loaded.str_tokens(tops))
-        was, now = percent(float(found.before[tops[0]])), percent(float(found.after[tops[1]]))
+        was, now = percent(float(routed.before[tops[0]])), percent(float(routed.after[tops[1]]))
         return view.t("blocks.read_off", first=first, then=then, was=was, now=now)
-    real = found.weights[view.trace.tgt_valid, : view.loaded.config.n_experts]
+    real = routed.weights[view.trace.tgt_valid, : view.loaded.config.n_experts]
     sent = (real > 0).sum(0)
     most = int(sent.argmax())
     words = {"expert": most + 1, "n": int(sent[most]), "count": len(real)}

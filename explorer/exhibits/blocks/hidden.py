@@ -70,7 +70,9 @@ def hidden(
     gate = seen.get(hooks["gate"])
     pre, post = (seen[hooks[what]][0].numpy() for what in ("pre", "post"))
     net = loaded.model.get_submodule(of_role[stack].path("blocks", layer, "ffn"))
-    matrices = {name: each for name, each in net.named_children() if isinstance(each, nn.Linear)}
+    matrices = {
+        name: module for name, module in net.named_children() if isinstance(module, nn.Linear)
+    }
     return Hidden(
         pre=pre,
         post=post,
@@ -94,7 +96,7 @@ def compute(
 
 def show(answer: tuple[StackSite, int, Hidden], view: View) -> b.Blocks:
     """Inputs and outputs of the activation, by unit and token."""
-    stack, layer, found = answer
+    stack, layer, activity = answer
     yield from model_line(view)
     yield b.SentenceLine()
     yield b.Changes("blocks.reset")
@@ -105,11 +107,11 @@ def show(answer: tuple[StackSite, int, Hidden], view: View) -> b.Blocks:
     layers = range(stack.n_layers)
     menu = pick_number(view, "blocks.layer", "place.layer", layers, layer, change)
     yield b.Row((*pick_stream(view, "blocks.stream"), b.Pane((menu,), 110)))
-    chosen, tokens, stream = found.strongest(MOST_UNITS), view.str_tokens(), view.sequence
-    yield b.Sentence("hidden", _said(view, found, tokens))
-    pictures = {"pre": found.pre, "post": found.post}
-    if found.gate is not None:
-        pictures = {"gate": found.gate, "up": found.pre, "product": found.post}
+    chosen, tokens, stream = activity.strongest(MOST_UNITS), view.str_tokens(), view.sequence
+    yield b.Sentence("hidden", _said(view, activity, tokens))
+    pictures = {"pre": activity.pre, "post": activity.post}
+    if activity.gate is not None:
+        pictures = {"gate": activity.gate, "up": activity.pre, "product": activity.post}
     titles: dict[str, Any] = {"title": view.t("blocks.activity"), "x_title": view.t("blocks.unit")}
     titles |= {"y_title": view.stream(stream), "stream": stream}
     yield b.Matrices(
@@ -119,11 +121,11 @@ def show(answer: tuple[StackSite, int, Hidden], view: View) -> b.Blocks:
             for name, values in pictures.items()
         ],
     )
-    yield b.Note(view.t("blocks.units", shown=len(chosen), count=found.post.shape[1]))
-    formula = _formula(view.loaded.config.ffn, found.biased)
+    yield b.Note(view.t("blocks.units", shown=len(chosen), count=activity.post.shape[1]))
+    formula = _formula(view.loaded.config.ffn, activity.biased)
     yield b.Formula((formula,), view.t("blocks.hidden_formula"))
     yield b.Code((view.loaded.model.get_submodule(stack.path("blocks", layer, "ffn")), hidden))
-    yield b.Numbers(lambda: _numbers(view, found, chosen, tokens))
+    yield b.Numbers(lambda: _numbers(view, activity, chosen, tokens))
 
 
 def _formula(kind: str, biased: Container[str]) -> str:
@@ -157,26 +159,28 @@ def _symbol(name: str) -> str:
     return known.get(name) or rf"\mathrm{{{name.replace('_', '')}}}"
 
 
-def _said(view: View, found: Hidden, tokens: tuple[str, ...]) -> str:
-    position, unit = np.unravel_index(np.abs(found.post).argmax(), found.post.shape)
+def _said(view: View, activations: Hidden, tokens: tuple[str, ...]) -> str:
+    position, unit = np.unravel_index(np.abs(activations.post).argmax(), activations.post.shape)
     words = {
         "unit": int(unit),
         "token": saying.quoted_at(view, tokens, int(position)),
-        "value": fixed(float(found.post[position, unit])),
+        "value": fixed(float(activations.post[position, unit])),
     }
-    if found.gate is None:
-        return view.t("blocks.read_hidden", silent=share(found.silent), **words)
-    gate, up = (fixed(float(each[position, unit])) for each in (found.gate, found.pre))
-    return view.t("blocks.read_gate", shut=share(found.shut), gate=gate, up=up, **words)
+    if activations.gate is None:
+        return view.t("blocks.read_hidden", silent=share(activations.silent), **words)
+    gate, up = (
+        fixed(float(values[position, unit])) for values in (activations.gate, activations.pre)
+    )
+    return view.t("blocks.read_gate", shut=share(activations.shut), gate=gate, up=up, **words)
 
 
 def _numbers(
-    view: View, found: Hidden, chosen: np.ndarray, tokens: tuple[str, ...]
+    view: View, activations: Hidden, chosen: np.ndarray, tokens: tuple[str, ...]
 ) -> dict[str, list[object]]:
-    strongest = chosen[np.argsort(-np.abs(found.post[:, chosen]).max(0), kind="stable")[:8]]
-    said, word = [f"{at} {token}" for at, token in enumerate(tokens)], view.t("blocks.unit")
-    units = {f"{word} {unit}": found.post[:, unit].round(3).tolist() for unit in strongest}
-    return {view.t("place.query"): said, **units}
+    strongest = chosen[np.argsort(-np.abs(activations.post[:, chosen]).max(0), kind="stable")[:8]]
+    labels, word = [f"{at} {token}" for at, token in enumerate(tokens)], view.t("blocks.unit")
+    units = {f"{word} {unit}": activations.post[:, unit].round(3).tolist() for unit in strongest}
+    return {view.t("place.query"): labels, **units}
 
 
 EXHIBIT = Exhibit(compute, show)

@@ -48,7 +48,7 @@ class Norms:
 def compute(loaded: LoadedModel, text: str, others: tuple[str, ...]) -> Norms:
     """The sentence and further ones, two examples if there are none. Raises InputProblem."""
     first = next(iter(examples_of(loaded.name).values()))
-    sentences = [text, *(others or [each for each in first if each != text][:2])]
+    sentences = [text, *(others or [example for example in first if example != text][:2])]
     batch = batch_of(loaded, sentences)
     x = batch.x[0, 0] / max(float(statistics(batch.x, "layernorm").scale[0, 0]), 1e-9)
     inside, outside = (
@@ -69,16 +69,16 @@ def model_line(view: View) -> b.Blocks:
         yield b.Note(view.t("blocks.model", **words))
 
 
-def show(found: Norms, view: View) -> b.Blocks:
+def show(norms: Norms, view: View) -> b.Blocks:
     """Statistics as heatmaps, dependence on other tokens, and eps."""
     yield from model_line(view)
     if not view.choices(ScreenChoices).beamer:
         yield b.Prose(view.t("blocks.batch" if view.others else "blocks.batch_examples"))
-    norm = next((each for each in NORMS if each == view.chosen("norm", BlocksChoices)), NORMS[0])
+    norm = next((kind for kind in NORMS if kind == view.chosen("norm", BlocksChoices)), NORMS[0])
     yield pick_one(view, "blocks.norm", NORMS, norm, said="designs.norm.")
-    yield from _statistics(view, found.batch, norm)
-    yield from _who_moves(view, found)
-    yield from _eps(view, found)
+    yield from _statistics(view, norms.batch, norm)
+    yield from _who_moves(view, norms)
+    yield from _eps(view, norms)
     yield b.Formula.of(
         view.t("blocks.formula"),
         r"\mathrm{LayerNorm}(x) = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta"
@@ -88,17 +88,17 @@ def show(found: Norms, view: View) -> b.Blocks:
         r"\varepsilon}} + \beta_i,\qquad \mu_i, \sigma_i^2\ \text{over all tokens}",
     )
     yield b.Code((statistics, normalised, layer_norm_forward, RMSNorm, moved_by_others, eps_curves))
-    yield b.Numbers(lambda: _numbers(view, found.batch))
+    yield b.Numbers(lambda: _numbers(view, norms.batch))
 
 
 def _statistics(view: View, batch: PaddedSentences, norm: Norm) -> b.Blocks:
-    found = statistics(batch.x, norm)
+    moments = statistics(batch.x, norm)
     where = {"sentences": len(batch.x), "length": batch.x.shape[1], "width": batch.x.shape[2]}
-    yield b.Sentence("norm", view.t(f"blocks.read_{norm}", count=found.scale.size, **where))
+    yield b.Sentence("norm", view.t(f"blocks.read_{norm}", count=moments.scale.size, **where))
     rms = norm == "rmsnorm"
     names = [view.t("blocks.sentence", number=at + 1) for at in range(len(batch.x))]
     for name in ("scale",) if rms else ("mean", "scale"):
-        values, title = getattr(found, name), view.t("blocks.rms" if rms else f"blocks.{name}")
+        values, title = getattr(moments, name), view.t("blocks.rms" if rms else f"blocks.{name}")
         top = float(np.abs(values).max(initial=1e-6))
         more: dict[str, Any] = {"title": title, "top": top}
         if norm == "batchnorm":
@@ -108,14 +108,14 @@ def _statistics(view: View, batch: PaddedSentences, norm: Norm) -> b.Blocks:
         yield from titled(view, f"blocks.statistics.{name}", drawn, title)
 
 
-def _who_moves(view: View, found: Norms) -> b.Blocks:
+def _who_moves(view: View, norms: Norms) -> b.Blocks:
     """The user's sentence in this batch compared with the same sentence alone."""
-    batch = found.batch
+    batch = norms.batch
     tokens = [token for token, valid in zip(batch.tokens[0], batch.valid[0], strict=True) if valid]
     draw = partial(
         moved,
         tokens,
-        found.shares[:, : len(tokens)],
+        norms.shares[:, : len(tokens)],
         [view.t(f"designs.norm.{name}") for name in NORMS],
         y_title=view.t("blocks.moved"),
         x_title=view.t("blocks.sentence", number=1),
@@ -123,18 +123,18 @@ def _who_moves(view: View, found: Norms) -> b.Blocks:
     )
     note = view.t("blocks.who_moves_note")
     yield from titled(view, "blocks.moved", draw, view.t("blocks.who_moves"), note)
-    layer, rms, batchnorm = (share(float(row.mean())) for row in found.shares)
+    layer, rms, batchnorm = (share(float(row.mean())) for row in norms.shares)
     words = {"batch": batchnorm, "layer": layer, "rms": rms, "others": len(batch.x) - 1}
-    largest = number(float(found.largest[2]))
+    largest = number(float(norms.largest[2]))
     yield b.Sentence("moved", view.t("blocks.read_moved", largest=largest, **words))
 
 
-def _eps(view: View, found: Norms) -> b.Blocks:
+def _eps(view: View, norms: Norms) -> b.Blocks:
     """The output size against the input size, for several eps."""
     words = view.axes("blocks.input_size", "blocks.output_size")
     names = [f"ε = {eps:.0e}".replace("e-0", "e-") for eps in EPSILONS]
     places = [view.t("blocks.inside"), view.t("blocks.outside")]
-    drawn = {"blocks.eps": (found.by_eps, names), "blocks.eps_place": (found.by_place, places)}
+    drawn = {"blocks.eps": (norms.by_eps, names), "blocks.eps_place": (norms.by_place, places)}
     yield b.Columns(
         [
             titled(

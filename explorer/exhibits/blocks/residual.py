@@ -54,9 +54,9 @@ def controls(view: View) -> b.Blocks:
     """The open model in one line; depth of the untrained models, and a final norm or none. They
     stay usable while the models are computed."""
     yield from model_line(view)
-    made = view.choices(BlocksChoices)
-    layers = slider(view, "blocks.depth", 1, MOST_LAYERS, depth_of(made.depth), width=320)
-    yield b.Row((layers, toggle(view, "blocks.final", made.final)), gap="large")
+    choices = view.choices(BlocksChoices)
+    layers = slider(view, "blocks.depth", 1, MOST_LAYERS, depth_of(choices.depth), width=320)
+    yield b.Row((layers, toggle(view, "blocks.final", choices.final)), gap="large")
 
 
 def show(answer: tuple[Flows, StreamNorms], view: View) -> b.Blocks:
@@ -90,7 +90,7 @@ def show(answer: tuple[Flows, StreamNorms], view: View) -> b.Blocks:
 
 def _labels(view: View, flow: StreamNorms) -> WiringNumbers:
     """The numbers of a wiring diagram: means over seeds in the first and last block."""
-    stream, added, gradient = (each.mean(0) for each in (flow.stream, flow.added, flow.gradient))
+    stream, added, gradient = (norms.mean(0) for norms in (flow.stream, flow.added, flow.gradient))
 
     def both(values: np.ndarray) -> str:
         return f"{values[0]:.2f} → {values[-1]:.2f}"

@@ -54,10 +54,10 @@ def show(answer: None, view: View) -> b.Blocks:
     case = opened(view)
     claims = case.part == "claims"
     groups: dict[str, list[str]] = {name: [] for name in GROUPS[case.part]}
-    for each in CASES[case.part]:
-        groups[each.group].append(each.id)
+    for entry in CASES[case.part]:
+        groups[entry.group].append(entry.id)
     yield pick_group(view, "cases.group", groups, case.group, _open)
-    titles = {each: view.t(f"cases.{each}.title") for each in groups[case.group]}
+    titles = {entry: view.t(f"cases.{entry}.title") for entry in groups[case.group]}
     more = b.More(said=titles.__getitem__, change=_open, menu=claims, quiet=True)
     key = "cases.claim" if claims else "cases.case"
     yield pick_one(view, key, tuple(titles), case.id, label="cases.case", **more)
@@ -67,7 +67,7 @@ def show(answer: None, view: View) -> b.Blocks:
         guess = pick_one(view, "cases.guess", GUESSES, guessed, said="cases.verdicts.")
         waiting = () if guess.now else (b.Note(view.t("cases.waiting")),)
         yield b.Hero((title, guess, *waiting))
-        ids = [each.id for each in CLAIMS]
+        ids = [entry.id for entry in CLAIMS]
         following = ids[(ids.index(case.id) + 1) % len(ids)]
         yield b.Button("cases.next", view.t("cases.next"), _open(following), "arrow_forward")
         yield b.Formula(formulas()[case.id], view.t("cases.formula"))
@@ -78,7 +78,7 @@ def show(answer: None, view: View) -> b.Blocks:
         yield b.Button("cases.open", view.t("cases.open"), b.choose(**PLACES[case.id]))
         yield b.Formula(formulas()[case.id], view.t(f"cases.{case.id}.formula"))
         yield b.Code((case.measure,))
-        names = [view.t(f"cases.{each.id}.title") for each in CHOICES]
+        names = [view.t(f"cases.{entry.id}.title") for entry in CHOICES]
         yield b.Numbers(lambda: {view.t("cases.case"): names})
         return
     yield b.Hero((title, b.Sentence("cases", view.t(f"cases.{case.id}.symptom"))))
@@ -93,9 +93,9 @@ def _filled_in(test: Callable[..., object]) -> list[object]:
     how time is measured, what entries are sampled from."""
     defaults = [parameter.default for parameter in inspect.signature(test).parameters.values()]
     return [
-        each
-        for each in defaults
-        if inspect.isfunction(each) and each.__module__.startswith(("explorer.", "models."))
+        default
+        for default in defaults
+        if inspect.isfunction(default) and default.__module__.startswith(("explorer.", "models."))
     ]
 
 

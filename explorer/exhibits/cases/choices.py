@@ -38,7 +38,7 @@ def read_guessed(text: str) -> tuple[bool | None, ...]:
 
 def write_guessed(guessed: tuple[bool | None, ...]) -> str:
     """The inverse of `read_guessed`."""
-    return "".join("-" if each is None else str(int(each)) for each in guessed)
+    return "".join("-" if outcome is None else str(int(outcome)) for outcome in guessed)
 
 
 @dataclass(frozen=True)

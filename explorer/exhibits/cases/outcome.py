@@ -79,14 +79,16 @@ def _verdict(view: View, case: Case, result: Result) -> b.Blocks:
     guessed = own.after(at, own.guess == result.verdict)
     if guessed != own.guessed:
         yield b.Remember(b.choose(guessed=guessed))
-    verdict, guess = (view.t(f"cases.verdicts.{each}") for each in (result.verdict, own.guess))
+    verdict, guess = (
+        view.t(f"cases.verdicts.{judgement}") for judgement in (result.verdict, own.guess)
+    )
     if own.guess == result.verdict:
         words = ":material/check_circle: " + view.t("cases.guessed_right", verdict=verdict)
     else:
         words = ":material/cancel: " + view.t("cases.guessed_wrong", guess=guess, verdict=verdict)
     yield b.Sentence("cases", words)
     yield b.Prose(words_of(view, case.id, result))
-    outcomes = [each for each in guessed if each is not None]
+    outcomes = [judgement for judgement in guessed if judgement is not None]
     score = view.t("cases.score", right=sum(outcomes), count=len(outcomes))
     where = view.t("cases.own" if case.own else "cases.experiment")
     yield b.Note(saying.in_a_row((where, score)))
@@ -183,7 +185,7 @@ def grids_of(
     panels = []
     for grid, name in enumerate(result.grids):
         cells = {(row.name, row.of): row.outcomes[grid] for row in result.rows}
-        names, ofs = (tuple(dict.fromkeys(each[axis] for each in cells)) for axis in (0, 1))
+        names, ofs = (tuple(dict.fromkeys(cell[axis] for cell in cells)) for axis in (0, 1))
         drawn = outcomes(
             [[level_of(cells[name, of]) for of in ofs] for name in names],
             [[spelt(view, cells[name, of]) for of in ofs] for name in names],
@@ -240,7 +242,7 @@ def _compared(view: View, result: Result, traced: Trace) -> b.Blocks:
         axes = _axes(view, result, pair, traced)
         titles = ("actual", "expected") if result.opened else ("wrong_lines", "right_lines")
         sides = zip(("wrong", "right"), titles, strict=True)
-        yield b.Matrices("cases.matrices", [_matrix(view, *each, pair, axes) for each in sides])
+        yield b.Matrices("cases.matrices", [_matrix(view, *side, pair, axes) for side in sides])
 
 
 def _bars(
@@ -292,7 +294,7 @@ def _code_of(view: View, case: Case, result: Result) -> b.Blocks:
     yield b.Columns([*zip(titles, sources, strict=True)])
     wrong, right = (way.errors for way in result.ways)
     if wrong:
-        rows = [(of, *(_outcome(view, each[of]) for each in (wrong, right))) for of in wrong]
+        rows = [(of, *(_outcome(view, errors[of]) for errors in (wrong, right))) for of in wrong]
         yield b.Table([view.t(f"cases.tried.{case.id}"), *names], rows, "lll")
         loud = sum(map(bool, wrong.values()))
         counts = {"n": len(wrong), "loud": loud, "quiet": len(wrong) - loud}

@@ -32,57 +32,57 @@ def compute(loaded: LoadedModel, unedited: Trace, opened_case: str) -> Steps[Sym
     return (yield from symptom(loaded, unedited, case))
 
 
-def show(found: Symptom | None, view: View) -> b.Blocks:
+def show(effect: Symptom | None, view: View) -> b.Blocks:
     """The changed output and its loss, or why there is none."""
     case = opened(view)
     yield b.Title(view.t("cases.planted"))
     if case.plant is not None:
         yield b.Code((case.plant, symptom))
-    if found is None:
+    if effect is None:
         absent = f"cases.absent.{case.needs}"
         yield b.Prose(view.t("cases.not_planted" if case.plant is None else absent))
         return
     if case.left:
-        key = "cases.read_left" if found.left else "cases.no_room"
-        yield b.Prose(view.t(key, n=found.left))
+        key = "cases.read_left" if effect.left else "cases.no_room"
+        yield b.Prose(view.t(key, n=effect.left))
     if not view.trace.config.lm_head:
-        yield b.Prose(_moved(view, found))
-    elif not found.changed:
+        yield b.Prose(_moved(view, effect))
+    elif not effect.changed:
         yield b.Prose(view.t("cases.unchanged"))
     else:
-        losses = losses_of(view, "cases.loss", found, _names(view), height=220)
-        yield b.Columns(([*_written(view, found)], [losses]))
-        yield from _by_left(view, found)
-    if found.tokens:
-        yield b.Numbers(lambda: _numbers(view, found))
+        losses = losses_of(view, "cases.loss", effect, _names(view), height=220)
+        yield b.Columns(([*_written(view, effect)], [losses]))
+        yield from _by_left(view, effect)
+    if effect.tokens:
+        yield b.Numbers(lambda: _numbers(view, effect))
 
 
-def _moved(view: View, found: Symptom) -> str:
+def _moved(view: View, effect: Symptom) -> str:
     """The effect of the bug on the output vectors of a model without logits."""
-    if math.isnan(found.moved):
+    if math.isnan(effect.moved):
         return view.t("cases.vectors_nan")
-    if not found.changed:
+    if not effect.changed:
         return view.t("cases.vectors_same")
-    return view.t("cases.vectors_moved", moved=percent(found.moved))
+    return view.t("cases.vectors_moved", moved=percent(effect.moved))
 
 
-def _written(view: View, found: Symptom) -> b.Blocks:
+def _written(view: View, effect: Symptom) -> b.Blocks:
     if view.trace.config.generates:
         yield b.Note(view.t("cases.writes"))
-        yield b.Prose(output_of(view, found))
-    yield b.Prose(loss_of(view, found))
+        yield b.Prose(output_of(view, effect))
+    yield b.Prose(loss_of(view, effect))
 
 
-def output_of(view: View, found: Symptom) -> str:
+def output_of(view: View, effect: Symptom) -> str:
     """Both outputs as one, the changes marked, or why there is none."""
-    silent = np.isnan(found.logprobs_after).any()
+    silent = np.isnan(effect.logprobs_after).any()
     key = "cases.writes_nothing" if silent else "cases.writes_end"
-    return saying.marked_words(found.words) or view.t(key)
+    return saying.marked_words(effect.words) or view.t(key)
 
 
-def loss_of(view: View, found: Symptom) -> str:
+def loss_of(view: View, effect: Symptom) -> str:
     """The loss without the bug and with it."""
-    before, after = as_text(found.loss_before), as_text(found.loss_after)
+    before, after = as_text(effect.loss_before), as_text(effect.loss_after)
     return view.t("cases.loss", stream=view.stream("tgt"), before=before, after=after)
 
 
@@ -91,23 +91,23 @@ def _names(view: View) -> tuple[str, str]:
 
 
 def losses_of(
-    view: View, key: str, found: TokenLosses, names: tuple[str, str], **more: Any
+    view: View, key: str, token_losses: TokenLosses, names: tuple[str, str], **more: Any
 ) -> b.Chart:
     """The loss of each token before and after, called by these names."""
     title = view.t("cases.token_loss")
-    losses = -found.logprobs_before, -found.logprobs_after
-    draw = partial(paired, found.tokens, *losses, names, title=title, stream="tgt", **more)
+    losses = -token_losses.logprobs_before, -token_losses.logprobs_after
+    draw = partial(paired, token_losses.tokens, *losses, names, title=title, stream="tgt", **more)
     return b.Chart(key, draw, title)
 
 
-def _by_left(view: View, found: Symptom) -> Iterator[b.Chart]:
+def _by_left(view: View, effect: Symptom) -> Iterator[b.Chart]:
     """The loss by the number of PADs on the left, for bugs about left padding."""
-    losses = np.array([[each.before, each.after] for each in found.by_left])
+    losses = np.array([[loss.before, loss.after] for loss in effect.by_left])
     if not len(losses) or not np.isfinite(losses).all():
         return
     draw = partial(
         lines,
-        np.array([each.n for each in found.by_left]),
+        np.array([loss.n for loss in effect.by_left]),
         losses.T,
         _names(view),
         **view.axes("cases.pads_left", "cases.token_loss"),
@@ -117,12 +117,12 @@ def _by_left(view: View, found: Symptom) -> Iterator[b.Chart]:
     yield b.Chart("cases.left", draw, view.t("cases.pads_left"))
 
 
-def _numbers(view: View, found: Symptom) -> dict[str, list[object]]:
+def _numbers(view: View, effect: Symptom) -> dict[str, list[object]]:
     healthy, ill = _names(view)
     return {
-        view.t("components.token_strip.label"): list(found.tokens),
-        healthy: [as_text(float(each)) for each in found.logprobs_before],
-        ill: [as_text(float(each)) for each in found.logprobs_after],
+        view.t("components.token_strip.label"): list(effect.tokens),
+        healthy: [as_text(float(logprob)) for logprob in effect.logprobs_before],
+        ill: [as_text(float(logprob)) for logprob in effect.logprobs_after],
     }
 
 

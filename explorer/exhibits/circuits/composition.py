@@ -34,26 +34,26 @@ def compute(loaded: LoadedModel) -> Steps[Composition | None]:
     return (yield from composition(loaded))
 
 
-def show(found: Composition | None, view: View) -> b.Blocks:
+def show(result: Composition | None, view: View) -> b.Blocks:
     """The scores of all pairs in one way of composing, and the highest ones."""
     yield from scope(view)
-    if found is None:
+    if result is None:
         yield b.Hint(view.t("circuits.too_many_heads", limit=MOST_HEADS), "info")
         return
     way = view.choices(CircuitsChoices).composed
-    strongest = found.strongest(way)
+    strongest = result.strongest(way)
     if strongest is None:
         yield b.Hint(view.t("circuits.one_layer"), "info")
         return
     drawn = composed_matrix(
-        found.scores[way],
-        found.heads,
-        baseline=found.baseline,
+        result.scores[way],
+        result.heads,
+        baseline=result.baseline,
         words=view.words("figures.composed"),
     )
     yield b.Hero(
         (
-            b.Sentence("composition", _reading(view, found, way, strongest)),
+            b.Sentence("composition", _reading(view, result, way, strongest)),
             b.Matrices(
                 "circuits.composed", ((view.t("circuits.composed_alt"), drawn),), captioned=False
             ),
@@ -61,7 +61,7 @@ def show(found: Composition | None, view: View) -> b.Blocks:
     )
     yield pick_one(view, "circuits.way", WAYS, way, "composed", "circuits.ways.")
     yield b.Note(view.t(f"circuits.way_{way}"))
-    yield _first(view, found, way)
+    yield _first(view, result, way)
     if view.loaded.config.norm_placement != "pre":
         yield b.Note(view.t("circuits.norms_behind"))
     yield b.Formula.of(
@@ -70,60 +70,60 @@ def show(found: Composition | None, view: View) -> b.Blocks:
         r"Q: \frac{\|W_{QK}^\top W_{OV}'\|}{\|W_{QK}\|\,\|W_{OV}'\|}, \qquad "
         r"V: \frac{\|W_{OV}\,W_{OV}'\|}{\|W_{OV}\|\,\|W_{OV}'\|}",
     )
-    tested = [] if found.chance is None else [by_chance, shuffle]
+    tested = [] if result.chance is None else [by_chance, shuffle]
     yield b.Code((composition, composed, head_weights, random_scores, *tested))
-    yield b.Numbers(lambda: _numbers(view, found))
+    yield b.Numbers(lambda: _numbers(view, result))
 
 
 def _reading(
-    view: View, found: Composition, way: Way, strongest: tuple[tuple[int, int], tuple[int, int]]
+    view: View, result: Composition, way: Way, strongest: tuple[tuple[int, int], tuple[int, int]]
 ) -> str:
-    score = float(np.nanmax(found.scores[way]))
-    state = {True: "above", False: "even", None: "untested"}[found.stands_out(way)]
+    score = float(np.nanmax(result.scores[way]))
+    state = {True: "above", False: "even", None: "untested"}[result.stands_out(way)]
     return view.t(
         f"circuits.composed_{state}",
         way=view.t(f"circuits.ways.{way}"),
         later=head_name(view, strongest[0]),
         earlier=head_name(view, strongest[1]),
         score=fixed(score, 3),
-        random=fixed(found.baseline, 3),
-        spread=fixed(found.spread, 3),
-        chance="" if found.chance is None else fixed(found.chance.most(way), 3),
+        random=fixed(result.baseline, 3),
+        spread=fixed(result.spread, 3),
+        chance="" if result.chance is None else fixed(result.chance.most(way), 3),
         copies=COPIES,
         rate=percent(RATE),
     )
 
 
-def _ranked(found: Composition, way: Way) -> list[tuple[int, int]]:
+def _ranked(result: Composition, way: Way) -> list[tuple[int, int]]:
     """Pairs (later, earlier) of head indices, the highest score first."""
-    scores = found.scores[way]
+    scores = result.scores[way]
     order = np.argsort(-np.nan_to_num(scores, nan=-1), axis=None, kind="stable")
     pairs = [divmod(int(at), len(scores)) for at in order[: int(np.isfinite(scores).sum())]]
     return pairs
 
 
-def _first(view: View, found: Composition, way: Way) -> b.Table:
+def _first(view: View, result: Composition, way: Way) -> b.Table:
     rows = [
         [
-            head_name(view, found.heads[later]),
-            head_name(view, found.heads[earlier]),
+            head_name(view, result.heads[later]),
+            head_name(view, result.heads[earlier]),
             fixed(score, 3),
         ]
-        for later, earlier in _ranked(found, way)[:FIRST]
-        for score in [float(found.scores[way][later, earlier])]
+        for later, earlier in _ranked(result, way)[:FIRST]
+        for score in [float(result.scores[way][later, earlier])]
     ]
     head = [view.t(f"circuits.{name}") for name in ("later", "earlier", "composed_score")]
     return b.Table(head, rows, "llr")
 
 
-def _numbers(view: View, found: Composition) -> dict[str, list[object]]:
-    ranked = _ranked(found, "k")[:200]
+def _numbers(view: View, result: Composition) -> dict[str, list[object]]:
+    ranked = _ranked(result, "k")[:200]
     columns: dict[str, list[object]] = {
-        view.t(f"circuits.{end}"): [head_name(view, found.heads[pair[at]]) for pair in ranked]
+        view.t(f"circuits.{end}"): [head_name(view, result.heads[pair[at]]) for pair in ranked]
         for at, end in enumerate(("later", "earlier"))
     }
     for way in WAYS:
-        columns[view.t(f"circuits.ways.{way}")] = [f"{found.scores[way][at]:.4f}" for at in ranked]
+        columns[view.t(f"circuits.ways.{way}")] = [f"{result.scores[way][at]:.4f}" for at in ranked]
     return columns
 
 

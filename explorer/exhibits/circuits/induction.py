@@ -37,107 +37,111 @@ def compute(model: str, own_text: str | None) -> Steps[Circuit | None]:
     if own_text is None:
         chance = yield from measured.chance.steps(model)
         return (yield from circuit(loaded, measured.behaviour(model), chance=chance))
-    given = measured.said_twice(model, own_text)[0]
-    if given.n < 2:
+    sequences = measured.said_twice(model, own_text)[0]
+    if sequences.n < 2:
         return None
-    return (yield from circuit(loaded, measured.on_text(model, own_text), given))
+    return (yield from circuit(loaded, measured.on_text(model, own_text), sequences))
 
 
-def show(found: Circuit | None, view: View) -> b.Blocks:
+def show(induction: Circuit | None, view: View) -> b.Blocks:
     """The patterns of both heads, and what is left of them without others."""
     yield from scope(view)
     made_of = view.choices(CircuitsChoices).made_of
     yield pick_one(view, "circuits.made_of", MADE_OF, made_of, said="circuits.made.")
-    if found is None:
+    if induction is None:
         yield b.Hint(view.t("circuits.one_token"))
         return
-    yield b.Hero((b.Sentence("circuit", _reading(view, found)), *_steps(view, found)))
+    yield b.Hero((b.Sentence("circuit", _reading(view, induction)), *_steps(view, induction)))
     if made_of == BY_HAND:
         yield b.Note(view.t("circuits.by_hand_note"))
-    if found.counts:
-        yield from _removed(view, found)
-        yield from _alone(view, found)
+    if induction.counts:
+        yield from _removed(view, induction)
+        yield from _alone(view, induction)
     yield b.Formula.of(
         view.t("circuits.circuit_formula"),
         r"z_{\text{first}}(j) \approx v(x_{j-1}), \qquad \text{pattern}_{\text{second}}(i, j) "
         r"\propto \exp\big(q(x_i)\cdot k(z_{\text{first}}(j))\big), \qquad x_{j-1} = x_i",
     )
-    yield b.Code(_code(made_of, found))
-    yield b.Numbers(lambda: _numbers(view, found))
+    yield b.Code(_code(made_of, induction))
+    yield b.Numbers(lambda: _numbers(view, induction))
 
 
-def _reading(view: View, found: Circuit) -> str:
+def _reading(view: View, induction: Circuit) -> str:
     """The reading: the induction head, its score, and whether the experiment confirms the
     circuit."""
-    said = [
+    sentences = [
         view.t(
             "circuits.second",
-            second=head_name(view, found.second),
-            score=percent(found.intact),
-            even=percent(found.even),
-            chance=percent(found.chance.most("induction")),
+            second=head_name(view, induction.second),
+            score=percent(induction.intact),
+            even=percent(induction.even),
+            chance=percent(induction.chance.most("induction")),
             copies=COPIES,
         )
     ]
-    if not found.stands_out:
+    if not induction.stands_out:
         none = view.t("circuits.second_none", rate=percent(RATE))
-        return in_a_row([view.t("circuits.second_lacks"), *said, none])
-    if not found.counts:
-        return in_a_row([*said, view.t("circuits.no_first")])
-    at, last = found.chosen, len(found.counts) - 1
-    said.append(
+        return in_a_row([view.t("circuits.second_lacks"), *sentences, none])
+    if not induction.counts:
+        return in_a_row([*sentences, view.t("circuits.no_first")])
+    at, last = induction.chosen, len(induction.counts) - 1
+    sentences.append(
         view.t(
-            f"circuits.off_{'one' if found.n_off == 1 else 'many'}",
-            count=found.n_off,
-            first=head_name(view, found.order[0]),
-            left=percent(float(found.together[at])),
-            others=percent(float(found.others[:, at].mean())),
+            f"circuits.off_{'one' if induction.n_off == 1 else 'many'}",
+            count=induction.n_off,
+            first=head_name(view, induction.order[0]),
+            left=percent(float(induction.together[at])),
+            others=percent(float(induction.others[:, at].mean())),
         )
     )
     if at < last:
-        said.append(
+        sentences.append(
             view.t(
                 "circuits.off_most",
-                count=found.counts[last],
-                left=percent(float(found.together[last])),
-                others=percent(float(found.others[:, last].mean())),
+                count=induction.counts[last],
+                left=percent(float(induction.together[last])),
+                others=percent(float(induction.others[:, last].mean())),
             )
         )
-    if found.depends:
-        sets = {"count": found.n_off, "sets": len(found.rivals), "rate": percent(found.rate)}
-        return in_a_row([*said, view.t("circuits.verdict_depends", **sets)])
-    return in_a_row([*said, view.t("circuits.verdict_alone")])
+    if induction.depends:
+        sets = {
+            "count": induction.n_off,
+            "sets": len(induction.rivals),
+            "rate": percent(induction.rate),
+        }
+        return in_a_row([*sentences, view.t("circuits.verdict_depends", **sets)])
+    return in_a_row([*sentences, view.t("circuits.verdict_alone")])
 
 
-def _steps(view: View, found: Circuit) -> b.Blocks:
+def _steps(view: View, induction: Circuit) -> b.Blocks:
     """Patterns on one sequence: the first head, the second head, and the second with the first
     ablated."""
-    places = places_of(found.given)
+    places = places_of(induction.given)
     back, onwards = places["previous"], places["induction"]
-    second = head_name(view, found.second)
+    second = head_name(view, induction.second)
     finds = view.t(
-        "circuits.step_finds" if found.stands_out else "circuits.step_finds_none",
+        "circuits.step_finds" if induction.stands_out else "circuits.step_finds_none",
         second=second,
-        share=percent(found.intact),
-        even=percent(found.even),
+        share=percent(induction.intact),
+        even=percent(induction.even),
     )
-    shown = [("finds", finds, found.before, onwards)]
-    if found.carried is not None and found.after is not None:
-        first = found.order[0]
+    shown = [("finds", finds, induction.before, onwards)]
+    if induction.carried is not None and induction.after is not None:
+        first = induction.order[0]
         copies = view.t(
-            f"circuits.step_copies_{found.first_looks_back}",
+            f"circuits.step_copies_{induction.first_looks_back}",
             first=head_name(view, first),
-            share=percent(float(found.previous[first])),
-            even=percent(found.even_back),
+            share=percent(float(induction.previous[first])),
+            even=percent(induction.even_back),
         )
         fails = view.t(
             "circuits.step_fails",
-            count=found.n_off,
-            share=percent(float(found.together[found.chosen])),
+            count=induction.n_off,
+            share=percent(float(induction.together[induction.chosen])),
         )
-        shown.insert(0, ("copies", copies, found.carried, back))
-        shown.append(("fails", fails, found.after, onwards))
-    labels = _labels(view, found)
+        shown.insert(0, ("copies", copies, induction.carried, back))
+        shown.append(("fails", fails, induction.after, onwards))
+    labels = _labels(view, induction)
     columns: list[list[b.Block]] = []
     for name, title, pattern, rings in shown:
         drawn = tokens_matrix(view, pattern, pattern > 0, labels, rings)
@@ -145,33 +149,33 @@ def _steps(view: View, found: Circuit) -> b.Blocks:
         picture = b.Matrices(f"circuits.{name}", (panel,), captioned=False)
         columns.append([picture, b.Prose(title)])
     yield b.Columns([*columns, *[[]] * (3 - len(shown))], gap="medium")
-    if np.isfinite(found.wrote):
-        shares = {"share": percent(found.wrote), "guess": percent(found.guess)}
+    if np.isfinite(induction.wrote):
+        shares = {"share": percent(induction.wrote), "guess": percent(induction.guess)}
         yield b.Prose(view.t("circuits.step_writes", second=second, **shares))
 
 
-def _labels(view: View, found: Circuit) -> list[str]:
+def _labels(view: View, induction: Circuit) -> list[str]:
     """The tokens of a single sequence; for several, position labels, with a prime in the second
     half."""
-    given = found.given
-    tokens = measured.opened(_model(view)).str_tokens(given.tokens[0].tolist())
-    if len(given.tokens) == 1:
+    sequences = induction.given
+    tokens = measured.opened(_model(view)).str_tokens(sequences.tokens[0].tolist())
+    if len(sequences.tokens) == 1:
         return tokens
-    for at in range(given.n):
-        tokens[given.start + at] = str(at + 1)
-        tokens[given.start + given.n + at] = f"{at + 1}′"
+    for at in range(sequences.n):
+        tokens[sequences.start + at] = str(at + 1)
+        tokens[sequences.start + sequences.n + at] = f"{at + 1}′"
     return tokens
 
 
-def _removed(view: View, found: Circuit) -> b.Blocks:
+def _removed(view: View, induction: Circuit) -> b.Blocks:
     """The induction head's score by the number of ablated heads: previous-token heads, or
     others."""
-    counts = np.array([0, *found.counts])
+    counts = np.array([0, *induction.counts])
     curves = np.array(
         [
-            [found.intact, *found.together],
-            [found.intact, *found.others.mean(0)],
-            np.full(len(counts), found.even),
+            [induction.intact, *induction.together],
+            [induction.intact, *induction.others.mean(0)],
+            np.full(len(counts), induction.even),
         ]
     )
     draw = partial(
@@ -187,45 +191,45 @@ def _removed(view: View, found: Circuit) -> b.Blocks:
     yield from titled(view, "circuits.removed", draw, title)
 
 
-def _alone(view: View, found: Circuit) -> b.Blocks:
+def _alone(view: View, induction: Circuit) -> b.Blocks:
     """The loss of the induction head's score for each single ablated head."""
-    layers = int(np.flatnonzero(np.isfinite(found.alone).any(1)).max()) + 1
-    lost = np.nan_to_num(np.maximum(found.intact - found.alone[:layers], 0))
+    layers = int(np.flatnonzero(np.isfinite(induction.alone).any(1)).max()) + 1
+    lost = np.nan_to_num(np.maximum(induction.intact - induction.alone[:layers], 0))
 
     shown = head_maps(
         [lost],
-        [view.t("circuits.alone_name", second=head_name(view, found.second))],
-        top=max(0.01, round(found.intact, 2)),
-        selected=(0, *found.order[0]),
+        [view.t("circuits.alone_name", second=head_name(view, induction.second))],
+        top=max(0.01, round(induction.intact, 2)),
+        selected=(0, *induction.order[0]),
         words=view.words("figures.maps") | {"value": view.t("circuits.lost")},
     )
     yield b.Title(view.t("circuits.alone_title"))
     yield b.Matrices("circuits.alone", shown)
     worst = np.unravel_index(lost.argmax(), lost.shape)
     at = int(worst[0]), int(worst[1])
-    if found.stands_out and at != found.order[0] and lost[at] > lost[found.order[0]]:
+    if induction.stands_out and at != induction.order[0] and lost[at] > lost[induction.order[0]]:
         shares = {
-            "left": percent(float(found.alone[at])),
-            "share": percent(float(found.previous[at])),
+            "left": percent(float(induction.alone[at])),
+            "share": percent(float(induction.previous[at])),
         }
         yield b.Note(view.t("circuits.other_worst", worst=head_name(view, at), **shares))
 
 
-def _code(made_of: str, found: Circuit) -> list[object]:
+def _code(made_of: str, induction: Circuit) -> list[object]:
     code: list[object] = [circuit, looked, places_of, by_chance, silenced]
-    code += [copied] if np.isfinite(found.wrote) else []
+    code += [copied] if np.isfinite(induction.wrote) else []
     return [*code, by_hand] if made_of == BY_HAND else code
 
 
-def _numbers(view: View, found: Circuit) -> dict[str, list[object]]:
-    places = [(int(layer), int(head)) for layer, head in np.argwhere(np.isfinite(found.alone))]
+def _numbers(view: View, induction: Circuit) -> dict[str, list[object]]:
+    places = [(int(layer), int(head)) for layer, head in np.argwhere(np.isfinite(induction.alone))]
     if not places:
-        return {view.t("circuits.score"): [f"{found.intact:.3f}"]}
+        return {view.t("circuits.score"): [f"{induction.intact:.3f}"]}
     return {
         **head_columns(view, places),
-        view.t("roles.previous"): [f"{found.previous[at]:.3f}" for at in places],
-        view.t("circuits.left"): [f"{found.alone[at]:.3f}" for at in places],
-        view.t("circuits.change"): [f"{found.lost[at]:+.3f}" for at in places],
+        view.t("roles.previous"): [f"{induction.previous[at]:.3f}" for at in places],
+        view.t("circuits.left"): [f"{induction.alone[at]:.3f}" for at in places],
+        view.t("circuits.change"): [f"{induction.lost[at]:+.3f}" for at in places],
     }
 
 

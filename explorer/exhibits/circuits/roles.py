@@ -68,21 +68,21 @@ def compute(
 ) -> Steps[Roles]:
     """With the clearest behaviour and its best head by default. Raises InputProblem."""
     chance = (yield from measured.chance.steps(loaded.name)) if asked else None
-    found, own = measured.behaviour(loaded.name), measured.on_text(loaded.name, text)
-    name = behaviour if behaviour in found.scores else found.clearest(chance)
-    layer, head = at or found.best(name)
-    given, cut = measured.said_twice(loaded.name, text)
+    behaviours, own = measured.behaviour(loaded.name), measured.on_text(loaded.name, text)
+    name = behaviour if behaviour in behaviours.scores else behaviours.clearest(chance)
+    layer, head = at or behaviours.best(name)
+    sequences, cut = measured.said_twice(loaded.name, text)
     hooks = [own.sites[layer].hook(part) for part in ("pattern", "mask")]
-    kept = run(loaded.model, given.rows, set(hooks))
+    kept = run(loaded.model, sequences.rows, set(hooks))
     pattern, mask = (kept[hook][0, head].numpy() for hook in hooks)
-    return Roles(found, own, chance, name, (layer, head), given, cut, pattern, mask)
+    return Roles(behaviours, own, chance, name, (layer, head), sequences, cut, pattern, mask)
 
 
 def show(roles: Roles, view: View) -> b.Blocks:
     """The ranking of all heads by one behaviour, and the open head's pattern."""
     yield from scope(view)
-    found, chance, name = roles.found, roles.chance, roles.name
-    names = [name for name in BEHAVIOURS if name in found.scores]
+    behaviours, chance, name = roles.found, roles.chance, roles.name
+    names = [name for name in BEHAVIOURS if name in behaviours.scores]
     pictures = b.Columns((_map(view, roles), [*_pattern(view, roles)]))
     yield b.Hero((b.Sentence("circuits", _reading(view, roles)), pictures))
     if chance is None:
@@ -90,24 +90,24 @@ def show(roles: Roles, view: View) -> b.Blocks:
         yield b.Button("circuits.test", view.t("circuits.test"), test)
     yield pick_one(view, "circuits.behaviour", names, name, said=partial(role_name, view))
     yield b.Note(view.t(f"circuits.what_{name}"))
-    if name == "induction" and not np.isnan(found.copied):
-        halves = {"first": fixed(found.first_half), "second": fixed(found.second_half)}
-        yield b.Note(view.t("circuits.copied", copied=percent(found.copied), **halves))
-    yield _best_of_all(view, found, chance, names)
-    notes = [view.t("circuits.measured_on", rows=found.n_rows, n=found.n)]
+    if name == "induction" and not np.isnan(behaviours.copied):
+        halves = {"first": fixed(behaviours.first_half), "second": fixed(behaviours.second_half)}
+        yield b.Note(view.t("circuits.copied", copied=percent(behaviours.copied), **halves))
+    yield _best_of_all(view, behaviours, chance, names)
+    notes = [view.t("circuits.measured_on", rows=behaviours.n_rows, n=behaviours.n)]
     if chance is not None:
         rates = {"copies": COPIES, "rate": percent(RATE), "joint": percent(JOINT)}
         notes.append(view.t("circuits.chance_note", **rates))
     yield b.Note(" ".join(notes))
-    if "successor" not in found.scores:
+    if "successor" not in behaviours.scores:
         yield b.Note(view.t(f"circuits.{_no_successors(view)}"))
     yield b.Formula.of(
         view.t("circuits.formula"),
         r"\text{score}(h) = \frac1{|Q|}\sum_{i \in Q} \text{pattern}_{h,\,i,\,j(i)}",
         r"j(i) = i - 1, \qquad i - n, \qquad i - n + 1, \qquad 0",
     )
-    yield b.Code(_code(found, chance))
-    yield b.Numbers(lambda: _numbers(view, found, names))
+    yield b.Code(_code(behaviours, chance))
+    yield b.Numbers(lambda: _numbers(view, behaviours, names))
 
 
 def role_name(view: View, name: Behaviour) -> str:
@@ -123,20 +123,20 @@ def _no_successors(view: View) -> str:
 
 def _reading(view: View, roles: Roles) -> str:
     """The reading: the best head compared with chance, and the open head on the open text."""
-    found, own, chance, name = roles.found, roles.own, roles.chance, roles.name
-    best, kind = found.best(name), "next" if name == "successor" else "best"
-    said = [
+    behaviours, own, chance, name = roles.found, roles.own, roles.chance, roles.name
+    best, kind = behaviours.best(name), "next" if name == "successor" else "best"
+    sentences = [
         view.t(
-            f"circuits.{kind}_{found.strength(name, chance)}",
+            f"circuits.{kind}_{behaviours.strength(name, chance)}",
             name=view.t(f"circuits.names.{name}"),
             place=head_name(view, best),
-            score=percent(float(found.scores[name][best])),
-            even=percent(found.even[name]),
+            score=percent(float(behaviours.scores[name][best])),
+            even=percent(behaviours.even[name]),
             chance="" if chance is None else percent(chance.most(name)),
         )
     ]
     if name != "successor" and own.n > 1:
-        said.append(
+        sentences.append(
             view.t(
                 "circuits.on_text",
                 place=head_name(view, roles.at),
@@ -144,18 +144,18 @@ def _reading(view: View, roles: Roles) -> str:
                 even=percent(own.even[name]),
             )
         )
-    return in_a_row(said)
+    return in_a_row(sentences)
 
 
 def _map(view: View, roles: Roles) -> list[b.Block]:
-    found, name = roles.found, roles.name
+    behaviours, name = roles.found, roles.name
     title = view.t("circuits.map_title", name=role_name(view, name))
-    values = found.scores[name]
+    values = behaviours.scores[name]
     baseline = "guessing" if name == "successor" else "even"
     shown = head_maps(
         [values],
-        [view.t(f"circuits.{baseline}", even=percent(found.even[name]))],
-        top=round(max(float(values.max()), found.even[name], 0.05), 2),
+        [view.t(f"circuits.{baseline}", even=percent(behaviours.even[name]))],
+        top=round(max(float(values.max()), behaviours.even[name], 0.05), 2),
         selected=(0, *roles.at),
         words=view.words("figures.maps") | {"value": view.t("circuits.score")},
     )
@@ -179,18 +179,18 @@ def _pattern(view: View, roles: Roles) -> b.Blocks:
 
 
 def _best_of_all(
-    view: View, found: HeadScores, chance: Chance | None, names: list[Behaviour]
+    view: View, head_scores: HeadScores, chance: Chance | None, names: list[Behaviour]
 ) -> b.Table:
     """The best head of each behaviour, in the model and in copies with shuffled weights."""
     rows = []
     for name in names:
-        best = found.best(name)
+        best = head_scores.best(name)
         rows.append(
             [
                 role_name(view, name),
                 head_name(view, best),
-                percent(float(found.scores[name][best])),
-                percent(found.even[name]),
+                percent(float(head_scores.scores[name][best])),
+                percent(head_scores.even[name]),
                 "–" if chance is None else percent(chance.most(name)),
             ]
         )
@@ -198,18 +198,20 @@ def _best_of_all(
     return b.Table([view.t(f"circuits.columns.{name}") for name in columns], rows, "llrrr")
 
 
-def _code(found: HeadScores, chance: Chance | None) -> list[object]:
-    further = [successors, series_of] if "successor" in found.scores else []
+def _code(head_scores: HeadScores, chance: Chance | None) -> list[object]:
+    further = [successors, series_of] if "successor" in head_scores.scores else []
     further += [best_by_chance, by_chance, shuffle] if chance is not None else []
     return [behaviour, random_twice, twice, looked, places_of, *further]
 
 
-def _numbers(view: View, found: HeadScores, names: list[Behaviour]) -> dict[str, list[object]]:
-    places = [*np.ndindex(*found.scores["previous"].shape)]
+def _numbers(
+    view: View, head_scores: HeadScores, names: list[Behaviour]
+) -> dict[str, list[object]]:
+    places = [*np.ndindex(*head_scores.scores["previous"].shape)]
     columns = head_columns(view, places)
     for name in names:
         title = role_name(view, name)
-        columns[title] = [f"{found.scores[name][at]:.3f}" for at in places]
+        columns[title] = [f"{head_scores.scores[name][at]:.3f}" for at in places]
     return columns
 
 

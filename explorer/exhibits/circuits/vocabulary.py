@@ -39,21 +39,21 @@ def compute(loaded: LoadedModel, at: Head | None, kind: Map) -> Steps[tuple[Head
 def show(answer: tuple[Head, VocabularyMap], view: View) -> b.Blocks:
     """The largest cells of the map."""
     yield from scope(view)
-    at, found = answer
-    yield b.Hero((b.Sentence("vocabulary", _reading(view, found, at)), _bars(view, found)))
+    at, token_map = answer
+    yield b.Hero((b.Sentence("vocabulary", _reading(view, token_map, at)), _bars(view, token_map)))
     name = "circuits.head_map"
-    kinds = pick_one(view, name, _kinds(view), found.kind, said="circuits.maps.")
+    kinds = pick_one(view, name, _kinds(view), token_map.kind, said="circuits.maps.")
     yield b.Row((kinds, _pick_head(view, at)))
-    yield b.Note(view.t(f"circuits.{found.kind}_note", tokens=f"{found.n_tokens:,}"))
-    if found.left_out:
-        yield b.Note(view.t("circuits.left_out", count=found.left_out))
+    yield b.Note(view.t(f"circuits.{token_map.kind}_note", tokens=f"{token_map.n_tokens:,}"))
+    if token_map.left_out:
+        yield b.Note(view.t("circuits.left_out", count=token_map.left_out))
     lines = {
         "qk": r"\mathrm{QK} = E\,W_Q\,W_K^\top E^\top / \sqrt{d_\mathrm{head}}",
         "ov": r"\mathrm{OV} = E\,W_V\,W_O\,U^\top",
     }
-    yield b.Formula((lines[found.kind],), view.t("circuits.map_formula"))
+    yield b.Formula((lines[token_map.kind],), view.t("circuits.map_formula"))
     yield b.Code((vocabulary_map, ordinary))
-    yield b.Numbers(lambda: _numbers(view, found))
+    yield b.Numbers(lambda: _numbers(view, token_map))
 
 
 def _pick_head(view: View, at: Head) -> b.Pick:
@@ -68,46 +68,46 @@ def _pick_head(view: View, at: Head) -> b.Pick:
     return b.Pick("circuits.head", label, heads, at, name, change=opened, menu=True, width=200)
 
 
-def _labels(view: View, found: VocabularyMap, count: int) -> list[tuple[str, str]]:
+def _labels(view: View, mapping: VocabularyMap, count: int) -> list[tuple[str, str]]:
     shown = view.loaded.str_tokens
-    return [(shown([row])[0], shown([column])[0]) for row, column, _ in found.pairs[:count]]
+    return [(shown([row])[0], shown([column])[0]) for row, column, _ in mapping.pairs[:count]]
 
 
-def _reading(view: View, found: VocabularyMap, at: tuple[int, int]) -> str:
-    row, column = _labels(view, found, 1)[0]
-    said = [
+def _reading(view: View, mapping: VocabularyMap, at: tuple[int, int]) -> str:
+    row, column = _labels(view, mapping, 1)[0]
+    sentences = [
         view.t(
-            f"circuits.{found.kind}_reading",
+            f"circuits.{mapping.kind}_reading",
             place=head_name(view, at),
             row=quoted(view, row),
             column=quoted(view, column),
-            value=fixed(found.pairs[0][2], 1),
-            own=percent(found.own),
-            guess=str(percents(np.array([found.guess]))[0]),
+            value=fixed(mapping.pairs[0][2], 1),
+            own=percent(mapping.own),
+            guess=str(percents(np.array([mapping.guess]))[0]),
         )
     ]
-    if not np.isnan(found.copying):
-        said.append(view.t("circuits.copying", value=fixed(found.copying)))
-    return in_a_row(said)
+    if not np.isnan(mapping.copying):
+        sentences.append(view.t("circuits.copying", value=fixed(mapping.copying)))
+    return in_a_row(sentences)
 
 
-def _bars(view: View, found: VocabularyMap) -> b.Chart:
-    labels = _labels(view, found, DRAWN)
+def _bars(view: View, mapping: VocabularyMap) -> b.Chart:
+    labels = _labels(view, mapping, DRAWN)
     draw = partial(
         measured,
         [f"{row} → {column}" for row, column in labels],
-        np.array([value for *_, value in found.pairs[:DRAWN]]),
-        title=view.t(f"circuits.{found.kind}_value"),
+        np.array([value for *_, value in mapping.pairs[:DRAWN]]),
+        title=view.t(f"circuits.{mapping.kind}_value"),
     )
     return b.Chart("circuits.pairs", draw, view.t("circuits.pairs_alt"))
 
 
-def _numbers(view: View, found: VocabularyMap) -> dict[str, list[object]]:
-    labels = _labels(view, found, len(found.pairs))
+def _numbers(view: View, mapping: VocabularyMap) -> dict[str, list[object]]:
+    labels = _labels(view, mapping, len(mapping.pairs))
     return {
-        view.t(f"circuits.{found.kind}_row"): [row for row, _ in labels],
-        view.t(f"circuits.{found.kind}_column"): [column for _, column in labels],
-        view.t(f"circuits.{found.kind}_value"): [f"{value:.2f}" for *_, value in found.pairs],
+        view.t(f"circuits.{mapping.kind}_row"): [row for row, _ in labels],
+        view.t(f"circuits.{mapping.kind}_column"): [column for _, column in labels],
+        view.t(f"circuits.{mapping.kind}_value"): [f"{value:.2f}" for *_, value in mapping.pairs],
     }
 
 

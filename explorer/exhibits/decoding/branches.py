@@ -109,10 +109,10 @@ def _two_lines(view: View, first: Generation, second: Generation) -> b.Blocks:
     same = first.tokens == second.tokens
     pairs = enumerate(zip_longest(first.tokens, second.tokens))
     apart = next((at for at, pair in pairs if len({*pair}) > 1), len(first.tokens))
-    for name, made in (("first", first), ("second", second)):
-        title = view.t(f"branches.{name}", logprob=fixed(made.logprob))
-        selected = apart if apart < len(made.steps) else None
-        pack = partial(_strip, view, made, title, selected)
+    for name, generation in (("first", first), ("second", second)):
+        title = view.t(f"branches.{name}", logprob=fixed(generation.logprob))
+        selected = apart if apart < len(generation.steps) else None
+        pack = partial(_strip, view, generation, title, selected)
         yield b.Canvas(f"branches.{name}", "token_strip", pack)
     ahead = "first" if first.logprob >= second.logprob else "second"
     words = view.t(
@@ -124,8 +124,13 @@ def _two_lines(view: View, first: Generation, second: Generation) -> b.Blocks:
     yield b.Sentence("branches", view.t("branches.same") if same else words)
 
 
-def _strip(view: View, made: Generation, title: str, selected: int | None, file: str) -> bytes:
-    tokens, words = [step.chosen_str for step in made.steps], view.words("components.token_strip")
+def _strip(
+    view: View, generation: Generation, title: str, selected: int | None, file: str
+) -> bytes:
+    tokens, words = (
+        [step.chosen_str for step in generation.steps],
+        view.words("components.token_strip"),
+    )
     return pack_token_strip(tokens, stream="tgt", title=title, selected=selected, words=words)
 
 
@@ -139,24 +144,25 @@ def _compare(view: View, both: tuple[Generation, Generation]) -> b.Blocks:
     layer, head = place_of(view, len(sites), sites[0].n_heads)
     yield b.Note(f"{view.t(f'kinds.{kind}')} · {name_place(view, layer, head)}")
     patterns = []
-    for made in both:
-        rows = stacked(made, sites)
+    for generation in both:
+        rows = stacked(generation, sites)
         rows = rows.mean(0) if layer is None else rows[layer]
         patterns.append(rows.mean(0) if head is None else rows[head])
-    queries = [tuple(step.input_tokens[-1] for step in made.steps) for made in both]
+    queries = [tuple(step.input_tokens[-1] for step in generation.steps) for generation in both]
     keys = [
-        made.src_str_tokens if kind == "cross" else made.steps[-1].input_tokens for made in both
+        generation.src_str_tokens if kind == "cross" else generation.steps[-1].input_tokens
+        for generation in both
     ]
     names = [view.t(f"branches.{name}") for name in ("the_first", "the_second")]
     words = view.words("figures.heatmap")
     if shown == "difference":
-        n_query, n_key = (min(each.shape[axis] for each in patterns) for axis in (0, 1))
+        n_query, n_key = (min(matrix.shape[axis] for matrix in patterns) for axis in (0, 1))
         named = [
             one if one == other else f"{one} | {other}"
             for one, other in zip(*(row[:n_query] for row in queries), strict=True)
         ]
         words |= {"before": names[0], "after": names[1]}
-        first, second = (each[:n_query, :n_key] for each in patterns)
+        first, second = (matrix[:n_query, :n_key] for matrix in patterns)
         axes = site_axes(view, sites[0], tokens=(named, keys[1][:n_key]))
         drawn = change(first, second, axes, words=words)
         yield b.Matrices("branches.difference", ((view.t("branches.difference"), drawn),))

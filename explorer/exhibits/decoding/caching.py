@@ -65,26 +65,26 @@ class CacheComparison:
 
 
 @torch.inference_mode()
-def cached_and_not(loaded: LoadedModel, made: Generation) -> Steps[CacheComparison]:
+def cached_and_not(loaded: LoadedModel, generation: Generation) -> Steps[CacheComparison]:
     """Read the sequence of a Generation with a cache and without, step by step.
 
     Its edits are ignored: a cache is valid only if no later token changes what it holds. Raises
     ValueError for a Generation of another model, or without steps.
     """
-    if made.model != loaded.name:
-        raise ValueError(f"the decoding was made by {made.model!r}, not by {loaded.name!r}")
-    if not made.steps:
+    if generation.model != loaded.name:
+        raise ValueError(f"the decoding was made by {generation.model!r}, not by {loaded.name!r}")
+    if not generation.steps:
         raise ValueError("the decoding has no steps")
-    first = loaded.model.begin(as_tensor([made.given]))
+    first = loaded.model.begin(as_tensor([generation.given]))
     memory = loaded.model.memory_of(first)
     start: list[int] = first.tgt[0].tolist()
-    row = torch.tensor([[*start, *made.tokens[:-1]]])
+    row = torch.tensor([[*start, *generation.tokens[:-1]]])
 
     def logits(part: Tensor, cache: KVCache | None) -> Tensor:
         return loaded.model.read(replace(first, tgt=part), memory, cache)[0, -1]
 
-    seconds = np.full((2, len(made.tokens)), np.inf)
-    runs = RUNS if len(made.tokens) <= SHORT else 1
+    seconds = np.full((2, len(generation.tokens)), np.inf)
+    runs = RUNS if len(generation.tokens) <= SHORT else 1
     for run in range(runs):
         cache = KVCache(loaded.config.n_layers)
         n_bytes, gaps = [], []
@@ -94,7 +94,7 @@ def cached_and_not(loaded: LoadedModel, made: Generation) -> Steps[CacheComparis
             seconds[:, step] = np.minimum(seconds[:, step], (cached_s, uncached_s))
             n_bytes.append(held_bytes(cache))
             gaps.append(float((cached - uncached).abs().max()))
-            yield run * len(made.tokens) + len(gaps), runs * len(made.tokens)
+            yield run * len(generation.tokens) + len(gaps), runs * len(generation.tokens)
     cross = [layer for layer in cache.cross_attn if layer.length]
     keys, values = _lengths(cache.self_attn)
     cross_keys, cross_values = _lengths(cross) if cross else (None, None)
@@ -179,14 +179,16 @@ def show(answer: Caching | None, view: View) -> b.Blocks:
     """The contents of the cache, its size, and what it saves."""
     if answer is None:
         return
-    made, contents = answer.made, answer.contents
+    generation, contents = answer.made, answer.contents
     source = [view.t("caching.source")] if contents.cross_keys is not None else []
     yield b.Prose(" ".join([view.t("caching.lead"), *source]))
     if view.trace.edits:
         yield b.Note(view.t("caching.without_edits"))
     heads, control = _heads(view)
     yield control
-    yield b.Canvas("caching.view", "cache_view", lambda file: _packed(view, made, contents, heads))
+    yield b.Canvas(
+        "caching.view", "cache_view", lambda file: _packed(view, generation, contents, heads)
+    )
     yield b.Sentence("caching", f"{_reading(view, answer, heads)} {_saved(view, answer)}")
     milliseconds = 1000 * contents.seconds.cumsum(1)
     counted = answer.adds / LARGE_UNITS[view.lang][0]
@@ -212,17 +214,17 @@ def show(answer: Caching | None, view: View) -> b.Blocks:
     )
 
 
-def _packed(view: View, made: Generation, contents: CacheComparison, heads: int) -> bytes:
+def _packed(view: View, generation: Generation, contents: CacheComparison, heads: int) -> bytes:
     """The payload of the view of a cache, at the film's step."""
     return pack_cache_view(
         contents.keys,
         contents.values,
-        made.steps[-1].input_tokens,
+        generation.steps[-1].input_tokens,
         contents.n_bytes,
         first=contents.first,
         cross_keys=contents.cross_keys,
         cross_values=contents.cross_values,
-        source=made.src_str_tokens,
+        source=generation.src_str_tokens,
         kept_heads=heads,
         step=min(view.step, len(contents.n_bytes) - 1),
         words=view.words("components.cache_view"),

@@ -73,10 +73,10 @@ def parse_strategy(text: str) -> Strategy:
 
 def _only(kind: type[Beam] | type[Sample]) -> Callable[[str], Any]:
     def read(text: str) -> Strategy:
-        found = parse_strategy(text)
-        if not isinstance(found, kind):
+        strategy = parse_strategy(text)
+        if not isinstance(strategy, kind):
             raise RefusedError(text)
-        return found
+        return strategy
 
     return read
 

@@ -28,9 +28,14 @@ STRATEGIES: dict[type, str] = {
 }
 
 
-def show(made: Generation, view: View) -> b.Blocks:
+def show(generation: Generation, view: View) -> b.Blocks:
     """The output with its log-probability, and the film."""
-    yield b.Hero((b.SentenceLine(output=made.text, note=_result(view, made)), _film(view, made)))
+    yield b.Hero(
+        (
+            b.SentenceLine(output=generation.text, note=_result(view, generation)),
+            _film(view, generation),
+        )
+    )
     product = (
         r"p(y\mid x) = \prod_t p(y_t \mid y_{<t},\, x), \qquad "
         r"p(y_t \mid y_{<t},\, x) = \mathrm{softmax}(\ell_t)"
@@ -38,24 +43,32 @@ def show(made: Generation, view: View) -> b.Blocks:
     strategy = STRATEGIES[type(view.choices(DecodingChoices).strategy)]
     yield b.Formula((product, strategy), view.t("decoding.formula"))
     yield b.Code(_code(view))
-    candidates = made.steps[min(view.step, len(made.steps) - 1)].candidates
+    candidates = generation.steps[min(view.step, len(generation.steps) - 1)].candidates
     yield b.Numbers(
         lambda: {
-            view.t("decoding.token"): [each.str_token for each in candidates],
-            view.t("decoding.own"): [f"{np.exp(each.logprob):.4f}" for each in candidates],
-            view.t("decoding.logprob"): [f"{each.logprob:.3f}" for each in candidates],
-            view.t("decoding.cut"): [f"{each.prob:.4f}" for each in candidates],
+            view.t("decoding.token"): [candidate.str_token for candidate in candidates],
+            view.t("decoding.own"): [
+                f"{np.exp(candidate.logprob):.4f}" for candidate in candidates
+            ],
+            view.t("decoding.logprob"): [f"{candidate.logprob:.3f}" for candidate in candidates],
+            view.t("decoding.cut"): [f"{candidate.prob:.4f}" for candidate in candidates],
         }
     )
 
 
-def _result(view: View, made: Generation) -> str:
-    key = "result_stopped" if made.stopped else "result" if made.finished else "result_unfinished"
-    return view.t(f"decoding.{key}", logprob=fixed(made.logprob), count=len(made.steps))
+def _result(view: View, generation: Generation) -> str:
+    key = (
+        "result_stopped"
+        if generation.stopped
+        else "result"
+        if generation.finished
+        else "result_unfinished"
+    )
+    return view.t(f"decoding.{key}", logprob=fixed(generation.logprob), count=len(generation.steps))
 
 
-def _film(view: View, made: Generation) -> b.Canvas:
-    film = arguments(view, made)
+def _film(view: View, generation: Generation) -> b.Canvas:
+    film = arguments(view, generation)
     turn = view.choices(DecodingChoices).film_turn
     n_layers, n_heads, n_steps, _ = film["own"].shape
 
@@ -70,20 +83,20 @@ def _film(view: View, made: Generation) -> b.Canvas:
         if place_taken is None:
             return None
         step, place = place_taken
-        token = made.steps[step].candidates[place].token
-        return b.choose(fork=(*made.tokens[:step], token), part="branches", step=step)
+        token = generation.steps[step].candidates[place].token
+        return b.choose(fork=(*generation.tokens[:step], token), part="branches", step=step)
 
     pack = partial(pack_film, **film, turn=turn)
     return b.Canvas(KEY, "film", lambda file: pack(file=file), {"rested": rested, "taken": taken})
 
 
-def arguments(view: View, made: Generation) -> dict[str, Any]:
+def arguments(view: View, generation: Generation) -> dict[str, Any]:
     """The film of a Generation at the view's step, as arguments of `components.film`."""
     sites = *view.sites_of(view.own_role), *view.sites_of("cross")
     how = cast(How, strategy_name(view.choices(DecodingChoices).strategy))
-    shown = film_of(made, sites, view.trace.config.fills, how, view.t)
+    shown = film_of(generation, sites, view.trace.config.fills, how, view.t)
     n_layers, n_heads = shown["own"].shape[:2]
-    scene = Scene(min(view.step, len(made.steps) - 1), *place_of(view, n_layers, n_heads))
+    scene = Scene(min(view.step, len(generation.steps) - 1), *place_of(view, n_layers, n_heads))
     words = view.words("components.film") | {"tgt": view.stream("tgt")}
     return {**shown, "scene": scene, "words": words}
 
@@ -107,12 +120,12 @@ def name_place(view: View, layer: int | None, head: int | None) -> str:
 
 def _code(view: View) -> tuple[object, ...]:
     """The code of the decoding loop, the strategy, and the forward pass."""
-    model, made = view.loaded.model, view.choices(DecodingChoices)
+    model, choices = view.loaded.model, view.choices(DecodingChoices)
     fills, rules = model.config.fills, view.loaded.asked.rules
     writer = decoding._Filler if fills else decoding._Writer
     reads = (model.read,) if fills else (model.last_stack.run, model.logits_of)
-    ruled = (rules.applied,) if rules and made.ruled and not fills else ()
-    return decoding._steps, writer, made.strategy, *ruled, *reads, decoding.decode, generate
+    ruled = (rules.applied,) if rules and choices.ruled and not fills else ()
+    return decoding._steps, writer, choices.strategy, *ruled, *reads, decoding.decode, generate
 
 
 INPUTS = {

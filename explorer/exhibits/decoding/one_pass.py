@@ -143,25 +143,25 @@ def _stepwise(
     return torch.stack(logits).cpu()
 
 
-def show(found: OnePass | None, view: View) -> b.Blocks:
+def show(result: OnePass | None, view: View) -> b.Blocks:
     """The differences of each step, and the attention of one pass with and without the mask."""
-    if found is None:
+    if result is None:
         return
     yield b.Prose(view.t("onepass.lead"))
-    key = "onepass.reading" if found.largest_open > ROUNDING else "onepass.reading_short"
+    key = "onepass.reading" if result.largest_open > ROUNDING else "onepass.reading_short"
     words = view.t(
-        "onepass.reading_apart" if found.largest > ROUNDING else key,
-        count=len(found.tokens),
-        largest=number(found.largest),
-        open=f"{found.largest_open:.2g}",
+        "onepass.reading_apart" if result.largest > ROUNDING else key,
+        count=len(result.tokens),
+        largest=number(result.largest),
+        open=f"{result.largest_open:.2g}",
     )
-    if found.largest > ROUNDING and _looks_ahead(view, found):
+    if result.largest > ROUNDING and _looks_ahead(view, result):
         words = in_a_row((words, view.t("onepass.ahead")))
     yield b.Sentence("onepass", words)
     title = view.t("onepass.gaps")
     yield b.Note(title)
-    yield b.Chart("onepass.gaps", partial(_gaps, view, found), title)
-    yield _patterns(view, found)
+    yield b.Chart("onepass.gaps", partial(_gaps, view, result), title)
+    yield _patterns(view, result)
     yield b.Formula.of(
         view.t("onepass.formula"),
         r"f(y_0, \dots, y_n)_t = f(y_0, \dots, y_t)_t \quad\Leftarrow\quad "
@@ -171,29 +171,29 @@ def show(found: OnePass | None, view: View) -> b.Blocks:
     yield b.Code((one_pass, model.read, model.last_stack.run, causal_mask))
     yield b.Numbers(
         lambda: {
-            view.t("onepass.step"): list(range(1, len(found.tokens) + 1)),
-            view.t("decoding.token"): list(found.tokens),
-            view.t("onepass.with"): [f"{gap:.2g}" for gap in found.gaps],
-            view.t("onepass.without"): [f"{gap:.2g}" for gap in found.gaps_open],
+            view.t("onepass.step"): list(range(1, len(result.tokens) + 1)),
+            view.t("decoding.token"): list(result.tokens),
+            view.t("onepass.with"): [f"{gap:.2g}" for gap in result.gaps],
+            view.t("onepass.without"): [f"{gap:.2g}" for gap in result.gaps_open],
         }
     )
 
 
-def _looks_ahead(view: View, found: OnePass) -> bool:
+def _looks_ahead(view: View, result: OnePass) -> bool:
     """Whether a row of the one pass may attend to tokens after its step."""
-    later = len(found.keys) - len(found.tokens) + 1
+    later = len(result.keys) - len(result.tokens) + 1
     sites = (site for site in view.trace.sites_of(view.own_role) if site.query_stream == "tgt")
-    return any(np.triu(found.masks[site.name], later).any() for site in sites)
+    return any(np.triu(result.masks[site.name], later).any() for site in sites)
 
 
-def _gaps(view: View, found: OnePass, *, dark: bool) -> b.Figure:
+def _gaps(view: View, result: OnePass, *, dark: bool) -> b.Figure:
     figure = lines(
-        np.arange(1, len(found.tokens) + 1),
-        np.maximum(np.stack([found.gaps, found.gaps_open]), FLOOR),
+        np.arange(1, len(result.tokens) + 1),
+        np.maximum(np.stack([result.gaps, result.gaps_open]), FLOOR),
         [view.t("onepass.with"), view.t("onepass.without")],
         **view.axes("onepass.step", "onepass.gap"),
         log_y=True,
-        marked_x=float(min(view.step, len(found.tokens) - 1) + 1),
+        marked_x=float(min(view.step, len(result.tokens) - 1) + 1),
         height=220,
         points=True,
         dark=dark,
@@ -202,20 +202,20 @@ def _gaps(view: View, found: OnePass, *, dark: bool) -> b.Figure:
     return figure
 
 
-def _patterns(view: View, found: OnePass) -> b.Matrices:
+def _patterns(view: View, result: OnePass) -> b.Matrices:
     """The attention of the film's place in one pass, with and without the causal mask."""
     sites = view.sites_of(view.own_role)
     layer, head = place_of(view, len(sites), sites[0].n_heads)
     site = sites[-1 if layer is None else layer]
     named = name_place(view, site.layer, head)
-    axes = site_axes(view, site, tokens=(found.queries, found.keys))
-    masks = found.masks[site.name][0], None
-    kinds = zip(("with", "without"), (found.patterns, found.patterns_open), masks, strict=True)
+    axes = site_axes(view, site, tokens=(result.queries, result.keys))
+    masks = result.masks[site.name][0], None
+    kinds = zip(("with", "without"), (result.patterns, result.patterns_open), masks, strict=True)
     panels = []
     for name, patterns, mask in kinds:
         pattern = patterns[site.name]
         pattern = pattern.mean(0) if head is None else pattern[head]
-        selected, words = min(view.step, len(found.tokens) - 1), view.words("figures.heatmap")
+        selected, words = min(view.step, len(result.tokens) - 1), view.words("figures.heatmap")
         drawn = weights(pattern, mask, axes, selected=selected, words=words)
         panels.append((f"{view.t(f'onepass.{name}')} · {named}", drawn))
     return b.Matrices("onepass.patterns", panels)

@@ -94,51 +94,51 @@ def _is_quick(loaded: LoadedModel) -> bool:
 
 def _is_open(view: View) -> bool:
     """Whether there is a comparison: not for a forced prefix."""
-    made = view.choices(DecodingChoices)
-    return not made.fork and (isinstance(made.strategy, Beam) or _is_quick(view.loaded))
+    choices = view.choices(DecodingChoices)
+    return not choices.fork and (isinstance(choices.strategy, Beam) or _is_quick(view.loaded))
 
 
-def show(found: Others | None, view: View) -> b.Blocks:
+def show(others: Others | None, view: View) -> b.Blocks:
     """One line each below the film: Branches lists all texts."""
-    if found is None:
+    if others is None:
         return
-    for other, line in ((found.other, _strategies), (found.ruled, _rules)):
+    for other, line in ((others.other, _strategies), (others.ruled, _rules)):
         if other is not None:
-            key, words = line(view, found, other)
+            key, words = line(view, others, other)
             yield b.Hero((b.Pane((b.Note(view.t(key, **words)),), key=key),))
-    if found.other is not None and found.other.tokens == found.own.tokens:
+    if others.other is not None and others.other.tokens == others.own.tokens:
         yield b.Offer("beam")
 
 
-def _strategies(view: View, found: Others, other: Output) -> tuple[str, dict[str, Any]]:
+def _strategies(view: View, others: Others, other: Output) -> tuple[str, dict[str, Any]]:
     words = {
-        "other": view.t(f"decoding.{strategy_name(found.strategy)}"),
+        "other": view.t(f"decoding.{strategy_name(others.strategy)}"),
         "text": escape(other.text),
         "logprob": fixed(other.logprob),
-        "own": fixed(found.own.logprob),
+        "own": fixed(others.own.logprob),
     }
-    if other.tokens == found.own.tokens:
+    if other.tokens == others.own.tokens:
         return "decoding.strategies_same", words
-    pairs = enumerate(zip_longest(other.tokens, found.own.tokens))
+    pairs = enumerate(zip_longest(other.tokens, others.own.tokens))
     at = next(at for at, (theirs, own) in pairs if theirs != own)
     ends = view.t("decoding.ends")
     theirs, ours = (
-        escape(each[at]) if at < len(each) else ends
-        for each in (other.str_tokens, found.own.str_tokens)
+        escape(tokens[at]) if at < len(tokens) else ends
+        for tokens in (other.str_tokens, others.own.str_tokens)
     )
     parted = {"step": at + 1, "theirs": theirs, "ours": ours}
     return "decoding.strategies_part", words | parted
 
 
-def _rules(view: View, found: Others, ruled: Output) -> tuple[str, dict[str, Any]]:
-    key = "rules_same" if ruled.tokens == found.own.tokens else "rules_differ"
+def _rules(view: View, others: Others, ruled: Output) -> tuple[str, dict[str, Any]]:
+    key = "rules_same" if ruled.tokens == others.own.tokens else "rules_differ"
     return f"decoding.{key}", {
-        "rule": view.t(f"decoding.rule_{found.rule}"),
+        "rule": view.t(f"decoding.rule_{others.rule}"),
         "text": escape(ruled.text),
         "logprob": fixed(ruled.logprob),
         "count": len(ruled.tokens),
-        "own": fixed(found.own.logprob),
-        "own_count": len(found.own.tokens),
+        "own": fixed(others.own.logprob),
+        "own_count": len(others.own.tokens),
     }
 
 

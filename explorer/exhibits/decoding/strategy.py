@@ -27,14 +27,14 @@ def strategy_name(strategy: Strategy) -> str:
 
 def beam_of(view: View) -> Beam:
     """The current beam search settings: the film's, else the stored ones."""
-    made = view.choices(DecodingChoices)
-    return made.strategy if isinstance(made.strategy, Beam) else made.beam
+    choices = view.choices(DecodingChoices)
+    return choices.strategy if isinstance(choices.strategy, Beam) else choices.beam
 
 
 def sample_of(view: View) -> Sample:
     """The current sampling settings: the film's, else the stored ones."""
-    made = view.choices(DecodingChoices)
-    return made.strategy if isinstance(made.strategy, Sample) else made.sample
+    choices = view.choices(DecodingChoices)
+    return choices.strategy if isinstance(choices.strategy, Sample) else choices.sample
 
 
 def show(answer: None, view: View) -> b.Blocks:
@@ -54,10 +54,16 @@ def show(answer: None, view: View) -> b.Blocks:
 
 
 def _pick(view: View) -> b.Pick:
-    made = view.choices(DecodingChoices)
-    kinds: dict[str, Strategy] = {"greedy": Greedy(), "beam": made.beam, "sample": made.sample}
+    choices = view.choices(DecodingChoices)
+    kinds: dict[str, Strategy] = {
+        "greedy": Greedy(),
+        "beam": choices.beam,
+        "sample": choices.sample,
+    }
     more = b.More(change=lambda name: b.choose(strategy=kinds[name], step=None), said="decoding.")
-    return pick_one(view, "decoding.strategy", tuple(NAMES), strategy_name(made.strategy), **more)
+    return pick_one(
+        view, "decoding.strategy", tuple(NAMES), strategy_name(choices.strategy), **more
+    )
 
 
 def _limit(view: View) -> b.Slider:

@@ -100,9 +100,9 @@ def grow(
         before = step.live[0]
     best = steps[-1].best[0].tokens
     paths: dict[Line, tuple[int, ...]] = {"beam": best}
-    for line, made in lines.items():
-        _lay(made, known, beam)
-        paths[line] = made.tokens
+    for line, generation in lines.items():
+        _lay(generation, known, beam)
+        paths[line] = generation.tokens
     return _built(loaded, known, paths, beam)
 
 
@@ -147,14 +147,14 @@ def _fallen(
     return fallen[:SHOWN_FALLEN]
 
 
-def _lay(made: Generation, known: dict[tuple[int, ...], Node], beam: Beam) -> None:
+def _lay(generation: Generation, known: dict[tuple[int, ...], Node], beam: Beam) -> None:
     """Add the answer of another strategy, creating the nodes that the beam did not visit."""
     total = 0.0
-    for step, token in zip(made.steps, made.tokens, strict=True):
-        tokens = made.tokens[: step.index + 1]
-        own = next(each.logprob for each in step.candidates if each.token == token)
+    for step, token in zip(generation.steps, generation.tokens, strict=True):
+        tokens = generation.tokens[: step.index + 1]
+        own = next(candidate.logprob for candidate in step.candidates if candidate.token == token)
         total += own
-        ends = made.finished and step.index == len(made.tokens) - 1
+        ends = generation.finished and step.index == len(generation.tokens) - 1
         if tokens not in known:
             fate: Fate = "finished" if ends else "live"
             score = beam.score(total, len(tokens))

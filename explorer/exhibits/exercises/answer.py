@@ -21,40 +21,40 @@ MOST_BARS = 24
 SIGNS = {True: "✓", False: "✗"}
 
 
-def show(made: Grade | None, view: View) -> b.Blocks:
+def show(result: Grade | None, view: View) -> b.Blocks:
     """The values of the shown case; a program that passes is noted in the link."""
     task, solved = opened(view), view.choices(ExercisesChoices).solved
-    if made is not None and made.passed and task.id not in solved:
+    if result is not None and result.passed and task.id not in solved:
         yield b.Remember(b.choose(solved=(*solved, task.id)))
-    said = () if made is None else (b.Sentence("exercises", reading_of(view, task, made)),)
-    printed = made.printed if made is not None else ""
+    reading = () if result is None else (b.Sentence("exercises", reading_of(view, task, result)),)
+    printed = result.printed if result is not None else ""
     noted = (b.Note(view.t("exercises.printed")), b.Verbatim(printed)) if printed else ()
-    yield b.Hero((*said, *_picture(view, task, made), *noted))
-    yield b.Code((task_of,) if made is None else (grade, sandbox.run))
-    yield b.Numbers(lambda: _numbers(view, task, made))
+    yield b.Hero((*reading, *_picture(view, task, result), *noted))
+    yield b.Code((task_of,) if result is None else (grade, sandbox.run))
+    yield b.Numbers(lambda: _numbers(view, task, result))
 
 
-def _picture(view: View, task: Task, made: Grade | None) -> b.Blocks:
+def _picture(view: View, task: Task, result: Grade | None) -> b.Blocks:
     """Matrices side by side, pairs of bars, or a check's verdict on each suspect."""
-    values = made.values[0] if made is not None and made.values else None
+    values = result.values[0] if result is not None and result.values else None
     if task.is_check:
         yield _suspects(view, task, values)
     elif task.cases[0].keys is None:
         yield from _row(view, task.wanted, values)
     else:
-        mine = _matrix(view, task, values, "yours", _wrong_cell(made))
+        mine = _matrix(view, task, values, "yours", _wrong_cell(result))
         yield _sides(view, mine, _matrix(view, task, flat(task), "wanted"))
 
 
 def _sides(view: View, mine: b.Block, right: b.Block) -> b.Columns:
     """The user's result and the expected one, each below its title."""
     sides = {"yours": mine, "wanted": right}
-    return b.Columns([(b.Title(view.t(f"exercises.{name}")), each) for name, each in sides.items()])
+    return b.Columns([(b.Title(view.t(f"exercises.{name}")), side) for name, side in sides.items()])
 
 
-def _wrong_cell(made: Grade | None) -> tuple[int, int] | None:
+def _wrong_cell(result: Grade | None) -> tuple[int, int] | None:
     """The first wrong cell of the shown case."""
-    wrong = None if made is None else made.wrong
+    wrong = None if result is None else result.wrong
     if wrong is None or wrong.case or len(wrong.path) < 2:
         return None
     return wrong.path[0], wrong.path[1]
@@ -103,11 +103,11 @@ def _finite(values: Sequence[Any]) -> np.ndarray:
 def _row(view: View, wanted: Sequence[Any], values: Sequence[Any] | None) -> b.Blocks:
     """One answer: its numbers as pairs of bars, if few enough, and as text."""
     right = _flat_numbers(wanted)
-    found = [np.nan] * len(right) if values is None else _flat_numbers(values)
-    if len(right) <= MOST_BARS and len(found) == len(right):
+    numbers = [np.nan] * len(right) if values is None else _flat_numbers(values)
+    if len(right) <= MOST_BARS and len(numbers) == len(right):
         names = (view.t("exercises.yours"), view.t("exercises.wanted"))
         labels = [str(index) for index in range(len(right))]
-        both = (np.array(found, np.float64), np.array(right, np.float64))
+        both = (np.array(numbers, np.float64), np.array(right, np.float64))
         draw = partial(paired, labels, *both, names, title=view.t("cases.value"))
         yield b.Chart("exercises.row", draw, view.t("exercises.alt"))
     none = b.Note(view.t("exercises.no_picture"))
@@ -118,7 +118,7 @@ def _row(view: View, wanted: Sequence[Any], values: Sequence[Any] | None) -> b.B
 def _flat_numbers(values: Any) -> list[float]:
     """All numbers of an answer in order; non-numeric values become NaN."""
     if isinstance(values, list | tuple):
-        return [found for each in values for found in _flat_numbers(each)]
+        return [number for value in values for number in _flat_numbers(value)]
     return [float(values) if isinstance(values, int | float) else np.nan]
 
 
@@ -150,21 +150,25 @@ def _suspects(view: View, task: Task, values: Sequence[Any] | None) -> b.Table:
     return b.Table(head, rows, "rlll")
 
 
-def _numbers(view: View, task: Task, made: Grade | None) -> dict[str, list[object]]:
+def _numbers(view: View, task: Task, result: Grade | None) -> dict[str, list[object]]:
     """Every case with its expected value, and the value found."""
     if task.is_check:
-        values = made.values[0] if made is not None and made.values else [None] * len(task.suspects)
+        values = (
+            result.values[0]
+            if result is not None and result.values
+            else [None] * len(task.suspects)
+        )
         return {
-            view.t("exercises.suspect"): [each.words[view.lang] for each in task.suspects],
-            view.t("exercises.wanted"): [str(each.right) for each in task.suspects],
+            view.t("exercises.suspect"): [suspect.words[view.lang] for suspect in task.suspects],
+            view.t("exercises.wanted"): [str(suspect.right) for suspect in task.suspects],
             view.t("exercises.found"): [str(value) for value in values],
         }
-    wanted = (task.wanted,) if made is None else made.wanted
-    found = made.values if made is not None and made.values else ((None,),) * len(wanted)
+    wanted = (task.wanted,) if result is None else result.wanted
+    answers = result.values if result is not None and result.values else ((None,),) * len(wanted)
     return {
         view.t("exercises.case"): list(range(1, len(wanted) + 1)),
         view.t("exercises.wanted"): [str(list(row))[:200] for row in wanted],
-        view.t("exercises.found"): [str(list(row))[:200] for row in found],
+        view.t("exercises.found"): [str(list(row))[:200] for row in answers],
     }
 
 

@@ -26,10 +26,10 @@ def show(answer: None, view: View) -> b.Blocks:
 
 def _pick(view: View, task: Task) -> b.Blocks:
     groups: dict[str, list[str]] = {
-        kind: [each.id for each in tasks() if each.kind == kind] for kind in KINDS
+        kind: [exercise.id for exercise in tasks() if exercise.kind == kind] for kind in KINDS
     }
     yield pick_group(view, "exercises.group", groups, task.kind, lambda name: b.choose(task=name))
-    names = {each.id: each.name[view.lang] for each in tasks()}
+    names = {exercise.id: exercise.name[view.lang] for exercise in tasks()}
     solved = view.choices(ExercisesChoices).solved
     more = b.More(said=lambda name: names[name] + ("  ✓" if name in solved else ""), menu=True)
     yield pick_one(view, "exercises.task", groups[task.kind], task.id, quiet=True, **more)

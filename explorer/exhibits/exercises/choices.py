@@ -46,24 +46,24 @@ def read_programs(text: str) -> tuple[tuple[str, str], ...]:
     try:
         packed = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
         unpacking = zlib.decompressobj(wbits=-15)
-        said = json.loads(unpacking.decompress(packed, MOST_UNPACKED))
-        json.dumps(said, ensure_ascii=False).encode()  # lone surrogates cannot be encoded
+        programs = json.loads(unpacking.decompress(packed, MOST_UNPACKED))
+        json.dumps(programs, ensure_ascii=False).encode()  # lone surrogates cannot be encoded
     except (ValueError, zlib.error, RecursionError) as problem:
         raise RefusedError(text[:40]) from problem
-    if not isinstance(said, dict) or not all(
-        _ID.fullmatch(name) and isinstance(code, str) for name, code in said.items()
+    if not isinstance(programs, dict) or not all(
+        _ID.fullmatch(name) and isinstance(code, str) for name, code in programs.items()
     ):
         raise RefusedError(text[:40])
-    return tuple(said.items())[:MOST_IDS]
+    return tuple(programs.items())[:MOST_IDS]
 
 
 def write_programs(programs: tuple[tuple[str, str], ...]) -> str:
     """Compress programs for a link."""
     if not programs:
         return ""
-    said = json.dumps(dict(programs), ensure_ascii=False, separators=(",", ":")).encode()
+    payload = json.dumps(dict(programs), ensure_ascii=False, separators=(",", ":")).encode()
     packing = zlib.compressobj(9, wbits=-15)
-    packed = packing.compress(said) + packing.flush()
+    packed = packing.compress(payload) + packing.flush()
     return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
 
 

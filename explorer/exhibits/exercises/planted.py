@@ -67,13 +67,13 @@ def _wanted(view: View) -> Program | Status:
     task, code = opened(view), program(view)
     if not task.planted:
         return ""
-    made = graded(task.id, code)
-    if made is None or made.fault is not None or (made.wrong and made.wrong.shape):
+    grade = graded(task.id, code)
+    if grade is None or grade.fault is not None or (grade.wrong and grade.wrong.shape):
         return ""
     if not planted.fits(task, view.loaded):
         return "no_place"
     mine = view.choices(ExercisesChoices).planted == (task.id, code)
-    is_due = made.passed or mine or tried.is_kept(view.run.plain, (task.id, code))
+    is_due = grade.passed or mine or tried.is_kept(view.run.plain, (task.id, code))
     return (task.id, code) if is_due else "plant"
 
 
@@ -95,21 +95,21 @@ def show(found: Trial | Fault | Status, view: View) -> b.Blocks:
         yield from _written(view, found.symptom)
 
 
-def _certificate(view: View, found: Trial) -> b.Blocks:
+def _certificate(view: View, trial: Trial) -> b.Blocks:
     """Properties violated by the mask but not by the reference mask."""
-    expected = {each.name for each in found.right if not each.passed}
-    broken = [each for each in found.own if not each.passed]
-    surprising = [each for each in broken if each.name not in expected]
-    missing = [each for each in found.own if each.passed and each.name in expected]
-    kept, count = len(found.own) - len(broken), len(found.own)
+    expected = {test.name for test in trial.right if not test.passed}
+    broken = [test for test in trial.own if not test.passed]
+    surprising = [test for test in broken if test.name not in expected]
+    missing = [test for test in trial.own if test.passed and test.name in expected]
+    kept, count = len(trial.own) - len(broken), len(trial.own)
     if not surprising and not missing:
-        said = view.t(
+        verdict = view.t(
             f"exercises.{'as_expected' if broken else 'certified'}", kept=kept, count=count
         )
-        yield b.Prose(f":green[:material/verified:] {said}")
+        yield b.Prose(f":green[:material/verified:] {verdict}")
     elif surprising:
-        said = view.t("exercises.breaks", count=len(surprising), of=count)
-        yield b.Prose(f":red[:material/cancel:] {said}")
+        verdict = view.t("exercises.breaks", count=len(surprising), of=count)
+        yield b.Prose(f":red[:material/cancel:] {verdict}")
     else:
         yield b.Prose(view.t("exercises.unlike"))
     for finding in surprising:
@@ -120,11 +120,11 @@ def _certificate(view: View, found: Trial) -> b.Blocks:
             yield b.Prose(f"- :gray[{words}]")
 
 
-def _written(view: View, found: Symptom) -> b.Blocks:
+def _written(view: View, symptom: Symptom) -> b.Blocks:
     """The model's output with and without the mask."""
     if view.trace.config.generates:
-        yield b.Prose(f"{view.t('exercises.writes')} {output_of(view, found)}")
-    yield b.Prose(loss_of(view, found)) if found.changed else b.Note(view.t("exercises.same"))
+        yield b.Prose(f"{view.t('exercises.writes')} {output_of(view, symptom)}")
+    yield b.Prose(loss_of(view, symptom)) if symptom.changed else b.Note(view.t("exercises.same"))
 
 
 EXHIBIT = Exhibit(

@@ -14,31 +14,31 @@ MOST_GIVEN = 90
 """Most characters of an input that are shown."""
 
 
-def reading_of(view: View, task: Task, made: Grade) -> str:
+def reading_of(view: View, task: Task, grade: Grade) -> str:
     """The sentence above the pictures, as Markdown."""
-    if made.fault is not None:
-        failed = (fault_words(view, task, made.fault), *_mistake(view, made))
+    if grade.fault is not None:
+        failed = (fault_words(view, task, grade.fault), *_mistake(view, grade))
         return f":red[:material/error:] {in_a_row(failed)}"
-    if made.wrong is not None:
-        parts = [_wrong(view, task, made.wrong)]
-        if made.n_wrong > 1:
-            parts.append(view.t("exercises.in_all", count=made.n_wrong))
-        return f":red[:material/cancel:] {in_a_row([*parts, *_mistake(view, made)])}"
-    if made.let:
-        return f":red[:material/cancel:] {_let(view, task, made)}"
+    if grade.wrong is not None:
+        parts = [_wrong(view, task, grade.wrong)]
+        if grade.n_wrong > 1:
+            parts.append(view.t("exercises.in_all", count=grade.n_wrong))
+        return f":red[:material/cancel:] {in_a_row([*parts, *_mistake(view, grade)])}"
+    if grade.let:
+        return f":red[:material/cancel:] {_let(view, task, grade)}"
     if task.is_check:
-        said = view.t("exercises.all_caught", count=len(task.mutants))
+        sentence = view.t("exercises.all_caught", count=len(task.mutants))
     else:
-        n_values = sum(len(row) for row in made.values)
-        said = view.t("exercises.passed", count=n_values, cases=len(task.cases))
-    return f":green[:material/check_circle:] {said}"
+        n_values = sum(len(row) for row in grade.values)
+        sentence = view.t("exercises.passed", count=n_values, cases=len(task.cases))
+    return f":green[:material/check_circle:] {sentence}"
 
 
 def fault_words(view: View, task: Task, fault: Fault) -> str:
     """Why a program gave no answer, with line and column if known."""
     # "outside" quotes the program as inline code, which only a backtick would end.
     quoted = fault.message.replace("`", "'")
-    said = view.t(
+    sentence = view.t(
         f"exercises.faults.{fault.kind}",
         error=escape(fault.error),
         message=quoted if fault.kind == "outside" else escape(fault.message),
@@ -50,16 +50,18 @@ def fault_words(view: View, task: Task, fault: Fault) -> str:
     )
     if fault.line is not None:
         place = view.t("exercises.place", line=fault.line, column=fault.column or 1)
-        said = in_a_row((place, said))
+        sentence = in_a_row((place, sentence))
     if fault.case is not None and not task.is_check:
         case, path = case_of(task, fault.case)
-        said = in_a_row((said, view.t("exercises.called_with", given=_given(view, case, path))))
-    return said
+        sentence = in_a_row(
+            (sentence, view.t("exercises.called_with", given=_given(view, case, path)))
+        )
+    return sentence
 
 
-def _mistake(view: View, made: Grade) -> list[str]:
+def _mistake(view: View, grade: Grade) -> list[str]:
     """The common mistake that was made, if any."""
-    return [] if made.mistake is None else [made.mistake.words[view.lang]]
+    return [] if grade.mistake is None else [grade.mistake.words[view.lang]]
 
 
 def _given(view: View, case: TaskCase, path: Path = ()) -> str:
@@ -75,25 +77,25 @@ def _given(view: View, case: TaskCase, path: Path = ()) -> str:
 def _wrong(view: View, task: Task, wrong: Wrong) -> str:
     case = task.cases[wrong.case] if task.cases else None
     if wrong.shape:
-        said = view.t(
+        sentence = view.t(
             "exercises.kind_wrong", found=_kind(view, wrong.found), wanted=_kind(view, wrong.wanted)
         )
     elif task.is_mask:
         q, k = wrong.path
         seen = "does_not_see" if wrong.wanted else "sees"
         reason = view.t(f"exercises.relations.{relation(task, wrong)}")
-        said = view.t(f"exercises.{seen}", q=q, k=k, reason=reason)
+        sentence = view.t(f"exercises.{seen}", q=q, k=k, reason=reason)
     else:
-        said = view.t(
+        sentence = view.t(
             "exercises.number_wrong",
             place=_place(view, wrong.path, case is not None and case.keys is not None),
             found=_number(wrong.found),
             wanted=_number(wrong.wanted),
         )
     if case is None or (wrong.case == 0 and not wrong.shape):
-        return said
+        return sentence
     where = "at_hidden" if wrong.case else "at_shown"
-    return in_a_row((said, view.t(f"exercises.{where}", given=_given(view, case))))
+    return in_a_row((sentence, view.t(f"exercises.{where}", given=_given(view, case))))
 
 
 def _place(view: View, path: Path, in_matrix: bool) -> str:
@@ -122,10 +124,10 @@ def _number(value: float) -> str:
     return f"{value:.6g}".replace("-", "−")
 
 
-def _let(view: View, task: Task, made: Grade) -> str:
+def _let(view: View, task: Task, grade: Grade) -> str:
     """The suspects that a check judged wrongly, the first one in words."""
-    first, n_wrong = made.let[0], len(task.mutants)
-    caught = n_wrong - sum(not each.right for each in made.let)
+    first, n_wrong = grade.let[0], len(task.mutants)
+    caught = n_wrong - sum(not suspect.right for suspect in grade.let)
     key = "accused" if first.right else "let_through"
     words = first.words[view.lang]
     return view.t(f"exercises.{key}", caught=caught, count=n_wrong, words=words)

@@ -22,8 +22,8 @@ def opened(view: View) -> Task:
 
 def program(view: View) -> str:
     """The user's program for the open task; initially the link's, else the starter code."""
-    made, task = view.choices(ExercisesChoices), opened(view)
-    code = (dict(made.programs) | dict(made.drafts)).get(task.id, task.starter)
+    choices, task = view.choices(ExercisesChoices), opened(view)
+    code = (dict(choices.programs) | dict(choices.drafts)).get(task.id, task.starter)
     return code.replace("\r\n", "\n")
 
 
@@ -33,9 +33,9 @@ def absent(view: View) -> b.Blocks:
         yield b.Hero((b.Hint(view.t("exercises.absent"), "extension_off"),))
 
 
-def _settled(made: Grade | None) -> bool:
+def _settled(grade: Grade | None) -> bool:
     """Whether the grade is reproducible: a timeout may be due to a busy machine."""
-    return made is not None and (made.fault is None or made.fault.kind not in ("time", "large"))
+    return grade is not None and (grade.fault is None or grade.fault.kind not in ("time", "large"))
 
 
 @cached(worth=_settled)

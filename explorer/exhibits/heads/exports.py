@@ -60,29 +60,31 @@ def _of_both(pair: ViewPair) -> b.Blocks:
 
 def difference(pair: ViewPair, opened: OpenHeads) -> str:
     """The difference of the two open heads, as an SVG."""
-    view, found = pair.view, pair.compared
-    assert found is not None
+    view, comparison = pair.view, pair.compared
+    assert comparison is not None
     places = opened.places
     changed = change(
         opened.one,
         opened.other,
-        site_axes(view, tokens=(found.queries.labels, opened.keys)),
+        site_axes(view, tokens=(comparison.queries.labels, opened.keys)),
         masks=(opened.one > 0, opened.other > 0),
         words=view.words("figures.heatmap"),
     )
     name = "L{their_layer}·H{their_head} − L{layer}·H{head}".format_map(places)
-    one, other = (model_title(view, each.loaded.name) for each in (view, pair.other))
+    one, other = (model_title(view, side.loaded.name) for side in (view, pair.other))
     title = view.t("versus.difference", one=one, other=other, **places)
     return matrices_svg([(name, changed)], title=title)
 
 
 def differences(pair: ViewPair) -> bytes:
     """The differences of heads with the same index, in bits, the largest first, as a CSV."""
-    view, found = pair.view, pair.compared
-    assert found is not None
-    assert found.difference is not None
+    view, comparison = pair.view, pair.compared
+    assert comparison is not None
+    assert comparison.difference is not None
     names = (view.t("place.layer"), view.t("place.head"), view.t("heads.measures.differs"))
-    rows = [(at[0] + 1, at[1] + 1, f"{found.difference[at]:.6g}") for at in found.ranked()]
+    rows = [
+        (at[0] + 1, at[1] + 1, f"{comparison.difference[at]:.6g}") for at in comparison.ranked()
+    ]
     return to_rows(names, rows).encode("utf-8-sig")
 
 

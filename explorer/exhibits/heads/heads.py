@@ -158,9 +158,9 @@ def _sentence(
     if after is None or not after[last]:
         return view.t("heads.reading", **values)
     values["next"] = quoted(view, after[last])
-    given = _given(view, last)
-    if given is not None and given != after[last]:
-        return view.t("heads.reading_given", given=quoted(view, given), **values)
+    token = _given(view, last)
+    if token is not None and token != after[last]:
+        return view.t("heads.reading_given", given=quoted(view, token), **values)
     return view.t("heads.reading_next", **values)
 
 
@@ -214,7 +214,7 @@ def _aggregates(choice: Opened) -> str:
         return choice.view.t("heads.no_aggregates", limit=MAX_ROWS)
     rolled = "heads.rollout_cross_note" if choice.kind == "cross" else "heads.rollout_note"
     notes = {"rollout": rolled, "flow": "heads.flow_note"}
-    keys = [notes[each.name] for each in choice.aggregates if each.layer is None]
+    keys = [notes[aggregate.name] for aggregate in choice.aggregates if aggregate.layer is None]
     return " ".join(map(choice.view.t, ["heads.mean_note", *keys]))
 
 

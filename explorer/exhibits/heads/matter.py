@@ -61,14 +61,14 @@ def _request(view: View) -> b.Blocks:
     yield b.Button("heads.ablate", view.t("matter.run"), b.choose(ablated=view.run))
 
 
-def show(found: Ablation | None, view: View) -> b.Blocks:
+def show(result: Ablation | None, view: View) -> b.Blocks:
     """The map of all heads with its reading, or a button that computes it."""
-    if found is None:
+    if result is None:
         if not is_wanted(view):
             yield from _request(view)
         return
     yield b.Title(view.t("matter.title"), large=True)
-    (site, head), totals = found.most_needed(), found.totals
+    (site, head), totals = result.most_needed(), result.totals
     loss = -float(totals.min())
     reading = view.t(
         "matter.reading" if loss >= 0.005 else "matter.reading_none",
@@ -86,12 +86,12 @@ def show(found: Ablation | None, view: View) -> b.Blocks:
         b.Sentence("matter", reading),
         b.Button("heads.open_needed", view.t("matter.open"), opens),
     )
-    yield b.Columns(((_map(found, view),), words), (3, 2))
+    yield b.Columns(((_map(result, view),), words), (3, 2))
     yield b.Code((ablating,))
 
 
-def _map(found: Ablation, view: View) -> b.Matrices:
-    kinds = [kind for kind in ROLES if kind in found.delta_logprob]
+def _map(result: Ablation, view: View) -> b.Matrices:
+    kinds = [kind for kind in ROLES if kind in result.delta_logprob]
     edits = {
         (at, site.layer, head): HeadOff(site.name, head)
         for at, kind in enumerate(kinds)
@@ -101,7 +101,7 @@ def _map(found: Ablation, view: View) -> b.Matrices:
     shown = Opened(view).current
     current = HeadOff(shown.site.name, shown.head or 0) if shown and shown.site else None
     drawn = head_maps(
-        [found.delta_logprob[kind] for kind in kinds],
+        [result.delta_logprob[kind] for kind in kinds],
         [view.t(f"kinds.{kind}") for kind in kinds],
         off=[address for address, edit in edits.items() if edit in view.edits],
         selected=next((at for at, edit in edits.items() if edit == current), None),
@@ -116,7 +116,7 @@ def _switch(edit: HeadOff) -> b.Change:
     """Ablate a head, or restore it."""
 
     def choices(state: State) -> dict[str, Any]:
-        without = tuple(each for each in state.edits if each != edit)
+        without = tuple(change for change in state.edits if change != edit)
         return {"edits": without if edit in state.edits else (*state.edits, edit)}
 
     return b.Change(choices)

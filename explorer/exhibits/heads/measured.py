@@ -91,10 +91,10 @@ def _heaviest(view: View, ranked: HeadRanks, stream: str) -> str:
 def _number(view: View, name: Measure, ranked: HeadRanks, key: str) -> b.Pane:
     """One measure with its rank among all heads."""
     rank = view.t("measured.rank", rank=ranked.ranks[name], count=ranked.n_heads)
-    said = f"{view.t('measured.at', key=key)} · {rank}" if name == "weight" else rank
+    caption = f"{view.t('measured.at', key=key)} · {rank}" if name == "weight" else rank
     title = b.Note(view.t(f"measured.{name}"), view.t(f"measured.{name}_help"))
     value = b.Prose(f"**{_value(view, name, ranked.values[name])}**")
-    return b.Pane((title, value, b.Note(said)), key=f"cause-{name}", gap=None)
+    return b.Pane((title, value, b.Note(caption)), key=f"cause-{name}", gap=None)
 
 
 def _value(view: View, name: Measure, value: float) -> str:

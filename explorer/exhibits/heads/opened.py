@@ -212,7 +212,7 @@ class Opened:
 
     def stacked(self, shown: Sequence[EnlargedPattern], what: str) -> NDArray[Any]:
         """The `pattern` or `mask` of several, [head, query, key]."""
-        return np.stack([getattr(each, what) for each in shown])
+        return np.stack([getattr(pattern, what) for pattern in shown])
 
     def chosen(self, chosen: HeadsSelection) -> dict[str, Any]:
         """The choices of a selection in the view, by their names."""

@@ -120,7 +120,9 @@ def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
         "axes": site_axes(view, tokens=tokens),
         "about_to_write": about_to_write,
         "blocked_by": why,
-        "aggregates": {choice.aggregate_name(each): each.pattern for each in choice.aggregates},
+        "aggregates": {
+            choice.aggregate_name(aggregate): aggregate.pattern for aggregate in choice.aggregates
+        },
         "measure": measure,
         "picture": None if choice.words is not None else picture_axis(trace, view.site),
         "selection": _by_word(choice),
@@ -186,7 +188,7 @@ def shown_svg(choice: Opened) -> str:
         choice.stacked(shown, "mask"),
         site_axes(view),
         title=view.t(f"kinds.{choice.kind}"),
-        names=[each.name for each in shown],
+        names=[pattern.name for pattern in shown],
         words=view.words("export"),
     )
 

@@ -103,14 +103,14 @@ def sides_of(view: View) -> Sides:
     problems: list[InputProblem] = []
     for find in (pair_of, second_of):
         try:
-            found = find(view)
+            partner = find(view)
         except InputProblem as problem:
             problems.append(problem)
             continue
-        if isinstance(found, ViewPair):
-            return Sides(view, pair=found)
-        if found is not None:
-            return Sides(view, found, problems=problems)
+        if isinstance(partner, ViewPair):
+            return Sides(view, pair=partner)
+        if partner is not None:
+            return Sides(view, partner, problems=problems)
     return Sides(view, problems=problems)
 
 
@@ -181,13 +181,13 @@ def _open_there(
     layers, heads = compared.shapes[1]
     if wanted is not None and wanted[0] < layers and wanted[1] < heads:
         return wanted
-    found = closest(view.run, run, view.kind, view.layer, view.head)
-    return None if found is None else found[0]
+    neighbour = closest(view.run, run, view.kind, view.layer, view.head)
+    return None if neighbour is None else neighbour[0]
 
 
 def names_of(pair: ViewPair) -> dict[str, object]:
     """The names of both models, as fields of texts."""
-    one, other = (model_title(pair.view, each.loaded.name) for each in (pair.view, pair.other))
+    one, other = (model_title(pair.view, side.loaded.name) for side in (pair.view, pair.other))
     return {"one": escape(one), "other": escape(other)}
 
 

@@ -22,8 +22,8 @@ def show(answer: None, view: View) -> b.Blocks:
     if len(sides.shown) == 1:
         yield b.SentenceLine(mapped=False)
     if sides.problems:
-        said = [message(problem, view.lang) for problem in sides.problems]
-        yield b.Hero([b.Hint(words, "info", warns=True) for words in said])
+        messages = [message(problem, view.lang) for problem in sides.problems]
+        yield b.Hero([b.Hint(words, "info", warns=True) for words in messages])
     yield b.Changes("heads.reset")
     if sides.pair is not None:
         yield b.Hero((*_compared(sides.pair), *_predictions(sides.pair)))
@@ -52,8 +52,8 @@ def _no_counterpart(pair: ViewPair) -> b.Row:
     return b.Row((b.Hint(words, "info"), button), align="center")
 
 
-def _shapes(found: Versus) -> dict[str, object]:
-    (layers, heads), (their_layers, their_heads) = found.shapes
+def _shapes(versus: Versus) -> dict[str, object]:
+    (layers, heads), (their_layers, their_heads) = versus.shapes
     own: dict[str, object] = {"layers": layers, "heads": heads}
     return own | {"their_layers": their_layers, "their_heads": their_heads}
 
@@ -98,14 +98,14 @@ def _opening(view: View, at: tuple[int, int], bits: float) -> b.Button:
 
 def _predictions(pair: ViewPair) -> Iterator[b.Sentence]:
     """How many predictions differ, and the first of them."""
-    view, found = pair.view, pair.expected
-    if not found:
+    view, predictions = pair.view, pair.expected
+    if not predictions:
         return
-    differing = [each for each in found if not each.same]
+    differing = [prediction for prediction in predictions if not prediction.same]
     if not differing:
-        words = view.t("versus.same_predictions", total=len(found), **names_of(pair))
+        words = view.t("versus.same_predictions", total=len(predictions), **names_of(pair))
     else:
-        words = _first(pair, differing[0], len(differing), len(found))
+        words = _first(pair, differing[0], len(differing), len(predictions))
     yield b.Sentence("versus-predictions", words)
 
 

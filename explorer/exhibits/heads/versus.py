@@ -49,8 +49,8 @@ def show(answer: None, view: View) -> b.Blocks:
         icon="swap_horiz",
     )
     yield b.Row((b.Title(view.t("versus.title"), large=True), swap), align="center")
-    given = pair.other.target
-    if given and given != view.target:
+    target = pair.other.target
+    if target and target != view.target:
         yield b.Note(view.t("versus.same_text", **names_of(pair)))
     if pair.compared is not None and pair.compared.comparable:
         yield from _heads(pair, pair.compared)
@@ -61,10 +61,10 @@ def show(answer: None, view: View) -> b.Blocks:
         yield b.Numbers(lambda: _numbers(pair))
 
 
-def _code(pair: ViewPair, found: Versus) -> list[object]:
+def _code(pair: ViewPair, versus: Versus) -> list[object]:
     code: list[object] = [align]
-    if found.comparable:
-        code += [gathered, divergence, mean_divergence if found.by_number else closest]
+    if versus.comparable:
+        code += [gathered, divergence, mean_divergence if versus.by_number else closest]
     return [*code, expectations] if pair.expected else code
 
 
@@ -90,63 +90,63 @@ class OpenHeads:
 
 def open_heads(pair: ViewPair) -> OpenHeads | None:
     """The open heads of both models; None if none is open or comparable."""
-    view, found, shown = pair.view, pair.compared, Opened(pair.view).current
-    if found is None or not found.comparable:
+    view, comparison, shown = pair.view, pair.compared, Opened(pair.view).current
+    if comparison is None or not comparison.comparable:
         return None
     if shown is None or shown.site is None or shown.head is None:
         return None
     mine = shown.site.layer, shown.head
-    theirs = mine if found.by_number else (pair.other.layer, pair.other.head)
-    queries, keyed = found.queries, found.keys
-    one = gathered(patterns(view.trace, found.role)[mine], queries.one, keyed.one)
+    theirs = mine if comparison.by_number else (pair.other.layer, pair.other.head)
+    queries, keyed = comparison.queries, comparison.keys
+    one = gathered(patterns(view.trace, comparison.role)[mine], queries.one, keyed.one)
     other = gathered(
-        patterns(pair.other.trace, found.other_role)[theirs], queries.other, keyed.other
+        patterns(pair.other.trace, comparison.other_role)[theirs], queries.other, keyed.other
     )
-    keys = [*found.keys.labels, view.t("versus.rest")]
-    if found.keys.whole:
+    keys = [*comparison.keys.labels, view.t("versus.rest")]
+    if comparison.keys.whole:
         one, other, keys = one[:, :-1], other[:, :-1], keys[:-1]
     weights = one.astype(np.float32), other.astype(np.float32)
     return OpenHeads(mine, theirs, *weights, tuple(keys))
 
 
-def _heads(pair: ViewPair, found: Versus) -> b.Blocks:
+def _heads(pair: ViewPair, versus: Versus) -> b.Blocks:
     """The measure, how two tokenizations were made comparable, and the open head of each model."""
     view, opened = pair.view, open_heads(pair)
-    if found.by_number:
+    if versus.by_number:
         yield b.Note(view.t("versus.measure"))
-    if not (found.queries.whole and found.keys.whole):
-        pieces = found.keys
+    if not (versus.queries.whole and versus.keys.whole):
+        pieces = versus.keys
         sizes = {"n_one": pieces.n_one, "n_other": pieces.n_other, "n": len(pieces.labels)}
         yield b.Note(view.t("versus.pieces", **sizes, **names_of(pair)))
     if opened is None:
         yield b.Note(view.t("versus.closed"))
         return
-    yield _difference(pair, found, opened)
-    yield from _closest(pair, found, opened)
+    yield _difference(pair, versus, opened)
+    yield from _closest(pair, versus, opened)
 
 
-def _difference(pair: ViewPair, found: Versus, opened: OpenHeads) -> b.Matrices:
+def _difference(pair: ViewPair, versus: Versus, opened: OpenHeads) -> b.Matrices:
     view = pair.view
-    before, after = (model_title(view, each.loaded.name) for each in (view, pair.other))
+    before, after = (model_title(view, side.loaded.name) for side in (view, pair.other))
     changed = change(
         opened.one,
         opened.other,
-        site_axes(view, tokens=(found.queries.labels, opened.keys)),
+        site_axes(view, tokens=(versus.queries.labels, opened.keys)),
         masks=(opened.one > 0, opened.other > 0),
-        selected=_piece(found.queries, view.row),
+        selected=_piece(versus.queries, view.row),
         words={**view.words("figures.heatmap"), "before": before, "after": after},
     )
     caption = view.t("versus.difference", **opened.places, **names_of(pair))
     return b.Matrices("heads.versus", ((caption, changed),))
 
 
-def _closest(pair: ViewPair, found: Versus, opened: OpenHeads) -> Iterator[b.Prose]:
+def _closest(pair: ViewPair, versus: Versus, opened: OpenHeads) -> Iterator[b.Prose]:
     """The most similar head of the other model."""
     nearest = pair.closest(*opened.mine)
     if nearest is None:
         return
     (layer, head), bits = nearest
-    same = found.by_number and (layer, head) == opened.mine
+    same = versus.by_number and (layer, head) == opened.mine
     words = pair.view.t(
         "versus.closest_same" if same else "versus.closest",
         layer=opened.mine[0] + 1,
@@ -169,39 +169,43 @@ def _piece(pieces: Pieces, token: int) -> int | None:
 
 def _predictions(pair: ViewPair) -> b.Blocks:
     """The predictions of both, row by row."""
-    view, names, found = pair.view, names_of(pair), pair.expected
+    view, names, predictions = pair.view, names_of(pair), pair.expected
     yield b.Title(view.t("versus.predictions"), large=True)
-    if not found:
+    if not predictions:
         why = incomparable(view.trace, pair.other.trace)
         yield b.Note(view.t(f"versus.{why or 'nothing_read'}", **names))
         return
-    differing = [each for each in found if not each.same]
-    shown = found if len(found) <= MOST_ROWS else (differing or list(found))[:MOST_ROWS]
-    if len(shown) < len(found):
-        yield b.Note(view.t("versus.only_differing", count=len(shown), total=len(found)))
+    differing = [prediction for prediction in predictions if not prediction.same]
+    shown = (
+        predictions
+        if len(predictions) <= MOST_ROWS
+        else (differing or list(predictions))[:MOST_ROWS]
+    )
+    if len(shown) < len(predictions):
+        yield b.Note(view.t("versus.only_differing", count=len(shown), total=len(predictions)))
     after = "versus.at" if view.trace.config.fills else "versus.after"
     head = ["", view.t(after), str(names["one"]), str(names["other"])]
-    yield b.Table(head, [_row(each) for each in shown], "llll")
+    yield b.Table(head, [_row(prediction) for prediction in shown], "llll")
 
 
-def _row(each: Expectation) -> list[str]:
+def _row(expectation: Expectation) -> list[str]:
     return [
-        "" if each.same else ":orange[:material/difference:]",
-        escape(each.piece),
-        _several(each.one, bold=not each.same),
-        _several(each.other, bold=not each.same),
+        "" if expectation.same else ":orange[:material/difference:]",
+        escape(expectation.piece),
+        _several(expectation.one, bold=not expectation.same),
+        _several(expectation.other, bold=not expectation.same),
     ]
 
 
 def _several(top: Sequence[tuple[str, float]], bold: bool) -> str:
-    told = [each for each in top if each is top[0] or each[1] >= LEAST]
+    told = [candidate for candidate in top if candidate is top[0] or candidate[1] >= LEAST]
     words = [f"{escape(token)} {percent(chance)}" for token, chance in told]
     return " · ".join([f"**{words[0]}**" if bold else words[0], *words[1:]])
 
 
 def _numbers(pair: ViewPair) -> dict[str, list[object]]:
     """The table: the difference of every pair of heads, else the predictions, else the pieces."""
-    view, compared, found = pair.view, pair.compared, pair.expected
+    view, compared, predictions = pair.view, pair.compared, pair.expected
     assert compared is not None
     if compared.difference is not None:
         ranked = compared.ranked()
@@ -212,11 +216,11 @@ def _numbers(pair: ViewPair) -> dict[str, list[object]]:
             ],
         }
     one, other = (model_title(view, each.loaded.name) for each in (view, pair.other))
-    if found:
+    if predictions:
         return {
-            view.t("versus.after"): [each.piece for each in found],
-            one: [" · ".join(token for token, _ in each.one) for each in found],
-            other: [" · ".join(token for token, _ in each.other) for each in found],
+            view.t("versus.after"): [each.piece for each in predictions],
+            one: [" · ".join(token for token, _ in each.one) for each in predictions],
+            other: [" · ".join(token for token, _ in each.other) for each in predictions],
         }
     keys = compared.keys
     return {

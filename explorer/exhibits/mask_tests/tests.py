@@ -54,36 +54,36 @@ def compute(
 def show(tests: Tests, view: View) -> b.Blocks:
     """The list of tests with the button to start, or the verdict, all findings and the masks."""
     yield from _subject(view)
-    found = tests.certificate
-    if found is None:
+    certificate = tests.certificate
+    if certificate is None:
         start, words = b.choose(tested=True), view.t("mask_tests.run", count=len(tests.names))
         yield b.Button("mask_tests.run", words, start, "verified", primary=True)
         empty = ":gray[:material/radio_button_unchecked:]"
         titles = [view.t(f"certify.{name}.title") for name in tests.names]
         yield _two_columns([b.Prose(f"{empty} {title}") for title in titles])
     else:
-        yield from _verdict(view, found)
-        for finding in found.broken:
-            yield b.Pane([*_broken(view, found, finding)], framed=True)
-        kept = [finding for finding in found.findings if finding.passed]
+        yield from _verdict(view, certificate)
+        for finding in certificate.broken:
+            yield b.Pane([*_broken(view, certificate, finding)], framed=True)
+        kept = [finding for finding in certificate.findings if finding.passed]
         yield _two_columns([_kept(view, finding) for finding in kept])
     for name, why in tests.left_out.items():
         words = view.t("certify.untested", promise=view.t(f"certify.{name}.title"))
         yield b.Note(f"{words} {view.t(f'certify.left_out.{why}')}")
-    if found is None:
+    if certificate is None:
         return
     yield b.Prose(view.t("mask_tests.reach"))
-    shown = [name for name in REACH if name in found.reach]
+    shown = [name for name in REACH if name in certificate.reach]
     if shown:  # nothing is masked in a model of one text that reads both ways
-        yield b.Columns([_reach(view, found, name) for name in shown], gap="medium")
-    yield _downloads(view, found)
+        yield b.Columns([_reach(view, certificate, name) for name in shown], gap="medium")
+    yield _downloads(view, certificate)
     yield b.Formula.of(
         view.t("mask_tests.formula"),
         r"\text{deviation} = \frac{\max|x' - x|}{\max(1,\ \max|x|)} \le 10^{-8}",
         r"\text{weights}:\qquad v_j = e_j \ \Rightarrow\ z_i = \sum_j a_{ij}\, e_j",
     )
-    yield b.Code(_code(found))
-    yield b.Numbers(lambda: _numbers(view, found))
+    yield b.Code(_code(certificate))
+    yield b.Numbers(lambda: _numbers(view, certificate))
 
 
 def _subject(view: View) -> b.Blocks:
@@ -99,7 +99,7 @@ def _subject(view: View) -> b.Blocks:
 
 def _code(certificate: Certificate) -> list[object]:
     """The code of the tests that ran, broken promises first."""
-    tested = [*certificate.broken, *(each for each in certificate.findings if each.passed)]
+    tested = [*certificate.broken, *(check for check in certificate.findings if check.passed)]
     checks = [getattr(HookedExaminer, finding.name) for finding in tested]
     return [*checks, Probe.weights]
 
@@ -109,11 +109,13 @@ def _verdict(view: View, certificate: Certificate) -> b.Blocks:
     sizes = {"count": count, "largest": number(certificate.largest)}
     words = f":material/verified: {view.t('mask_tests.kept', **sizes)}"
     if broken:
-        said = view.t("mask_tests.broken", broken=broken, **sizes)
-        words = f":red[:material/cancel:] {said}"
+        sentence = view.t("mask_tests.broken", broken=broken, **sizes)
+        words = f":red[:material/cancel:] {sentence}"
     yield b.Hero((b.Sentence("mask_tests", words),))
     # Position tables are float32 in any model, so their finding has its own tolerance.
-    tolerance = max(each.tolerance for each in certificate.findings if each.name != "positions")
+    tolerance = max(
+        finding.tolerance for finding in certificate.findings if finding.name != "positions"
+    )
     yield b.Note(view.t("mask_tests.honest", tolerance=number(tolerance), limit=MAX_PROBED))
 
 

@@ -52,19 +52,21 @@ def batch(
         return ()
     texts = (text, *others)
     alone = [_alone(loaded, text, edits) for text in texts]
-    together = Rows.of([row for row, _, _ in alone], [given for _, given, _ in alone], loaded.marks)
+    together = Rows.of(
+        [row for row, _, _ in alone], [source for _, source, _ in alone], loaded.marks
+    )
     whole = _run(loaded, together, edits)
     members = []
-    for index, (text, (row, given, tokens)) in enumerate(zip(texts, alone, strict=True)):
-        single = _run(loaded, rows_of(loaded, given or row, row), edits)
+    for index, (text, (row, source, tokens)) in enumerate(zip(texts, alone, strict=True)):
+        single = _run(loaded, rows_of(loaded, source or row, row), edits)
         n_pads = {
             stream: int((~together.valid(stream)[index]).sum()) for stream in loaded.model.reads
         }
         rewritten = tokens
-        if given:
+        if source:
             # Generate each sentence by itself, with the source padding that it has in the batch:
             # finished sentences leave a decoding batch.
-            rewritten, _ = translate(loaded, given, edits, n_pads["src"])
+            rewritten, _ = translate(loaded, source, edits, n_pads["src"])
         members.append(
             Member(
                 text=text,
@@ -86,9 +88,9 @@ def _alone(
     """For one sentence: the token ids whose logits are read, its source, and its translation."""
     if not loaded.config.reads_source:
         return given_tokens(loaded, text), (), []
-    given = given_tokens(loaded, text)
-    tokens, _ = translate(loaded, given, edits)
-    return target_row(loaded, tokens), given, tokens
+    source = given_tokens(loaded, text)
+    tokens, _ = translate(loaded, source, edits)
+    return target_row(loaded, tokens), source, tokens
 
 
 def _run(loaded: LoadedModel, rows: Rows, edits: Sequence[Edit]) -> dict[str, Tensor]:
@@ -112,13 +114,13 @@ def _moved(alone: Tensor, in_batch: Tensor) -> float:
     return float((alone - in_batch).abs().max())
 
 
-def show(found: tuple[Member, ...], view: View) -> b.Blocks:
+def show(members: tuple[Member, ...], view: View) -> b.Blocks:
     """Each of the sentences alone and in the batch."""
     yield b.Title(view.t("masks.batch"))
-    if not found:
+    if not members:
         yield b.Note(view.t("masks.batch_empty"))
         return
-    worst = max(found, key=lambda member: member.weight_moved)
+    worst = max(members, key=lambda member: member.weight_moved)
     same = "masks.batch_same_edits" if view.trace.edits else "masks.batch_same"
     words = view.t(
         "masks.batch_moved" if worst.weight_moved >= NOTICED else same,
@@ -127,17 +129,17 @@ def show(found: tuple[Member, ...], view: View) -> b.Blocks:
         exact=number(worst.weight_moved),
     )
     yield b.Sentence("batch", words)
-    yield _table(view, found)
+    yield _table(view, members)
     yield b.Code((batch,))
 
 
-def _table(view: View, found: tuple[Member, ...]) -> b.Table:
+def _table(view: View, members: tuple[Member, ...]) -> b.Table:
     translates = bool(view.sites_of("cross"))
     names = ["sentence", "text_pads", "moved_head"]
     if translates:
         names = ["sentence", "pads", "alone", "together", "moved_head"]
     rows = []
-    for member in found:
+    for member in members:
         same = member.alone == member.together
         together = escape(member.together)
         cells = [

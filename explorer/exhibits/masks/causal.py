@@ -62,7 +62,9 @@ def ahead(trace: Trace, role: Role) -> Ahead | None:
         head=head,
         most=float(per_head[layer, head]),
         real=real,
-        seen=min(int(trace.mask(each.name)[:, real - 1, :real].sum(-1).min()) for each in sites),
+        seen=min(
+            int(trace.mask(attention.name)[:, real - 1, :real].sum(-1).min()) for attention in sites
+        ),
     )
 
 
@@ -74,12 +76,12 @@ def compute(
     if rules_in_force(edits)["causal"]:
         return None
     role = trace.stack("tgt").role
-    found = ahead(trace, role)
-    if found is None:
+    lookahead = ahead(trace, role)
+    if lookahead is None:
         return None
-    site = trace.sites_of(role)[found.layer].name
-    codes = (blocker_codes(each, site)[found.head] for each in (before, trace))
-    return (found, *codes)
+    site = trace.sites_of(role)[lookahead.layer].name
+    codes = (blocker_codes(run, site)[lookahead.head] for run in (before, trace))
+    return (lookahead, *codes)
 
 
 def show(found: tuple[Ahead, np.ndarray, np.ndarray] | None, view: View) -> b.Blocks:
@@ -101,26 +103,26 @@ def _switched_off(state: State) -> dict[str, Any]:
 _OFF = b.Change(_switched_off)
 
 
-def ahead_words(found: Ahead, view: View) -> str:
+def ahead_words(peek: Ahead, view: View) -> str:
     """How far a run looks ahead, in words."""
-    place = {"layer": found.layer + 1, "head": found.head + 1}
-    return view.t("masks.ahead", share=percent(found.share), most=percent(found.most), **place)
+    place = {"layer": peek.layer + 1, "head": peek.head + 1}
+    return view.t("masks.ahead", share=percent(peek.share), most=percent(peek.most), **place)
 
 
-def _looking_ahead(view: View, found: Ahead, before: np.ndarray, now: np.ndarray) -> b.Blocks:
+def _looking_ahead(view: View, peek: Ahead, before: np.ndarray, now: np.ndarray) -> b.Blocks:
     """The head that looks ahead most, before and after; why the output may not change."""
-    place = {"layer": found.layer + 1, "head": found.head + 1}
-    if found.seen == found.real:
-        yield b.Prose(view.t("masks.newest", real=found.real))
+    place = {"layer": peek.layer + 1, "head": peek.head + 1}
+    if peek.seen == peek.real:
+        yield b.Prose(view.t("masks.newest", real=peek.real))
     else:
-        yield b.Prose(view.t("masks.newest_less", real=found.real, seen=found.seen))
-    site = view.sites_of(view.own_role)[found.layer]
+        yield b.Prose(view.t("masks.newest_less", real=peek.real, seen=peek.seen))
+    site = view.sites_of(view.own_role)[peek.layer]
     with_it = view.t("masks.ahead_with", kind=view.t(f"kinds.{site.role}"), **place)
     yield b.Matrices(
         "masks.ahead",
         (
-            (with_it, weights_of(view, view.before(), site, found.head, before)),
-            (view.t("masks.ahead_without"), weights_of(view, view.trace, site, found.head, now)),
+            (with_it, weights_of(view, view.before(), site, peek.head, before)),
+            (view.t("masks.ahead_without"), weights_of(view, view.trace, site, peek.head, now)),
         ),
     )
 

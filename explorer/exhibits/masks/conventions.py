@@ -11,7 +11,7 @@ from explorer.exhibits.masks.choices import READERS, RENDERINGS, MasksChoices
 from explorer.figures.outcomes import written_mask
 
 
-def show(found: Result, view: View) -> b.Blocks:
+def show(result: Result, view: View) -> b.Blocks:
     """The renderings of this head's mask, the grid of pairs, and the chosen pair in full."""
     choices, keep = view.choices(MasksChoices), view.trace.mask(view.site.name)[view.head]
     yield b.Prose(view.t("cases.notation.lead"))
@@ -20,11 +20,11 @@ def show(found: Result, view: View) -> b.Blocks:
     if keep.all():
         yield b.Hint(view.t("cases.notation.all_open"))
     at = (f"masks.rendering_{choices.rendering}", f"masks.reader_{choices.reader}")
-    yield from grids_of(view, NOTATION, found, at)
+    yield from grids_of(view, NOTATION, result, at)
     rendering = picking.pick_one(view, "masks.rendering", RENDERINGS, choices.rendering)
     yield b.Row((rendering, picking.pick_one(view, "masks.reader", READERS, choices.reader)))
-    yield from variant_of(view, NOTATION, found)
-    yield from print_of(view, NOTATION, found)
+    yield from variant_of(view, NOTATION, result)
+    yield from print_of(view, NOTATION, result)
 
 
 def _rendering(view: View, keep: np.ndarray, name: str) -> b.Pane:

@@ -32,22 +32,24 @@ def compute(
     return Blockers(codes[0], codes[1], moved)
 
 
-def show(found: Blockers, view: View) -> b.Blocks:
+def show(blockers: Blockers, view: View) -> b.Blocks:
     """The selected head in the selected view, below the menus for both."""
     shown = view.one_of("picture", MasksChoices.pictures)
     pick = picking.pick_one(view, "masks.picture", MasksChoices.pictures, shown, said="masks.")
     yield b.Row((*picking.pick_place(view, "masks"), pick))
-    yield from {"sides": _sides, "scores": _scores, "difference": _difference}[shown](found, view)
+    yield from {"sides": _sides, "scores": _scores, "difference": _difference}[shown](
+        blockers, view
+    )
 
 
-def _sides(found: Blockers, view: View) -> b.Blocks:
+def _sides(blockers: Blockers, view: View) -> b.Blocks:
     """Both runs side by side, below their outputs."""
     before = view.before()
     if view.sites_of("cross"):
         real = before.tgt_str_tokens[1 : int(before.tgt_valid.sum())]
         written = {
             "before": [(token, "same") for token in real],
-            "after": found.moved.words,
+            "after": blockers.moved.words,
         }
         yield b.Columns(
             [
@@ -59,7 +61,7 @@ def _sides(found: Blockers, view: View) -> b.Blocks:
                 for side, words in written.items()
             ]
         )
-    sides = (("before", before, found.before), ("after", view.trace, found.after))
+    sides = (("before", before, blockers.before), ("after", view.trace, blockers.after))
     yield b.Matrices(
         "masks.sides",
         [
@@ -69,12 +71,12 @@ def _sides(found: Blockers, view: View) -> b.Blocks:
     )
 
 
-def _scores(found: Blockers, view: View) -> b.Blocks:
+def _scores(blockers: Blockers, view: View) -> b.Blocks:
     """The scores of the changed run, before and after the mask."""
     site, head = view.site, view.head
     values = view.trace.activations[site.hook("scores")][head]
     top = float(np.abs(values[np.isfinite(values)]).max(initial=1e-6))
-    why = saying.blocker_words(view, np.array(BLOCKERS)[found.after])
+    why = saying.blocker_words(view, np.array(BLOCKERS)[blockers.after])
 
     def drawn(mask: np.ndarray | None) -> Matrix:
         return scores(
@@ -92,10 +94,10 @@ def _scores(found: Blockers, view: View) -> b.Blocks:
     yield b.Matrices("masks.scores", shown)
 
 
-def _difference(found: Blockers, view: View) -> b.Blocks:
+def _difference(blockers: Blockers, view: View) -> b.Blocks:
     """After - before, for the leading tokens that both runs share."""
     site, before = view.site.name, view.before()
-    moved = found.moved.sites[site]
+    moved = blockers.moved.sites[site]
     if not moved.n_query or not moved.n_key:
         yield b.Note(view.t("masks.nothing_shared"))
         return

@@ -7,7 +7,7 @@ from explorer.exhibits.cases.outcome import grids_of, print_of
 from explorer.exhibits.masks.choices import MOST_LOWERED, WAYS, MasksChoices
 
 
-def show(found: Result, view: View) -> b.Blocks:
+def show(result: Result, view: View) -> b.Blocks:
     """How the fill is applied, a grid for rows with open keys and one for a row without."""
     choices = view.choices(MasksChoices)
     yield b.Prose(view.t("cases.fill.lead"))
@@ -16,10 +16,10 @@ def show(found: Result, view: View) -> b.Blocks:
     more = b.More(step=1000, help=view.t("masks.lowered_help"), width=420)
     yield picking.slider(view, "masks.lowered", 0, MOST_LOWERED, choices.lowered, **more)
     query = saying.quoted_at(view, view.trace.query_tokens(view.site.name), view.row)
-    yield from grids_of(view, FILL, found, query=query)
+    yield from grids_of(view, FILL, result, query=query)
     if view.trace.mask(view.site.name)[view.head].all():
         yield b.Hint(view.t("cases.fill.all_open"))
-    yield from print_of(view, FILL, found)
+    yield from print_of(view, FILL, result)
 
 
 EXHIBIT = Exhibit(FILL.measure, show)

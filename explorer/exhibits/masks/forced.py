@@ -87,20 +87,22 @@ def show(answer: tuple[Forced, bool] | None, view: View) -> b.Blocks:
     """The loss of each word under both masks, and the likeliest tokens after a beginning."""
     if answer is None or not answer[0].tokens:
         return
-    found, same_output = answer
+    comparison, same_output = answer
     yield b.Title(view.t("masks.forced"))
     names = view.t("masks.right_masks"), view.t("masks.your_masks")
     losses = (
-        b.Sentence("forced", _said(found, same_output, view)),
-        losses_of(view, "masks.loss", found, names),
+        b.Sentence("forced", _said(comparison, same_output, view)),
+        losses_of(view, "masks.loss", comparison, names),
     )
-    yield b.Columns((losses, _after(view, found)))
+    yield b.Columns((losses, _after(view, comparison)))
     yield b.Code((forced,))
 
 
-def _said(found: Forced, same_output: bool, view: View) -> str:
-    words = view.t("masks.loss", before=f"{found.loss_before:.2f}", after=f"{found.loss_after:.2f}")
-    cheaper = found.loss_after < found.loss_before - 0.005
+def _said(result: Forced, same_output: bool, view: View) -> str:
+    words = view.t(
+        "masks.loss", before=f"{result.loss_before:.2f}", after=f"{result.loss_after:.2f}"
+    )
+    cheaper = result.loss_after < result.loss_before - 0.005
     if cheaper and not same_output and _looks_ahead(view.trace):
         return f"{words} {view.t('masks.cheat')}"
     return words
@@ -115,25 +117,25 @@ def _looks_ahead(trace: Trace) -> bool:
     )
 
 
-def _after(view: View, found: Forced) -> tuple[b.Block, ...]:
+def _after(view: View, result: Forced) -> tuple[b.Block, ...]:
     """The most probable next tokens after a prefix that the user selects."""
-    steps = range(len(found.tokens))
-    step = min(view.choices(MasksChoices).next_step, len(found.tokens) - 1)
+    steps = range(len(result.tokens))
+    step = min(view.choices(MasksChoices).next_step, len(result.tokens) - 1)
     rows = [
-        (saying.quoted(view, each.token), percent(each.before), percent(each.after))
-        for each in found.after[step]
+        (saying.quoted(view, candidate.token), percent(candidate.before), percent(candidate.after))
+        for candidate in result.after[step]
     ]
-    more = b.More(said=partial(_place, view, found), label="masks.next", menu=True)
+    more = b.More(said=partial(_place, view, result), label="masks.next", menu=True)
     return (
         picking.pick_one(view, f"masks.next.{len(steps)}", steps, step, "next_step", **more),
         b.Table(("", view.t("masks.right_masks"), view.t("masks.your_masks")), rows),
     )
 
 
-def _place(view: View, found: Forced, step: int) -> str:
+def _place(view: View, result: Forced, step: int) -> str:
     """The place of a prediction: after a prefix, or at one token of a bidirectional model."""
     if view.trace.config.is_causal:
-        return "<s> " + " ".join(found.tokens[:step])
+        return "<s> " + " ".join(result.tokens[:step])
     return f"{step + 1}  {view.trace.tgt_str_tokens[step]}"
 
 

@@ -47,32 +47,32 @@ class RunChange:
 
 def difference(before: Trace, trace: Trace, ahead: causal.Ahead | None = None) -> RunChange:
     """Compare two runs weight by weight."""
-    found = compare(before, trace)
+    comparison = compare(before, trace)
     sites = {
-        name: SiteChange(name, each.max_abs, *_shared(each), each.whole)
-        for name, each in found.sites.items()
+        name: SiteChange(name, site.max_abs, *_shared(site), site.whole)
+        for name, site in comparison.sites.items()
     }
-    return RunChange(sites, found.words, found.same_output, ahead)
+    return RunChange(sites, comparison.words, comparison.same_output, ahead)
 
 
-def _shared(each: SiteDifference) -> tuple[int, int]:
-    _, n_query, n_key = each.difference.shape
+def _shared(pair: SiteDifference) -> tuple[int, int]:
+    _, n_query, n_key = pair.difference.shape
     return n_query, n_key
 
 
-def show(found: RunChange, view: View) -> b.Blocks:
+def show(run_change: RunChange, view: View) -> b.Blocks:
     """The sentence."""
-    yield b.Hero((b.Sentence("masks", _said(found, view)),))
+    yield b.Hero((b.Sentence("masks", _said(run_change, view)),))
 
 
-def _said(found: RunChange, view: View) -> str:
-    if found.most < ROUNDING:
+def _said(run_change: RunChange, view: View) -> str:
+    if run_change.most < ROUNDING:
         why = "edits" if view.trace.edits else "pads" if view.pads else "same"
-        return view.t(f"masks.nothing_changed_{why}", exact=number(found.most))
-    if found.ahead is not None:
-        return causal.ahead_words(found.ahead, view)
-    points = 100 * found.most
-    site = view.trace.site(max(found.sites.values(), key=lambda each: each.most).site)
+        return view.t(f"masks.nothing_changed_{why}", exact=number(run_change.most))
+    if run_change.ahead is not None:
+        return causal.ahead_words(run_change.ahead, view)
+    points = 100 * run_change.most
+    site = view.trace.site(max(run_change.sites.values(), key=lambda each: each.most).site)
     return view.t(
         "masks.largest",
         points=f"{points:.2g}" if points < 1 else f"{points:.0f}",

@@ -48,16 +48,16 @@ class HeadMask:
 def masks_of(trace: Trace, site: AttentionSite, head: int) -> tuple[HeadMask, ...]:
     """One mask per kind of attention, in the layer of `site` or the last layer if a stack has
     fewer: of `head` for the kind of `site`, else of the first head."""
-    found = []
+    masks = []
     for role in ROLES:
         sites = trace.sites_of(role)
         if sites:
-            each = sites[min(site.layer, len(sites) - 1)]
+            attention = sites[min(site.layer, len(sites) - 1)]
             at = head if role == site.role else 0
-            empty = np.argwhere(empty_rows(trace, each.name))[:, 1].tolist()
-            codes = blocker_codes(trace, each.name)[at]
-            found.append(HeadMask(each, at, codes, len(empty), empty[0] if empty else 0))
-    return tuple(found)
+            empty = np.argwhere(empty_rows(trace, attention.name))[:, 1].tolist()
+            codes = blocker_codes(trace, attention.name)[at]
+            masks.append(HeadMask(attention, at, codes, len(empty), empty[0] if empty else 0))
+    return tuple(masks)
 
 
 def compute(
@@ -69,11 +69,11 @@ def compute(
 
 def show(answer: tuple[tuple[HeadMask, ...], largest.RunChange], view: View) -> b.Blocks:
     """The matrices, what decides the chosen cell, and the tools that change them."""
-    found, moved = answer
-    picture = _matrices(found, view)
-    chosen = next(iter(_chosen(found, view)), None)
+    masks, moved = answer
+    picture = _matrices(masks, view)
+    chosen = next(iter(_chosen(masks, view)), None)
     cell = () if chosen is None else (_cell(view, *chosen),)
-    empty = [_empty(view, mask) for mask in found if mask.n_empty]
+    empty = [_empty(view, mask) for mask in masks if mask.n_empty]
     yield b.Hero((picture, *cell, *empty))
     yield _tools(view)
     yield b.Formula.of(
@@ -93,31 +93,31 @@ def _title(view: View, mask: HeadMask) -> str:
     return view.t("masks.matrix", kind=kind, layer=mask.site.layer + 1)
 
 
-def _matrices(found: Sequence[HeadMask], view: View) -> b.Matrices:
-    brush, chosen = view.choices(MasksChoices).tool == "brush", [*_chosen(found, view)]
+def _matrices(head_masks: Sequence[HeadMask], view: View) -> b.Matrices:
+    brush, chosen = view.choices(MasksChoices).tool == "brush", [*_chosen(head_masks, view)]
     words = view.words("components.mask_matrix")
     rules = [words["open"], *(view.t(f"blockers.{name}") for name in RULES)]
     panels = []
-    for mask in found:
-        place = next(((query, key) for each, query, key in chosen if each is mask), None)
+    for mask in head_masks:
+        place = next(((query, key) for head_mask, query, key in chosen if head_mask is mask), None)
         axes, selected = saying.site_axes(view, mask.site), None if brush else place
         matrix = Matrix(axes, blocked=mask.rules, rules=rules, selected=selected)
         panels.append((_title(view, mask), matrix))
     if brush:
-        painted, hint = partial(_painted, view, found), {"hint": words["brush"]}
+        painted, hint = partial(_painted, view, head_masks), {"hint": words["brush"]}
         return b.Matrices("masks.matrices", panels, painted=painted, words=hint)
-    picked, hint = partial(_picked, found), {"hint": words["hint"]}
+    picked, hint = partial(_picked, head_masks), {"hint": words["hint"]}
     return b.Matrices("masks.matrices", panels, picked=picked, words=hint)
 
 
-def _picked(found: Sequence[HeadMask], place: Index) -> b.Change:
+def _picked(head_masks: Sequence[HeadMask], place: Index) -> b.Change:
     at, query, key = place
-    return b.choose(mask_cell=(found[at].site.role, query, key))
+    return b.choose(mask_cell=(head_masks[at].site.role, query, key))
 
 
-def _painted(view: View, found: Sequence[HeadMask], at: int, stroke: Stroke) -> b.Change:
+def _painted(view: View, head_masks: Sequence[HeadMask], at: int, stroke: Stroke) -> b.Change:
     """Convert a stroke to edits of the cells that it changes."""
-    mask, scope = found[at], view.choices(MasksChoices).scope
+    mask, scope = head_masks[at], view.choices(MasksChoices).scope
     where = mask.site.role if scope == "everywhere" else mask.site.name
     head = mask.head if scope == "head" else None
     cells = [cell for cell in stroke.cells if (mask.codes[cell] == 0) != stroke.open]
@@ -131,10 +131,10 @@ def _paint(where: str, head: int | None, cells: list[tuple[int, int]], is_open: 
     return b.Change(choices)
 
 
-def _chosen(found: Sequence[HeadMask], view: View) -> Iterator[tuple[HeadMask, int, int]]:
+def _chosen(head_masks: Sequence[HeadMask], view: View) -> Iterator[tuple[HeadMask, int, int]]:
     """The cell clicked last, if it exists in this run."""
     chosen = view.choices(MasksChoices).mask_cell
-    for mask in found:
+    for mask in head_masks:
         if chosen is not None and chosen[0] == mask.site.role:
             n_query, n_key = mask.codes.shape
             if chosen[1] < n_query and chosen[2] < n_key:

@@ -88,10 +88,10 @@ def show(found: tuple[Twin, Twin] | None, view: View) -> b.Blocks:
     rows = [
         (
             view.t(f"masks.twins_{which}"),
-            f"{each.loss:.2f}",
-            escape(each.writes) or view.t("masks.twins_nothing"),
+            f"{twin.loss:.2f}",
+            escape(twin.writes) or view.t("masks.twins_nothing"),
         )
-        for which, each in (("right", right), ("cheat", cheat))
+        for which, twin in (("right", right), ("cheat", cheat))
     ]
     yield b.Table(
         [view.t(f"masks.twins_{name}") for name in ("model", "loss", "writes")], rows, "lrl"

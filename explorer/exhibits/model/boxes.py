@@ -105,37 +105,37 @@ class Tower:
         return sum(station.parameters for station in stations)
 
 
-def towers(loaded: LoadedModel, made: Shapes) -> tuple[Tower, ...]:
+def towers(loaded: LoadedModel, sizes: Shapes) -> tuple[Tower, ...]:
     """A tower for each stack of the model, with the shapes of a run.
 
     A table that both streams share is counted at its first use, in the encoder.
     """
     counted: set[int] = set()
-    return tuple(_tower(loaded, made, stack, counted) for stack in loaded.model.stacks())
+    return tuple(_tower(loaded, sizes, stack, counted) for stack in loaded.model.stacks())
 
 
-def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int]) -> Tower:
+def _tower(loaded: LoadedModel, sizes: Shapes, stack: StackSite, counted: set[int]) -> Tower:
     model = loaded.model
     crossings = {site.block: site for site in loaded.sites if site.kind == "cross"}
 
     def part(what: What, path: str, out: str, inside: str = "") -> Station:
         new = _new_parameters(model, path, counted)
-        return Station(what, made[out], made.get(inside, ()), new)
+        return Station(what, sizes[out], sizes.get(inside, ()), new)
 
     embed = stack.hook("embed")
     table = part("embedding", stack.path("embed"), embed)
     mapping = _new_parameters(model, stack.path("embed_map"), counted)
     table = replace(table, parameters=table.parameters + mapping)
-    before = [Station("tokens", made[embed][:1]), table]
-    if stack.hook("pos_embed") in made:
+    before = [Station("tokens", sizes[embed][:1]), table]
+    if stack.hook("pos_embed") in sizes:
         before.append(part("positions", stack.path("positions"), stack.hook("pos_embed")))
     if loaded.config.embed_norm:
         new = _new_parameters(model, stack.path("embed_norm"), counted)
-        before.append(Station("norm", made[embed], (), new))
+        before.append(Station("norm", sizes[embed], (), new))
     # Positions that act in every layer without joining the stream are listed first.
     if POSITIONS[loaded.config.positions].acts == "turns":
-        before.insert(0, Station("rotation", made[stack.block_hook(0, "q", "attn")]))
-    if stack.block_hook(0, "bias", "attn") in made:
+        before.insert(0, Station("rotation", sizes[stack.block_hook(0, "q", "attn")]))
+    if stack.block_hook(0, "bias", "attn") in sizes:
         before.insert(0, part("bias", stack.path("positions"), stack.block_hook(0, "bias", "attn")))
     layers = []
     for index in range(stack.n_layers):
@@ -165,7 +165,7 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
     if loaded.config.final_norm:
         after.append(part("final_norm", stack.path("final_norm"), stack.hook("resid_final")))
     if any(site.kind == "cross" and site.key_stream == stack.stream for site in loaded.sites):
-        after.append(Station("memory", made[stack.hook("resid_final")]))
+        after.append(Station("memory", sizes[stack.hook("resid_final")]))
     if stack.stream == "tgt" and loaded.config.lm_head:
         unembed, net = part("unembed", "unembed", LOGITS), _new_parameters(model, "head", counted)
         after.append(replace(unembed, parameters=unembed.parameters + net))
@@ -198,26 +198,26 @@ class Anatomy:
 
 def compute(loaded: LoadedModel, trace: Trace) -> Anatomy:
     """Every part of the model in this run."""
-    made = shapes(loaded, trace)
-    return Anatomy(towers(loaded, made), count(loaded.model), made)
+    sizes = shapes(loaded, trace)
+    return Anatomy(towers(loaded, sizes), count(loaded.model), sizes)
 
 
-def show(found: Anatomy, view: View) -> b.Blocks:
+def show(anatomy: Anatomy, view: View) -> b.Blocks:
     """The size in words, the control for the layer drawn part by part, and the boxes."""
     yield b.SentenceLine()
     yield b.Changes("model.reset")
-    by_kind, total = found.parameters.by_kind, found.parameters.total
+    by_kind, total = anatomy.parameters.by_kind, anatomy.parameters.total
     most = max(by_kind, key=lambda kind: by_kind[kind])
     values = {"most": view.t(f"model.kinds.{most}"), "share": percent(by_kind[most] / total)}
-    reading = view.t("model.reading", total=f"{total:,}", tensors=len(found.shapes), **values)
+    reading = view.t("model.reading", total=f"{total:,}", tensors=len(anatomy.shapes), **values)
     yield b.Sentence("model", reading)
-    n_layers = max(len(tower.layers) for tower in found.towers)
+    n_layers = max(len(tower.layers) for tower in anatomy.towers)
     if n_layers > 1:
         label, now = view.t("model.unfolded"), _shown_layer(view, n_layers) + 1
         more = b.More(width=340, help=view.t("model.unfolded_help"))
         more["change"] = lambda layer: b.choose(unfolded=layer - 1)
         yield b.Slider("model.unfolded", label, 1, n_layers, now, **more)
-    yield _canvas(view, found.towers)
+    yield _canvas(view, anatomy.towers)
     lines = (
         r"\text{attention} = 2d^2 + 2d\,n_\mathrm{kv}d_\mathrm{head}, \qquad "
         r"\text{feed-forward} = 2\,d\,d_\mathrm{ff}\;\text{or}\;3\,d\,d_\mathrm{ff}",
@@ -228,8 +228,8 @@ def show(found: Anatomy, view: View) -> b.Blocks:
     yield b.Code((*_model(view), towers, count, cost, ways))
     yield b.Numbers(
         lambda: {
-            view.t("model.tensor"): list(found.shapes),
-            view.t("model.shape"): [" × ".join(map(str, s)) for s in found.shapes.values()],
+            view.t("model.tensor"): list(anatomy.shapes),
+            view.t("model.shape"): [" × ".join(map(str, s)) for s in anatomy.shapes.values()],
         }
     )
 
@@ -239,12 +239,12 @@ def _shown_layer(view: View, n_layers: int) -> int:
     return min(view.choices(ModelChoices).unfolded, n_layers - 1)
 
 
-def _canvas(view: View, found: tuple[Tower, ...]) -> b.Canvas:
-    drawn = [(tower, _groups(view, tower)) for tower in found]
+def _canvas(view: View, stacks: tuple[Tower, ...]) -> b.Canvas:
+    drawn = [(tower, _groups(view, tower)) for tower in stacks]
     links = [link for _, groups in drawn for _, parts in groups for _, link in parts]
 
     def pack(file: str, hrefs: Sequence[str]) -> bytes:
-        return pack_machine_view([_column(view, *each) for each in drawn], hrefs)
+        return pack_machine_view([_column(view, *pair) for pair in drawn], hrefs)
 
     def picked(at: Any) -> Target:
         index = inside(at, len(links))
@@ -268,7 +268,7 @@ def _groups(view: View, tower: Tower) -> Groups:
     """The parts of a stack below their titles: one layer is drawn in full."""
 
     def parts(stations: Stations, layer: int = 0) -> Parts:
-        return [(_box(view, each), _link(tower, each, layer)) for each in stations]
+        return [(_box(view, station), _link(tower, station, layer)) for station in stations]
 
     end = len(tower.layers)
     here = _shown_layer(view, end)

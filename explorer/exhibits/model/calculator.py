@@ -107,8 +107,8 @@ def _controls(view: View) -> b.Blocks:
         words = view.t("shell.refused", name="sizes", value=escape(shorten(asked, 40)))
         yield b.Hint(words, "link_off", warns=True)
     more = b.More(change=lambda name: b.choose(sizes=name or ""), quiet=True, optional=True)
-    options, now, said = (OWN, *PRESETS), _preset(view) or None, "model.presets."
-    yield pick_one(view, "model.preset", options, now, said=said, **more)
+    options, now, prefix = (OWN, *PRESETS), _preset(view) or None, "model.presets."
+    yield pick_one(view, "model.preset", options, now, said=prefix, **more)
     names = [name for name in CHOICES if name != "src_vocab"]
     if chosen.has_encoder and chosen.vocab_size:
         names.append("src_vocab")
@@ -133,8 +133,8 @@ def _switch(view: View, chosen: Sizes, name: str) -> b.Toggle:
     )
 
 
-def _parts(view: View, found: ModelCost) -> tuple[b.Block, ...]:
-    by_kind = found.parameters.by_kind
+def _parts(view: View, model_cost: ModelCost) -> tuple[b.Block, ...]:
+    by_kind = model_cost.parameters.by_kind
     shown = [kind for kind in KINDS if by_kind[kind]]
     names = [view.t(f"model.kinds.{kind}") for kind in shown]
     values = np.array([by_kind[kind] for kind in shown], float)
@@ -142,14 +142,14 @@ def _parts(view: View, found: ModelCost) -> tuple[b.Block, ...]:
     return (b.Chart("model.parts", draw, view.t("model.calculator")),)
 
 
-def _totals(view: View, found: ModelCost) -> b.Blocks:
-    total = found.parameters.total
+def _totals(view: View, model_cost: ModelCost) -> b.Blocks:
+    total = model_cost.parameters.total
     yield b.Metrics([(view.t("model.parameters"), f"{total:,}")])
     yield b.Metrics([(view.t("model.bytes"), byte_size(4 * total))])
     yield b.Note(view.t("model.half", size=byte_size(2 * total)))
-    if found.logits is not None:
+    if model_cost.logits is not None:
         batch, src, tgt = EXAMPLE
-        shape = " × ".join(f"{n:,}" for n in found.logits)
+        shape = " × ".join(f"{n:,}" for n in model_cost.logits)
         key = "model.logits" if sizes_of(view).has_encoder else "model.logits_one"
         yield b.Note(view.t(key, batch=batch, src=src, tgt=tgt, shape=shape))
 
@@ -180,8 +180,8 @@ def _curves(
 ) -> tuple[b.Block, ...]:
     draw = partial(
         lines,
-        np.array([each.length for each in costs]),
-        np.array([[getattr(each, field) / size for each in costs] for field in of.values()]),
+        np.array([point.length for point in costs]),
+        np.array([[getattr(point, field) / size for point in costs] for field in of.values()]),
         [view.t(f"model.{name}") for name in of],
         x_title=view.t("model.length"),
         y_title=unit,

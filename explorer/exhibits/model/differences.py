@@ -9,20 +9,20 @@ from explorer.library import SMALL
 from explorer.numbers import percent
 
 
-def show(found: Result, view: View) -> b.Blocks:
+def show(result: Result, view: View) -> b.Blocks:
     """What each option changes, choice by choice."""
     yield b.Prose(view.t("cases.design.lead"))
     if not view.trace.config.lm_head:
         yield b.Hint(view.t("swaps.no_logits"))
         return
-    if not found.rows:
+    if not result.rows:
         yield b.Hint(view.t("cases.design.too_large", limit=f"{SMALL:,}"))
         return
-    yield from table_of(view, found)
+    yield from table_of(view, result)
     fresh = "" if view.loaded.config.final_norm else view.t("cases.design.norm_note")
     yield b.Note(f"{view.t('cases.design.dropout_note', p=percent(P))} {fresh}")
-    yield b.Sentence("cases", words_of(view, DESIGN.id, found))
-    yield from print_of(view, DESIGN, found)
+    yield b.Sentence("cases", words_of(view, DESIGN.id, result))
+    yield from print_of(view, DESIGN, result)
 
 
 EXHIBIT = Exhibit(

@@ -84,14 +84,14 @@ def reaches(x: Float[np.ndarray, "pos d_in"]) -> tuple[Reach, ...]:
     """
     if len(x) < 3:
         raise ValueError(f"{len(x)} vectors: at least 3 are needed for a factor between distances")
-    given = nn.functional.layer_norm(torch.tensor(x, dtype=torch.float64), x.shape[1:])
+    vectors = nn.functional.layer_norm(torch.tensor(x, dtype=torch.float64), x.shape[1:])
     width = min(x.shape[1], WIDTH)
 
     def norms(kind: Kind, seed: int) -> Float[np.ndarray, " distance"]:
         with seeded(seed):
             last = NETS[kind](x.shape[1], width)
-            direction = torch.randn(width, dtype=given.dtype)
-        return gradient_norms(last, given, direction / direction.norm())
+            direction = torch.randn(width, dtype=vectors.dtype)
+        return gradient_norms(last, vectors, direction / direction.norm())
 
     return tuple(Reach(kind, np.stack([norms(kind, seed) for seed in SEEDS])) for kind in KINDS)
 
@@ -135,23 +135,23 @@ def compute(trace: Trace) -> tuple[Reach, ...]:
     return reaches(read_vectors(trace))
 
 
-def show(found: tuple[Reach, ...], view: View) -> b.Blocks:
+def show(nets: tuple[Reach, ...], view: View) -> b.Blocks:
     """Path lengths, the curves, the factor per token of every network, and the conclusion; below
     them the menu of asides about the model."""
-    names = [view.t(f"reach.nets.{each.kind}") for each in found]
-    medians = np.stack([np.median(each.norms, 0) for each in found])
+    names = [view.t(f"reach.nets.{net.kind}") for net in nets]
+    medians = np.stack([np.median(net.norms, 0) for net in nets])
     factors = [
-        (name, _range(each.per_token), _range(each.far))
-        for name, each in zip(names, found, strict=True)
+        (name, _range(net.per_token), _range(net.far))
+        for name, net in zip(names, nets, strict=True)
     ]
     blocks = [
         b.Prose(view.t("model.ways_lead")),
         _ways(view),
         b.Title(view.t("reach.title")),
-        b.Prose(_lead(view, found)),
+        b.Prose(_lead(view, nets)),
         b.Chart("model.reach", partial(_curves, view, medians, names), view.t("reach.title")),
         b.Table(("", view.t("reach.per_token"), view.t("reach.far")), factors),
-        *_conclusion(view, {each.kind: each for each in found}),
+        *_conclusion(view, {net.kind: net for net in nets}),
     ]
     yield b.Fold(view.t("model.ways"), blocks, inline=True)
     formula = (
@@ -192,10 +192,10 @@ def _ways(view: View) -> b.Table:
     return b.Table(("", *(f"{head}: {n:,}" for n in (own, LONG) for head in heads)), rows)
 
 
-def _lead(view: View, found: tuple[Reach, ...]) -> str:
+def _lead(view: View, nets: tuple[Reach, ...]) -> str:
     own = max(int(view.trace.src_valid.sum()), int(view.trace.tgt_valid.sum()))
     repeated = view.t("reach.repeated", least=LEAST) if own < LEAST else ""
-    width, n_tokens = min(view.loaded.config.d_model, WIDTH), found[0].norms.shape[1]
+    width, n_tokens = min(view.loaded.config.d_model, WIDTH), nets[0].norms.shape[1]
     return view.t("reach.lead", width=width, seeds=len(SEEDS), n=n_tokens) + repeated
 
 

@@ -146,26 +146,26 @@ def _spot(view: View) -> int:
     return min(view.choices(ModelChoices).spot, len(view.trace.tgt_tokens) - 1)
 
 
-def show(found: Tying | None, view: View) -> b.Blocks:
+def show(result: Tying | None, view: View) -> b.Blocks:
     """The highest logits as products, and what follows for a tied matrix."""
-    if found is None:
+    if result is None:
         yield b.Hint(view.t("swaps.no_logits"))
         return
     yield b.Prose(view.t("tying.lead"))
     tokens = view.trace.tgt_str_tokens
     yield pick_token(view, "model.spot", "tying.spot", tokens, _spot(view), "spot")
-    goes_on = [view.t("tying.then_biased")] if found.biased else []
+    goes_on = [view.t("tying.then_biased")] if result.biased else []
     cap = view.loaded.config.logit_cap
     if cap is not None:
         goes_on.append(view.t("tying.then_capped", cap=f"{cap:g}"))
     names = ("word", "product" if goes_on else "logit", "h", "length", "cosine")
     rows = [
-        (escape(e.word), fixed(e.logit), fixed(found.h), fixed(e.length), fixed(e.cosine, 3))
-        for e in found.best
+        (escape(e.word), fixed(e.logit), fixed(result.h), fixed(e.length), fixed(e.cosine, 3))
+        for e in result.best
     ]
     yield b.Table([view.t(f"tying.{name}") for name in names], rows)
     then = view.t("tying.then", then=view.t("heads.and").join(goes_on)) if goes_on else ""
-    yield b.Sentence("tying", then + _reading(view, found))
+    yield b.Sentence("tying", then + _reading(view, result))
     lines = (
         r"\ell_w = h \cdot W_U[w] = \lVert h\rVert\,\lVert W_U[w]\rVert\,\cos(h, W_U[w]), "
         r"\qquad W_U = E",
@@ -175,27 +175,27 @@ def show(found: Tying | None, view: View) -> b.Blocks:
     yield b.Code((view.loaded.model.read, tying), first=True)
     yield b.Numbers(
         lambda: {
-            view.t(f"tying.{name}"): [getattr(each, name) for each in found.best]
+            view.t(f"tying.{name}"): [getattr(candidate, name) for candidate in result.best]
             for name in ("word", "logit", "length", "cosine")
         }
     )
 
 
-def _reading(view: View, found: Tying) -> str:
+def _reading(view: View, result: Tying) -> str:
     words = view.t(
         "tying.reading",
-        error=number(found.error),
-        word=quoted(view, found.best[0].word),
-        near=", ".join(map(escape, found.near)),
+        error=number(result.error),
+        word=quoted(view, result.best[0].word),
+        near=", ".join(map(escape, result.near)),
         count=N_NEAR,
-        rank=percent(found.near_rank),
+        rank=percent(result.near_rank),
     )
     verdict = view.t(
-        "tying.tied" if found.tied else "tying.untied",
-        saved=f"{found.saved:,}",
+        "tying.tied" if result.tied else "tying.untied",
+        saved=f"{result.saved:,}",
         streams=view.t("tying.streams") if view.loaded.config.reads_source else "",
-        same=fixed(found.same),
-        other=fixed(found.other),
+        same=fixed(result.same),
+        other=fixed(result.other),
     )
     return f"{words} {verdict}"
 

@@ -74,16 +74,16 @@ def third_words(view: View, run: PatchedRun) -> str:
     return view.t("patching.third", token=token, share=percent(run.third.probs[2]))
 
 
-def run_tables(view: View, found: PatchedRun) -> b.Columns:
+def run_tables(view: View, patched_run: PatchedRun) -> b.Columns:
     """Probabilities and output of a patched run, compared with the two original runs."""
     names = [view.t(f"patching.run_{name}") for name in ("first", "second", "patched")]
     answers = b.Table(
         (view.t("patching.token"), *names),
-        [(escape(each.str_token), *map(percent, each.probs)) for each in found.answers],
+        [(escape(answer.str_token), *map(percent, answer.probs)) for answer in patched_run.answers],
     )
     texts = b.Table(
         ("", view.t("patching.writes")),
-        [(name, escape(text) or "–") for name, text in zip(names, found.texts, strict=True)],
+        [(name, escape(text) or "–") for name, text in zip(names, patched_run.texts, strict=True)],
         "ll",
     )
     return b.Columns(([answers], [texts]), (2, 3))
@@ -91,14 +91,14 @@ def run_tables(view: View, found: PatchedRun) -> b.Columns:
 
 def _blocks(view: View, both: Pair, mapped: Map) -> list[EffectBlock]:
     """A map as the blocks of `figures.maps`."""
-    found = []
+    blocks = []
     for part in mapped.parts:
         stream = None if mapped.what in BY_HEAD else stream_of(part.name)
         begins = 0 if mapped.what == "resid" else 1
         rows = [str(begins + row) for row in range(len(part.effects))]
         columns = None if stream is None else column_labels(both, stream)
-        found.append(EffectBlock(part_name(view, part.name), part.effects, rows, columns, stream))
-    return found
+        blocks.append(EffectBlock(part_name(view, part.name), part.effects, rows, columns, stream))
+    return blocks
 
 
 def map_picture(

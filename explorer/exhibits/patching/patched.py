@@ -36,14 +36,14 @@ def show(patched: Patched | None, view: View) -> b.Blocks:
     if patched is None:
         return
     yield b.Title(view.t("patching.run_title"), large=True)
-    found = patched.found
-    if found is None:
+    run = patched.found
+    if run is None:
         yield b.Note(view.t("patching.no_patch"))
         return
     place = cell_words(view, patched.both, patched.what, patched.cell)
-    words = view.t("patching.run_reading", place=place, effect=said(found.effect))
-    yield b.Prose(in_a_row([words, third_words(view, found)]))
-    yield run_tables(view, found)
+    words = view.t("patching.run_reading", place=place, effect=said(run.effect))
+    yield b.Prose(in_a_row([words, third_words(view, run)]))
+    yield run_tables(view, run)
     yield b.Code((patched_run, written))
 
 

@@ -27,27 +27,27 @@ def compute(
     return (yield from path_map(loaded, receiver.both, head, into_head))
 
 
-def show(found: Paths | None, view: View) -> b.Blocks:
+def show(paths: Paths | None, view: View) -> b.Blocks:
     """A map of the senders, its reading and its control."""
-    if found is None:
+    if paths is None:
         return
-    sender = sender_in(found, view.choices(PatchingChoices).sender)
-    chart = map_picture(view, found.pair, found.heads, sender, "patching.senders", "sender")
-    yield b.Hero((b.Sentence("patching-paths", _reading(view, found)), chart))
-    yield chance(view, found.heads)
+    sender = sender_in(paths, view.choices(PatchingChoices).sender)
+    chart = map_picture(view, paths.pair, paths.heads, sender, "patching.senders", "sender")
+    yield b.Hero((b.Sentence("patching-paths", _reading(view, paths)), chart))
+    yield chance(view, paths.heads)
     yield b.Formula.of(
         view.t("patching.paths_formula"),
         r"z'_h = z^{(1)}_h, \quad z'_{h'} = z^{(2)}_{h'} \ (h' \ne h) \quad\Rightarrow\quad "
-        + rf"{found.into}'_r \quad\Rightarrow\quad "
-        + rf"\text{{recovered}}({found.into}_r := {found.into}'_r)",
+        + rf"{paths.into}'_r \quad\Rightarrow\quad "
+        + rf"\text{{recovered}}({paths.into}_r := {paths.into}'_r)",
     )
     yield b.Code((path_map, arriving))
-    yield b.Numbers(lambda: _numbers(view, found))
+    yield b.Numbers(lambda: _numbers(view, paths))
 
 
-def sender_in(found: Paths, chosen: Cell | None) -> Cell:
+def sender_in(paths: Paths, chosen: Cell | None) -> Cell:
     """The chosen sender, if a path leads from it, else the best."""
-    return chosen if chosen in found.heads.patched else found.heads.best()
+    return chosen if chosen in paths.heads.patched else paths.heads.best()
 
 
 def input_words(view: View, into: Into) -> str:
@@ -56,28 +56,28 @@ def input_words(view: View, into: Into) -> str:
     return words[0].lower() + words[1:]
 
 
-def _reading(view: View, found: Paths) -> str:
+def _reading(view: View, paths: Paths) -> str:
     whole = view.t(
         "patching.paths_read",
-        into=input_words(view, found.into),
-        receiver=head_words(view, found.receiver),
-        everything=said(found.everything),
-        words=said(found.words),
+        into=input_words(view, paths.into),
+        receiver=head_words(view, paths.receiver),
+        everything=said(paths.everything),
+        words=said(paths.words),
     )
-    whole, best = whole[0].upper() + whole[1:], found.heads.best()
-    if best not in found.heads.patched:
+    whole, best = whole[0].upper() + whole[1:], paths.heads.best()
+    if best not in paths.heads.patched:
         return whole
-    effect = found.heads.patched[best]
-    much = effect >= LITTLE * abs(found.everything)
+    effect = paths.heads.patched[best]
+    much = effect >= LITTLE * abs(paths.everything)
     key = "patching.paths_best" if much else "patching.paths_none"
     words = view.t(key, sender=head_words(view, best), effect=said(effect))
-    return in_a_row([whole, words, against_chance(view, found.heads, effect) if much else ""])
+    return in_a_row([whole, words, against_chance(view, paths.heads, effect) if much else ""])
 
 
-def _numbers(view: View, found: Paths) -> dict[str, list[object]]:
-    names = [cell_words(view, found.pair, "z", cell) for cell in found.heads.patched]
+def _numbers(view: View, paths: Paths) -> dict[str, list[object]]:
+    names = [cell_words(view, paths.pair, "z", cell) for cell in paths.heads.patched]
     whole = view.t("patching.words"), view.t("patching.everything")
-    shares = *found.heads.patched.values(), found.words, found.everything
+    shares = *paths.heads.patched.values(), paths.words, paths.everything
     return {
         view.t("patching.sender"): [*names, *whole],
         view.t("patching.recovered"): [fixed(share, 4) for share in shares],

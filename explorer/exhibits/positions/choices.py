@@ -13,7 +13,7 @@ MOST_DIMS = 6
 
 
 def _dims(text: str) -> tuple[int, ...]:
-    dims = () if text == "none" else tuple(whole(0, 1023)(each) for each in text.split("."))
+    dims = () if text == "none" else tuple(whole(0, 1023)(piece) for piece in text.split("."))
     if len(dims) > MOST_DIMS or len(set(dims)) < len(dims):
         raise RefusedError(text)
     return dims

@@ -57,11 +57,11 @@ def reread(
     hooks = {site.hook(what) for site in traced.sites for what in ("scores", "pattern")}
     changed = {} if change is None else position_functions(loaded, stream, change)
     seen = rerun(loaded, traced, hooks | {LOGITS}, Edits(changed))
-    found = {name: tensor[0].numpy() for name, tensor in seen.items()}
+    activations = {name: tensor[0].numpy() for name, tensor in seen.items()}
     return Reread(
-        scores={site.name: found[site.hook("scores")] for site in traced.sites},
-        patterns={site.name: found[site.hook("pattern")] for site in traced.sites},
-        losses=-token_logprobs(found[LOGITS], written_tokens(traced)),
+        scores={site.name: activations[site.hook("scores")] for site in traced.sites},
+        patterns={site.name: activations[site.hook("pattern")] for site in traced.sites},
+        losses=-token_logprobs(activations[LOGITS], written_tokens(traced)),
     )
 
 
@@ -138,12 +138,12 @@ def compute(
     """Run with the original and the changed positions; None for a model without positions."""
     if loaded.config.position_type.acts == "nothing":
         return None
-    made = _possible(change, loaded, trace, stream)
-    before, after = (reread(loaded, trace, stream, each) for each in (None, made))
+    position_change = _possible(change, loaded, trace, stream)
+    before, after = (reread(loaded, trace, stream, variant) for variant in (None, position_change))
     texts = None
     if len(before.losses) and not (target and loaded.config.reads_source):
-        changes = (PositionChange("shift", 0), made)
-        right, other = (write_under(loaded, text, stream, each, edits) for each in changes)
+        changes = (PositionChange("shift", 0), position_change)
+        right, other = (write_under(loaded, text, stream, variant, edits) for variant in changes)
         texts = (right, other)
     return Changed(before, after, texts)
 
@@ -160,24 +160,24 @@ def _possible(
     return change
 
 
-def show(found: Changed | None, view: View) -> b.Blocks:
+def show(changed: Changed | None, view: View) -> b.Blocks:
     """One head before and after a change of positions, and the resulting output."""
     yield from opening(view)
-    if found is None:
+    if changed is None:
         yield b.Hint(view.t("positions.none_to_change"))
         return
     yield b.Row(_controls(view), gap="medium")
     shown = view.one_of("picture", PositionsChoices.pictures)
     pick = pick_one(view, "positions.show", PositionsChoices.pictures, shown, "picture")
     yield b.Row((*pick_place(view, "positions"), pick))
-    before, after = found.before, found.after
+    before, after = changed.before, changed.after
     yield _pictures(view, shown, before, after)
     yield b.Sentence("head", _said(view, before, after))
     if len(before.losses):
         losses = {"before": f"{before.loss:.2f}", "after": f"{after.loss:.2f}"}
         yield b.Prose(view.t("positions.losses", stream=view.stream("tgt"), **losses))
-    if found.texts is not None:
-        right, text = found.texts
+    if changed.texts is not None:
+        right, text = changed.texts
         key = "positions.writes_same" if text == right else "positions.writes"
         yield b.Prose(view.t(key, text=_marked(right, text)))
     if view.site.kind == "self":
@@ -212,8 +212,8 @@ def _controls(view: View) -> list[b.Block]:
     if change.kind == "swap":
 
         def swap(name: str, place: int) -> b.Change:
-            made = {"first": change.first, "second": change.second, name: place}
-            return b.choose(change=PositionChange("swap", **made))
+            places = {"first": change.first, "second": change.second, name: place}
+            return b.choose(change=PositionChange("swap", **places))
 
         for name in ("first", "second"):
             key, now = f"positions.{name}", getattr(change, name)
@@ -260,9 +260,9 @@ def _said(view: View, before: Reread, after: Reread) -> str:
     site, head = view.site, view.head
     valid = view.trace.src_valid if site.query_stream == "src" else view.trace.tgt_valid
     old, new = before.patterns[site.name], after.patterns[site.name]
-    each = [weight_moved(old[at], new[at], valid) for at in range(site.n_heads)]
-    rank = 1 + sum(share > each[head] for share in each)
-    key = "positions.read_head" if each[head] > ROUNDING else "positions.read_head_still"
+    shares = [weight_moved(old[at], new[at], valid) for at in range(site.n_heads)]
+    rank = 1 + sum(share > shares[head] for share in shares)
+    key = "positions.read_head" if shares[head] > ROUNDING else "positions.read_head_still"
     row = view.row
     was, now = int(old[head][row].argmax()), int(new[head][row].argmax())
     keys = view.trace.key_tokens(site.name)
@@ -275,7 +275,7 @@ def _said(view: View, before: Reread, after: Reread) -> str:
         old=percent(float(old[head][row, was])),
         new=percent(float(new[head][row, now])),
     )
-    moved = view.t(key, share=share(each[head]), rank=rank, count=site.n_heads)
+    moved = view.t(key, share=share(shares[head]), rank=rank, count=site.n_heads)
     return f"{moved} {looked}" if old[head][row].any() and new[head][row].any() else moved
 
 
@@ -293,8 +293,8 @@ def _marked(before: str, after: str) -> str:
 def _offsets(view: View, before: Reread, after: Reread) -> b.Blocks:
     """The weight by distance, before and after."""
     mask = view.trace.mask(view.site.name)[view.head]
-    patterns = [each.patterns[view.site.name][view.head] for each in (before, after)]
-    (offsets, old), (_, new) = (by_offset(each, mask) for each in patterns)
+    patterns = [side.patterns[view.site.name][view.head] for side in (before, after)]
+    (offsets, old), (_, new) = (by_offset(side, mask) for side in patterns)
     names = (view.t("positions.head_before"), view.t("positions.head_after"))
     titles = view.axes("positions.offset", "positions.mean_weight")
     draw = partial(lines, offsets, 100 * np.stack([old, new]), names, height=260, **titles)

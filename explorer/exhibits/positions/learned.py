@@ -132,26 +132,26 @@ def show(answer: tuple[LoadedModel, PositionVectors] | None, view: View) -> b.Bl
     if answer is None:
         yield b.Hint(view.t("positions.learned_nobody"))
         return
-    loaded, found = answer
+    loaded, vectors = answer
     own, limit = loaded.name == view.loaded.name, loaded.config.n_ctx
     name = model_name(loaded.name, lang=view.lang)
-    key = f"positions.learned_{'computed' if found.computed else 'own' if own else 'lead'}"
+    key = f"positions.learned_{'computed' if vectors.computed else 'own' if own else 'lead'}"
     yield b.Prose(view.t(key, name=name, limit=limit))
     yield from pick_stream(view, "positions.stream.learned", loaded.model.reads)
-    yield b.Sentence("learned", _neighbours(view, found))
+    yield b.Sentence("learned", _neighbours(view, vectors))
     words = view.words("figures.positions")
     for what in ("table", "gram"):
         columns = []
         for source in ("sines", "vectors"):
-            values: np.ndarray = getattr(found, source)
+            values: np.ndarray = getattr(vectors, source)
             drawn = figures.table(values, words=words)
             if what == "gram":
                 drawn = figures.gram(gram(values), words=words)
             title = view.t(f"positions.learned_{what}_{source}")
             columns.append(titled(view, f"positions.learned.{what}.{source}", drawn, title))
         yield b.Columns(columns)
-    yield b.Columns((_alike(view, found), _moved(view, found)))
-    if reach := _reach(view, found):
+    yield b.Columns((_alike(view, vectors), _moved(view, vectors)))
+    if reach := _reach(view, vectors):
         yield b.Prose(reach)
     yield b.Formula.of(
         view.t("positions.learned_formula"),
@@ -159,16 +159,16 @@ def show(answer: tuple[LoadedModel, PositionVectors] | None, view: View) -> b.Bl
         r"\text{moved}_i = \frac{\lVert p_i - p_i^{0}\rVert}{\lVert p_i^{0}\rVert}",
     )
     yield b.Code((learned, loaded.model.last_stack.positions, gram, alike_by_distance))
-    yield b.Numbers(lambda: _numbers(view, found))
+    yield b.Numbers(lambda: _numbers(view, vectors))
 
 
-def _alike(view: View, found: PositionVectors) -> tuple[b.Block, ...]:
+def _alike(view: View, vectors: PositionVectors) -> tuple[b.Block, ...]:
     """The mean cosine by distance, over the positions seen in training."""
-    n = max(2, found.n_trained)
-    tables = {"sines": found.sines, "vectors": found.vectors, "before": found.before}
-    tables["added"] = found.added
+    n = max(2, vectors.n_trained)
+    tables = {"sines": vectors.sines, "vectors": vectors.vectors, "before": vectors.before}
+    tables["added"] = vectors.added
     shown = {name: values[:n] for name, values in tables.items() if values is not None}
-    known = found.reached is not None
+    known = vectors.reached is not None
     note = "positions.learned_alike_note" if known else "positions.learned_alike_all"
     draw = partial(
         lines,
@@ -181,17 +181,17 @@ def _alike(view: View, found: PositionVectors) -> tuple[b.Block, ...]:
     return titled(view, "positions.learned.alike", draw, title, view.t(note, last=n - 1))
 
 
-def _moved(view: View, found: PositionVectors) -> tuple[b.Block, ...]:
+def _moved(view: View, vectors: PositionVectors) -> tuple[b.Block, ...]:
     """The change of each vector in training."""
     title = view.t("positions.learned_moved")
-    if found.moved is None or found.reached is None:
+    if vectors.moved is None or vectors.reached is None:
         return b.Title(title), b.Note(view.t("positions.learned_unknown"))
     draw = partial(
         lines,
-        np.arange(len(found.moved)),
-        100 * found.moved[None],
+        np.arange(len(vectors.moved)),
+        100 * vectors.moved[None],
         [title],
-        marked_x=found.reached - 0.5,
+        marked_x=vectors.reached - 0.5,
         steps=True,
         from_zero=True,
         **view.axes("figures.positions.position", "positions.learned_moved_axis"),
@@ -200,45 +200,47 @@ def _moved(view: View, found: PositionVectors) -> tuple[b.Block, ...]:
     return titled(view, "positions.learned.moved", draw, title, note)
 
 
-def _neighbours(view: View, found: PositionVectors) -> str:
+def _neighbours(view: View, vectors: PositionVectors) -> str:
     """Whether neighbours are more similar than all pairs are, by their mean cosine."""
-    n = max(2, found.n_trained)
-    sines, alike = (alike_by_distance(each[:n]) for each in (found.sines, found.vectors))
+    n = max(2, vectors.n_trained)
+    sines, alike = (
+        alike_by_distance(encoding[:n]) for encoding in (vectors.sines, vectors.vectors)
+    )
     own, far = alike[1], np.average(alike[1:], weights=np.arange(n - 1, 0, -1))
-    chance = by_chance(n, found.vectors.shape[1])
+    chance = by_chance(n, vectors.vectors.shape[1])
     state = "none" if own - far <= chance else "close"
     values = {"sines": sines[1], "own": own, "far": far, "chance": chance}
     numbers = {name: fixed(float(value)) for name, value in values.items()}
     return view.t(f"positions.learned_{state}", **numbers)
 
 
-def _reach(view: View, found: PositionVectors) -> str:
+def _reach(view: View, vectors: PositionVectors) -> str:
     """The number of positions seen in training, and the state of the others."""
-    if found.moved is None or found.reached is None:
+    if vectors.moved is None or vectors.reached is None:
         return ""
-    n, total = found.reached, len(found.moved)
-    assert found.added is not None
-    added = fixed(float(alike_by_distance(found.added[: max(2, n)])[1]))
-    chance = fixed(by_chance(n, found.added.shape[1]))
-    went = share(float(found.moved[:n].mean())) if n else share(0)
+    n, total = vectors.reached, len(vectors.moved)
+    assert vectors.added is not None
+    added = fixed(float(alike_by_distance(vectors.added[: max(2, n)])[1]))
+    chance = fixed(by_chance(n, vectors.added.shape[1]))
+    went = share(float(vectors.moved[:n].mean())) if n else share(0)
     if n == total:
         return view.t(
             "positions.learned_reach_all", last=n - 1, moved=went, added=added, chance=chance
         )
-    still = number(100 * float(found.moved[n:].max()))
+    still = number(100 * float(vectors.moved[n:].max()))
     values = {"count": n, "first": n, "last": total - 1, "moved": went, "still": still}
     values |= {"added": added, "chance": chance}
     return view.t("positions.learned_reach", **values)
 
 
-def _numbers(view: View, found: PositionVectors) -> dict[str, list[object]]:
-    lengths = np.linalg.norm(found.vectors, axis=1)
+def _numbers(view: View, vectors: PositionVectors) -> dict[str, list[object]]:
+    lengths = np.linalg.norm(vectors.vectors, axis=1)
     columns: dict[str, list[object]] = {
         view.t("figures.positions.position"): list(range(len(lengths))),
         view.t("positions.size"): lengths.round(3).tolist(),
     }
-    if found.moved is not None:
-        columns[view.t("positions.learned_moved_axis")] = (100 * found.moved).round(3).tolist()
+    if vectors.moved is not None:
+        columns[view.t("positions.learned_moved_axis")] = (100 * vectors.moved).round(3).tolist()
     return columns
 
 

@@ -31,13 +31,15 @@ def compute(loaded: LoadedModel, trace: Trace) -> Shifted:
     most = most_shift(loaded, max(len(trace.src_tokens), len(trace.tgt_tokens)))
     shifts = tuple(shift for shift in SHIFTS if shift <= most)
     streams: tuple[Stream, ...] = ("src", "tgt") if trace.src_tokens else ("tgt",)
-    return Shifted(shifts, {each: shift_losses(loaded, trace, each, shifts) for each in streams})
+    return Shifted(
+        shifts, {stream: shift_losses(loaded, trace, stream, shifts) for stream in streams}
+    )
 
 
-def show(found: Shifted, view: View) -> b.Blocks:
+def show(shifted: Shifted, view: View) -> b.Blocks:
     """The loss by start position."""
     yield from opening(view)
-    shifts, curves = found.shifts, found.losses
+    shifts, curves = shifted.shifts, shifted.losses
     if not np.isfinite(curves["tgt"]).all():
         why = "positions.nothing_written" if view.loaded.config.lm_head else "positions.no_loss"
         yield b.Title(view.t("positions.begin_later"))
@@ -48,7 +50,7 @@ def show(found: Shifted, view: View) -> b.Blocks:
     losses = np.stack(list(curves.values()))
     draw = partial(lines, np.array(shifts), losses, names, from_zero=True, **titles)
     yield from titled(view, "positions.begin_later", draw)
-    yield b.Sentence("length", _said(view, found))
+    yield b.Sentence("length", _said(view, shifted))
     yield b.Formula.of(
         view.t("positions.length_formula"),
         r"\text{loss}(s) = -\frac1n \sum_i \log p(w_i \mid \text{positions} + s)",
@@ -58,9 +60,9 @@ def show(found: Shifted, view: View) -> b.Blocks:
     yield b.Numbers(lambda: {titles["x_title"]: list(shifts), **columns})
 
 
-def _said(view: View, found: Shifted) -> str:
-    worst = max(found.losses, key=lambda stream: float(np.ptp(found.losses[stream])))
-    losses, acts = found.losses[worst], view.loaded.config.position_type.acts
+def _said(view: View, shifted: Shifted) -> str:
+    worst = max(shifted.losses, key=lambda stream: float(np.ptp(shifted.losses[stream])))
+    losses, acts = shifted.losses[worst], view.loaded.config.position_type.acts
     at = int(np.abs(losses - losses[0]).argmax())
     flat = acts if acts in ("adds", "nothing") else "distances"
     key = f"positions.read_flat_{flat}" if np.ptp(losses) < FLAT else "positions.read_shift"
@@ -68,7 +70,7 @@ def _said(view: View, found: Shifted) -> str:
         key if len(losses) > 1 else "positions.read_one_start",
         before=f"{losses[0]:.2f}",
         after=f"{losses[at]:.2f}",
-        shift=found.shifts[at],
+        shift=shifted.shifts[at],
         stream=view.stream(worst),
         count=len(losses),
     )

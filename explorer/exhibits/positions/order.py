@@ -57,17 +57,17 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Bl
     if answer is None:
         yield b.Hint(view.t("positions.one_word"))
         return
-    new, found = answer
+    new, changes = answer
     title, stream = view.t("positions.shuffled"), view.sequence
-    yield b.Sentence("order", _said(view, found))
+    yield b.Sentence("order", _said(view, changes))
     strip = view.words("components.token_strip")
     pack = partial(pack_token_strip, new, stream=stream, title=title, words=strip)
     shuffled = b.Canvas("positions.strip", "token_strip", lambda file: pack())
     draw = partial(
         figures.moved,
         new,
-        np.stack([each.distances[-1] for each in found]),
-        [view.t(f"positions.{each.setting}") for each in found],
+        np.stack([change.distances[-1] for change in changes]),
+        [view.t(f"positions.{change.setting}") for change in changes],
         y_title=view.t("positions.moved"),
         x_title=title,
         stream=stream,
@@ -79,13 +79,13 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Bl
         r"{\lVert f(x)_{\pi(i)} \rVert}, \qquad f(x_\pi) = f(x)_\pi\ \text{without positions}",
     )
     yield b.Code((moved, *positions_at(view, stream), position_functions, shuffled_order))
-    yield b.Numbers(lambda: _numbers(view, new, found))
+    yield b.Numbers(lambda: _numbers(view, new, changes))
 
 
-def _said(view: View, found: tuple[Moved, ...]) -> str:
-    *others, barest = found
+def _said(view: View, moves: tuple[Moved, ...]) -> str:
+    *others, barest = moves
     keys = {"as_is": "positions.read_as_is", "without": "positions.read_causal"}
-    parts = [view.t(keys[each.setting], mean=share(each.mean)) for each in others]
+    parts = [view.t(keys[other.setting], mean=share(other.mean)) for other in others]
     # The last setting has no order information, unless a mask provides it; in half precision,
     # rounding is larger than ROUNDING.
     told = barest.mean >= ROUNDING and masks_tell_order(view)
@@ -95,14 +95,14 @@ def _said(view: View, found: tuple[Moved, ...]) -> str:
 
 
 def _numbers(
-    view: View, tokens: Sequence[str], found: tuple[Moved, ...]
+    view: View, tokens: Sequence[str], moves: tuple[Moved, ...]
 ) -> dict[str, list[object]]:
     columns: dict[str, list[object]] = {
         view.t("place.query"): [f"{place} {token}" for place, token in enumerate(tokens)]
     }
-    for each in found:
-        name = view.t(f"positions.{each.setting}")
-        columns[name] = [f"{distance:.3g}" for distance in each.distances[-1]]
+    for change in moves:
+        name = view.t(f"positions.{change.setting}")
+        columns[name] = [f"{distance:.3g}" for distance in change.distances[-1]]
     return columns
 
 

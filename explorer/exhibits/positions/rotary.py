@@ -80,51 +80,51 @@ def compute(
     tokens = trace.query_tokens(site.name)
     query = min(len(tokens) - 1, 4 if chosen_row in (None, FREE) else chosen_row or 0)
     key = min(len(tokens) - 1, max(0, query - 2) if key is None else key)
-    chosen = next((each for each in LAYOUTS if each == layout), LAYOUTS[0])
+    chosen = next((option for option in LAYOUTS if option == layout), LAYOUTS[0])
     far = max(FAR, len(tokens))
     offsets = np.arange(-far, far + 1)
     q, k = (bare(loaded, trace, site.name, head, which) for which in ("q", "k"))
     angles = angles_of(loaded, trace, site.name)
-    found = turned(loaded, trace, site.name, head, query, key, chosen)
+    rotation = turned(loaded, trace, site.name, head, query, key, chosen)
     scores = score_by_offset(q[query], k[key], offsets, angles, config.divisor, chosen)
     differences = layout_difference(q, k, angles, config.divisor)
-    return Arrows(site, query, key, chosen, found, offsets, scores, *differences)
+    return Arrows(site, query, key, chosen, rotation, offsets, scores, *differences)
 
 
-def show(found: Arrows | str, view: View) -> b.Blocks:
+def show(result: Arrows | str, view: View) -> b.Blocks:
     """One query, one key, and their score by distance."""
     yield from opening(view)
-    if isinstance(found, str):
-        yield b.Hint(view.t(found))
+    if isinstance(result, str):
+        yield b.Hint(view.t(result))
         return
-    tokens = view.trace.query_tokens(found.site.name)
+    tokens = view.trace.query_tokens(result.site.name)
     page = "positions.rotary"
     places = [
         pick_token(view, f"{page}.{name}", f"positions.{name}", tokens, now, field)
-        for name, now, field in (("query", found.query, "row"), ("key", found.key, "key"))
+        for name, now, field in (("query", result.query, "row"), ("key", result.key, "key"))
     ]
-    layout = pick_one(view, "positions.layout", LAYOUTS, found.layout)
+    layout = pick_one(view, "positions.layout", LAYOUTS, result.layout)
     yield b.Row((*pick_place(view, page, kind=len(view.kinds) > 1), *places, layout))
-    if not turns(view.loaded, found.site.name):
+    if not turns(view.loaded, result.site.name):
         yield b.Note(view.t("positions.as_if", divisor=view.divisor))
-    yield b.Sentence("arrows", _said(view, found, tokens))
-    each = found.turned
+    yield b.Sentence("arrows", _said(view, result, tokens))
+    rotation = result.turned
     drawn = partial(
         arrows,
-        each.q,
-        each.k,
-        each.q_turned,
-        each.k_turned,
-        wavelengths=2 * np.pi / each.angles,
-        contributions=each.contributions,
+        rotation.q,
+        rotation.k,
+        rotation.q_turned,
+        rotation.k_turned,
+        wavelengths=2 * np.pi / rotation.angles,
+        contributions=rotation.contributions,
         words=view.words("figures.turning"),
     )
     curve = partial(
         lines,
-        found.offsets,
-        found.by_offset[None],
+        result.offsets,
+        result.by_offset[None],
         (view.t("positions.show_scores"),),
-        marked_x=found.query - found.key,
+        marked_x=result.query - result.key,
         height=420,
         **view.axes("positions.query_behind", "positions.show_scores"),
     )
@@ -135,37 +135,37 @@ def show(found: Arrows | str, view: View) -> b.Blocks:
         ),
         (2, 3),
     )
-    differences = {"wrong": f"{found.wrong:.2f}", "left": number(found.left)}
+    differences = {"wrong": f"{result.wrong:.2f}", "left": number(result.left)}
     yield b.Prose(view.t("positions.layouts", divisor=view.divisor, **differences))
     yield b.Formula(FORMULA, view.t("positions.rotary_formula"))
     yield b.Code((turned, rotate_as, rotate, score_by_offset, layout_difference))
-    yield b.Numbers(lambda: _numbers(view, each))
+    yield b.Numbers(lambda: _numbers(view, rotation))
 
 
-def _said(view: View, found: Arrows, tokens: tuple[str, ...]) -> str:
-    each = found.turned
-    best = int(np.abs(each.contributions).argmax())
-    still = float((each.q * each.k).sum() / view.loaded.config.divisor)
+def _said(view: View, result: Arrows, tokens: tuple[str, ...]) -> str:
+    rotation = result.turned
+    best = int(np.abs(rotation.contributions).argmax())
+    still = float((rotation.q * rotation.k).sum() / view.loaded.config.divisor)
     return view.t(
         "positions.read_arrows",
-        query=saying.quoted_at(view, tokens, found.query),
-        key=saying.quoted_at(view, tokens, found.key),
-        score=signed(each.score),
+        query=saying.quoted_at(view, tokens, result.query),
+        key=saying.quoted_at(view, tokens, result.key),
+        score=signed(rotation.score),
         still=signed(still),
         pair=best,
-        most=signed(float(each.contributions[best])),
-        offset=found.query - found.key,
+        most=signed(float(rotation.contributions[best])),
+        offset=result.query - result.key,
         divisor=view.divisor,
     )
 
 
-def _numbers(view: View, found: Turned) -> dict[str, list[object]]:
+def _numbers(view: View, rotation: Turned) -> dict[str, list[object]]:
     return {
-        view.t("figures.turning.pair"): list(range(len(found.q))),
-        view.t("positions.wavelength"): (2 * np.pi / found.angles).round(2).tolist(),
-        view.t("positions.query"): [f"{a:+.3f}, {b:+.3f}" for a, b in found.q_turned],
-        view.t("positions.key"): [f"{a:+.3f}, {b:+.3f}" for a, b in found.k_turned],
-        view.t("figures.turning.adds"): found.contributions.round(4).tolist(),
+        view.t("figures.turning.pair"): list(range(len(rotation.q))),
+        view.t("positions.wavelength"): (2 * np.pi / rotation.angles).round(2).tolist(),
+        view.t("positions.query"): [f"{a:+.3f}, {b:+.3f}" for a, b in rotation.q_turned],
+        view.t("positions.key"): [f"{a:+.3f}, {b:+.3f}" for a, b in rotation.k_turned],
+        view.t("figures.turning.adds"): rotation.contributions.round(4).tolist(),
     }
 
 

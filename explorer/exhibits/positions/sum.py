@@ -30,11 +30,11 @@ class SumCheck:
 
 def compute(loaded: LoadedModel, trace: Trace, stream: Stream) -> SumCheck | None:
     """None for a model that adds no positions to its embeddings."""
-    found = sums(trace, stream)
-    if found is None:
+    vectors = sums(trace, stream)
+    if vectors is None:
         return None
-    difference = float(by_two_halves(loaded, found, stream).max())
-    return SumCheck(found, room(loaded, stream), difference)
+    difference = float(by_two_halves(loaded, vectors, stream).max())
+    return SumCheck(vectors, room(loaded, stream), difference)
 
 
 def show(answer: SumCheck | None, view: View) -> b.Blocks:
@@ -45,12 +45,12 @@ def show(answer: SumCheck | None, view: View) -> b.Blocks:
     if answer is None:
         yield b.Hint(view.t("sums.nothing_added"))
         return
-    found, tokens = answer.sums, view.str_tokens()
+    vectors, tokens = answer.sums, view.str_tokens()
     at = min(view.choices(PositionsChoices).place, len(tokens) - 1)
     yield b.Prose(view.t("sums.lead"))
     yield pick_token(view, "positions.place", "sums.token", tokens, at, "place", width=260)
-    yield from _drawn(view, found, at, tokens[at])
-    yield from _every(view, found)
+    yield from _drawn(view, vectors, at, tokens[at])
+    yield from _every(view, vectors)
     yield from _concatenated(view, answer)
     yield b.Formula.of(
         view.t("sums.formula"),
@@ -60,15 +60,15 @@ def show(answer: SumCheck | None, view: View) -> b.Blocks:
         r"\cos(e, p) = \frac{e \cdot p}{\lVert e\rVert\,\lVert p\rVert}",
     )
     yield b.Code((view.loaded.model.last_stack.embed_tokens, sums, room, widths))
-    parts = {"word": found.token[at], "position": found.position[at], "sum": found.total[at]}
-    columns = {view.t(f"sums.{name}"): [f"{x:.4f}" for x in each] for name, each in parts.items()}
-    dimensions = list(range(found.total.shape[1]))
+    parts = {"word": vectors.token[at], "position": vectors.position[at], "sum": vectors.total[at]}
+    columns = {view.t(f"sums.{name}"): [f"{x:.4f}" for x in part] for name, part in parts.items()}
+    dimensions = list(range(vectors.total.shape[1]))
     yield b.Numbers(lambda: {view.t("sums.dimension"): dimensions, **columns})
 
 
-def _drawn(view: View, found: Addends, at: int, token: str) -> b.Blocks:
+def _drawn(view: View, addends: Addends, at: int, token: str) -> b.Blocks:
     """The vectors of one token, by component and as arrows."""
-    lengths, degrees = found.lengths(at), found.angle(at)
+    lengths, degrees = addends.lengths(at), addends.angle(at)
     yield b.Sentence(
         "sums",
         view.t(
@@ -79,11 +79,11 @@ def _drawn(view: View, found: Addends, at: int, token: str) -> b.Blocks:
             position=fixed(lengths[1]),
             total=fixed(lengths[2]),
             angle=fixed(degrees, 0),
-            turned=fixed(found.turned(at), 0),
+            turned=fixed(addends.turned(at), 0),
         ),
     )
     names = [view.t(key) for key in ("sums.word", "sums.position", "sums.sum")]
-    values = np.stack([found.token[at], found.position[at], found.total[at]])
+    values = np.stack([addends.token[at], addends.position[at], addends.total[at]])
     strips = figures.strips(values, names, words=view.words("figures.positions"))
     left = b.Matrices("sums.strips", ((view.t("sums.strips"), strips),))
     plane, title = partial(figures.plane, lengths[:2], degrees, names), view.t("sums.plane")
@@ -91,10 +91,13 @@ def _drawn(view: View, found: Addends, at: int, token: str) -> b.Blocks:
     yield b.Columns(((left,), right), (3, 2))
 
 
-def _every(view: View, found: Addends) -> b.Blocks:
+def _every(view: View, addends: Addends) -> b.Blocks:
     """The angles at every position."""
-    places = range(len(found.token))
-    angles = [[found.angle(place) for place in places], [found.turned(place) for place in places]]
+    places = range(len(addends.token))
+    angles = [
+        [addends.angle(place) for place in places],
+        [addends.turned(place) for place in places],
+    ]
     names = [view.t("sums.angle_between"), view.t("sums.angle_turned")]
     titles = view.axes("sums.place", "sums.degrees")
     yield b.Note(view.t("sums.angles"))

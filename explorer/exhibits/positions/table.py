@@ -63,8 +63,8 @@ def show(answer: Projected, view: View) -> b.Blocks:
     yield b.Row([*_controls(view, size)], gap="medium")
     encoding, turns = numbers.table(length, width, base), numbers.wavelengths(width, base)
     words: dict[str, Any] = {"words": view.words("figures.positions")}
-    said = {"fast": f"{turns[0]:.1f}", "last": width - 2, "slow": f"{turns[-1]:,.0f}"}
-    yield b.Sentence("table", view.t("positions.reading", **said))
+    values = {"fast": f"{turns[0]:.1f}", "last": width - 2, "slow": f"{turns[-1]:,.0f}"}
+    yield b.Sentence("table", view.t("positions.reading", **values))
     shown = ((view.t("positions.table"), figures.table(encoding, **words)),)
     yield b.Matrices("positions.table", shown, captioned=False)
     dims = _dimensions(view, width)

@@ -205,7 +205,7 @@ def head_backward(
 
     def errors(gradients: dict[Gradient, Tensor]) -> dict[Gradient, float]:
         apart = {name: gradients[name] - by_torch[name] for name in GRADIENTS if name in gradients}
-        return {name: float(each.abs().max()) for name, each in apart.items()}
+        return {name: float(difference.abs().max()) for name, difference in apart.items()}
 
     return HeadBackward(
         upstream=grad_z.numpy(),
@@ -220,7 +220,7 @@ def head_backward(
 def _autograd(head: HeadInputs, grad_z: Tensor) -> dict[Gradient, Tensor]:
     """The five gradients of `HeadBackward`, computed by torch's autograd."""
     with torch.inference_mode(False), torch.enable_grad():
-        q, k, v = (each.clone().requires_grad_() for each in head[:3])
+        q, k, v = (tensor.clone().requires_grad_() for tensor in head[:3])
         head = head._replace(q=q, k=k, v=v, bias=head.bias.clone())
         scores = head.scores()
         pattern = head.pattern(scores)
@@ -254,13 +254,13 @@ def _kept(n_heads: int, mask: Tensor, d_head: int) -> SavedBytes:
 
             with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
                 out = run(q, k, v, mask[None, None].clone())
-            inputs = {each.untyped_storage().data_ptr() for each in (q, k, v)}
+            inputs = {operand.untyped_storage().data_ptr() for operand in (q, k, v)}
             sizes.append(sum(size for place, size in saved.items() if place not in inputs))
             del out
     return SavedBytes(n_query, n_key, *sizes)
 
 
-def show(found: HeadBackward, view: View) -> b.Blocks:
+def show(result: HeadBackward, view: View) -> b.Blocks:
     """The choice of a gradient, its picture, all of them against autograd, and the memory."""
     goal = goal_of(view)
     if goal is None:
@@ -269,12 +269,12 @@ def show(found: HeadBackward, view: View) -> b.Blocks:
         token = quoted(view, view.loaded.str_tokens(goal[1:])[0])
         yield b.Prose(view.t("score.backward_lead", token=token))
     chosen, label = view.choices(ScoreChoices).gradient, view.t("score.backward_which")
-    said = NAMES.__getitem__
-    yield b.Pick("score.gradient", label, GRADIENTS, chosen, said, "gradient", quiet=True)
-    yield _matrix(view, chosen, found.gradients[chosen])
-    yield _table(view, found)
-    yield b.Sentence("aside", _reading(view, found))
-    yield b.Prose(_memory(view, found.kept))
+    symbol = NAMES.__getitem__
+    yield b.Pick("score.gradient", label, GRADIENTS, chosen, symbol, "gradient", quiet=True)
+    yield _matrix(view, chosen, result.gradients[chosen])
+    yield _table(view, result)
+    yield b.Sentence("aside", _reading(view, result))
+    yield b.Prose(_memory(view, result.kept))
     config, slope, root = view.loaded.config, "", r"\sqrt{d}"
     if config.score_cap is not None:
         slope = r"\circ (1 - \tanh^2)"
@@ -306,16 +306,16 @@ def _matrix(view: View, name: Gradient, values: np.ndarray) -> b.Matrices:
     return b.Matrices("score.backward", ((title, shown),), captioned=False)
 
 
-def _table(view: View, found: HeadBackward) -> b.Table:
-    made = MADE | (CAPPED if view.loaded.config.score_cap is not None else {})
+def _table(view: View, result: HeadBackward) -> b.Table:
+    formulas = MADE | (CAPPED if view.loaded.config.score_cap is not None else {})
     rows = [
         [
             f"**{NAMES[name]}**",
-            made[name].format(divisor=view.divisor),
-            " × ".join(map(str, found.gradients[name].shape)),
-            digits(float(np.abs(found.gradients[name]).max(initial=0.0)), 2),
-            number(found.errors[name]),
-            number(found.recomputed[name]) if name in found.recomputed else "–",
+            formulas[name].format(divisor=view.divisor),
+            " × ".join(map(str, result.gradients[name].shape)),
+            digits(float(np.abs(result.gradients[name]).max(initial=0.0)), 2),
+            number(result.errors[name]),
+            number(result.recomputed[name]) if name in result.recomputed else "–",
         ]
         for name in GRADIENTS
     ]
@@ -323,25 +323,29 @@ def _table(view: View, found: HeadBackward) -> b.Table:
     return b.Table(["", *(view.t(f"score.backward_{name}") for name in names)], rows, "llrrrr")
 
 
-def _reading(view: View, found: HeadBackward) -> str:
+def _reading(view: View, result: HeadBackward) -> str:
     """Whether the manual gradients match autograd, with and without a stored pattern."""
-    error, again = max(found.errors.values()), max(found.recomputed.values())
-    largest = max(float(np.abs(each).max(initial=0.0)) for each in found.gradients.values())
+    error, again = max(result.errors.values()), max(result.recomputed.values())
+    largest = max(
+        float(np.abs(gradient).max(initial=0.0)) for gradient in result.gradients.values()
+    )
     agrees = max(error, again) <= 1e-9 * max(largest, 1e-9)
     return view.t(
         "score.backward_agrees" if agrees else "score.backward_differs",
         error=number(error),
         again=number(again),
         largest=digits(largest, 2),
-        sums=number(found.row_sums),
+        sums=number(result.row_sums),
     )
 
 
 def _memory(view: View, kept: tuple[SavedBytes, ...]) -> str:
     lines = []
-    for each in kept:
-        sizes = {"explicit": byte_size(each.explicit), "fused": byte_size(each.fused)}
-        lines.append(view.t("score.backward_kept", queries=each.n_query, keys=each.n_key, **sizes))
+    for usage in kept:
+        sizes = {"explicit": byte_size(usage.explicit), "fused": byte_size(usage.fused)}
+        lines.append(
+            view.t("score.backward_kept", queries=usage.n_query, keys=usage.n_key, **sizes)
+        )
     heads = escape(str(view.site.n_heads))
     return f"{view.t('score.backward_memory', heads=heads)} {' '.join(lines)}"
 

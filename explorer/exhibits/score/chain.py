@@ -279,9 +279,9 @@ def _logits(view: View, goal: Effect) -> tuple[b.Block, ...]:
 
 
 def _pick_goal(view: View, goal: Effect) -> b.Pick:
-    ids, said = goal.tokens, goal.str_tokens.__getitem__
+    ids, label = goal.tokens, goal.str_tokens.__getitem__
     more = b.More(change=lambda at: b.choose(goal=ids[at]), menu=True, width=260)
-    return pick_one(view, "score.goal", range(len(ids)), goal.chosen, said=said, **more)
+    return pick_one(view, "score.goal", range(len(ids)), goal.chosen, said=label, **more)
 
 
 STEPS: Mapping[str, Callable[[CellEffect, View], b.Blocks]] = dict(

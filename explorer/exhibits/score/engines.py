@@ -29,13 +29,13 @@ def compute(
     n_kv_heads: int,
 ) -> tuple[Result, Result]:
     """The implementations, and the options of the fused function."""
-    found = backend(loaded, trace, site, head, engine, p, training)
-    return found, options(loaded, trace, site, p, scaling, n_kv_heads)
+    result = backend(loaded, trace, site, head, engine, p, training)
+    return result, options(loaded, trace, site, p, scaling, n_kv_heads)
 
 
-def show(found: tuple[Result, Result], view: View) -> b.Blocks:
+def show(results: tuple[Result, Result], view: View) -> b.Blocks:
     """The switch, dropout and mode, the three runs, the returned weights, and the options."""
-    (engines, tried), choices = found, view.choices(ScoreChoices)
+    (engines, tried), choices = results, view.choices(ScoreChoices)
     yield b.Prose(view.t("cases.backend.lead"))
     names = {name: named(view, spelt) for name, spelt in ENGINES.items()}
     more = b.More(said=names.__getitem__)

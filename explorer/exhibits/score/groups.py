@@ -48,7 +48,7 @@ def grouped(trace: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
     if n_kv_heads not in possible_groups(site):
         raise ValueError(f"{site.n_heads} heads cannot share {n_kv_heads} kv heads evenly")
     group = site.n_heads // n_kv_heads
-    n_layers = sum(each.kind == site.kind and each.stack == site.stack for each in trace.sites)
+    n_layers = sum(layer.kind == site.kind and layer.stack == site.stack for layer in trace.sites)
     k = torch.tensor(trace.activations[site.hook("k")])
     own = torch.tensor(trace.pattern(site.name))
     moved = tiled = None
@@ -73,26 +73,26 @@ def groups_of(view: View) -> int:
     return asked if asked in possible_groups(view.site) else view.loaded.config.kv_heads
 
 
-def show(found: Grouped, view: View) -> b.Blocks:
+def show(grouping: Grouped, view: View) -> b.Blocks:
     """The number of groups, which head reads which, the size of the cache, and the changes."""
     yield b.Prose(view.t("score.groups_lead"))
-    options, chosen = possible_groups(view.site), found.n_kv_heads
+    options, chosen = possible_groups(view.site), grouping.n_kv_heads
     if len(options) > 1:
         ends = options[0], options[-1]
         yield slider(view, "score.kv_heads", *ends, chosen, stops=options, width=320)
-    draw = partial(groups, found.group_of, words=view.words("figures.score"))
+    draw = partial(groups, grouping.group_of, words=view.words("figures.score"))
     yield b.Chart("score.groups", draw, view.t("score.asides.groups"))
-    most = found.cache_bytes // chosen * view.site.n_heads
+    most = grouping.cache_bytes // chosen * view.site.n_heads
     values = {
-        "bytes": f"{found.cache_bytes:,}",
+        "bytes": f"{grouping.cache_bytes:,}",
         "most": f"{most:,}",
         "heads": view.site.n_heads,
         "kv": chosen,
         "own": view.loaded.config.kv_heads,
     }
     words = view.t("score.groups_reading", **values)
-    if found.moved is not None and found.tiled is not None:
-        moved, tiled = percent(found.moved), percent(found.tiled)
+    if grouping.moved is not None and grouping.tiled is not None:
+        moved, tiled = percent(grouping.moved), percent(grouping.tiled)
         words += " " + view.t("score.groups_moved", kv=chosen, moved=moved, tiled=tiled)
     yield b.Sentence("aside", words)
     yield b.Code((grouped,), first=True)

@@ -15,25 +15,25 @@ EVEN, DECIDED = 0.99, 0.5
 """Thresholds of relative entropy: above, softmax is nearly uniform; below, nearly one-hot."""
 
 
-def show(found: tuple[Fresh, ...], view: View) -> b.Blocks:
+def show(layouts: tuple[Fresh, ...], view: View) -> b.Blocks:
     """The histogram of the three layouts, their table, and the conclusion."""
     yield b.Prose(view.t("score.initial_lead"))
     init, title = view.choices(ScoreChoices).init, "score.asides.initial"
     yield pick_one(view, "score.init", INITS, init, "", "score.inits.", title, quiet=True)
     yield b.Note(view.t(f"score.init_notes.{init}"))
-    names = [view.t(f"score.layout.{each.storage}") for each in found]
+    names = [view.t(f"score.layout.{layout.storage}") for layout in layouts]
     draw = partial(
         histograms,
-        [each.scores for each in found],
+        [layout.scores for layout in layouts],
         names,
-        max(1e-3, 3.5 * max(each.spread for each in found)),
+        max(1e-3, 3.5 * max(layout.spread for layout in layouts)),
         **view.axes("score.initial_score", "score.initial_share"),
     )
     yield b.Chart("score.initial", draw, view.t(title))
     yield b.Note(view.t("score.initial_note", seeds=len(SEEDS), heads=view.site.n_heads))
-    yield _table(view, names, found)
-    yield b.Sentence("aside", _of_layouts(view, found))
-    yield b.Prose(_of_softmax(view, found[0]))
+    yield _table(view, names, layouts)
+    yield b.Sentence("aside", _of_layouts(view, layouts))
+    yield b.Prose(_of_softmax(view, layouts[0]))
     wide = r"\,\sqrt{d_\mathrm{head}}" if view.loaded.config.divisor == 1 else ""
     line = (
         r"\sigma_W = \sqrt{\tfrac{2}{\mathrm{fan_{in}} + \mathrm{fan_{out}}}}, \qquad "
@@ -43,24 +43,26 @@ def show(found: tuple[Fresh, ...], view: View) -> b.Blocks:
     yield b.Code((fresh_scores,), first=True)
 
 
-def _table(view: View, names: list[str], found: tuple[Fresh, ...]) -> b.Table:
+def _table(view: View, names: list[str], layouts: tuple[Fresh, ...]) -> b.Table:
     columns = ("weights", "scores", "bits", "most")
     rows = [
         [
-            f"{name}, {each.shape[0]}\u00a0×\u00a0{each.shape[1]}",
-            f"{each.weight_formula:.4f} / {each.weight_std:.4f}",
-            f"{tabled(each.theory)} / {each.spread:.3g}",
-            "–" if math.isnan(each.entropy) else f"{fixed(each.entropy)} / {fixed(each.most)}",
-            "–" if math.isnan(each.top) else percent(each.top),
+            f"{name}, {layout.shape[0]}\u00a0×\u00a0{layout.shape[1]}",
+            f"{layout.weight_formula:.4f} / {layout.weight_std:.4f}",
+            f"{tabled(layout.theory)} / {layout.spread:.3g}",
+            "–"
+            if math.isnan(layout.entropy)
+            else f"{fixed(layout.entropy)} / {fixed(layout.most)}",
+            "–" if math.isnan(layout.top) else percent(layout.top),
         ]
-        for name, each in zip(names, found, strict=True)
+        for name, layout in zip(names, layouts, strict=True)
     ]
     return b.Table(["", *(view.t(f"score.initial_{name}") for name in columns)], rows)
 
 
-def _of_layouts(view: View, found: tuple[Fresh, ...]) -> str:
+def _of_layouts(view: View, layouts: tuple[Fresh, ...]) -> str:
     """Whether the layout matters here: separate matrices compared with the fused one."""
-    by_storage = {each.storage: each for each in found}
+    by_storage = {layout.storage: layout for layout in layouts}
     one, fused = by_storage["one"], by_storage["fused"]
     ratio = fused.spread / one.spread
     spreads = {"one": f"{one.spread:.3g}", "fused": f"{fused.spread:.3g}"}

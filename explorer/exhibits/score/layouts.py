@@ -9,12 +9,12 @@ from explorer.exhibits.cases.outcome import print_of, table_of, words_of
 from explorer.exhibits.score.place import is_open
 
 
-def show(found: Result, view: View) -> b.Blocks:
+def show(result: Result, view: View) -> b.Blocks:
     """Their sizes, and the differences of their results."""
     yield b.Prose(view.t("cases.layouts.lead"))
-    yield from table_of(view, found)
-    yield b.Sentence("aside", words_of(view, LAYOUTS.id, found))
-    yield from print_of(view, LAYOUTS, found)
+    yield from table_of(view, result)
+    yield b.Sentence("aside", words_of(view, LAYOUTS.id, result))
+    yield from print_of(view, LAYOUTS, result)
 
 
 EXHIBIT = Exhibit(LAYOUTS.measure, show, open=partial(is_open, "layouts"))

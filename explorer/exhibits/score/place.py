@@ -52,7 +52,7 @@ def matrices(
     """Scores [query, key] with this cell marked side by side, each with its title."""
     at, title = (view.row, key_of(view)), view.t("score.score")
     more: dict[str, Any] = {"limit": limit, "selected": at}
-    drawn = [(named, signed(each, site_axes(view), title, **more)) for named, each in shown]
+    drawn = [(named, signed(scores, site_axes(view), title, **more)) for named, scores in shown]
     return b.Matrices(f"score.{name}", drawn)
 
 
@@ -60,7 +60,7 @@ def patterns(view: View, name: str, shown: Sequence[tuple[str, np.ndarray]]) -> 
     """Patterns [query, key] under this head's mask side by side, each with its title."""
     more: dict[str, Any] = {"selected": view.row, "words": view.words("figures.heatmap")}
     cells, axes = view.trace.mask(view.site.name)[view.head], site_axes(view)
-    drawn = [(title, weights(each, cells, axes, **more)) for title, each in shown]
+    drawn = [(title, weights(pattern, cells, axes, **more)) for title, pattern in shown]
     return b.Matrices(f"score.{name}", drawn)
 
 

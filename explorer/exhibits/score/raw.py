@@ -51,7 +51,7 @@ def show(scores: Raw, view: View) -> b.Blocks:
     """Both side by side, and how symmetric they are."""
     yield b.Prose(view.t("score.raw_lead"))
     both = {"unprojected": scores.unprojected, "projected": scores.projected}
-    shown = [(view.t(f"score.{name}"), each) for name, each in both.items()]
+    shown = [(view.t(f"score.{name}"), matrix) for name, matrix in both.items()]
     yield place.matrices(view, "raw", shown)
     if scores.asymmetry is None:
         yield b.Sentence("aside", view.t("score.raw_cross"))

@@ -24,8 +24,8 @@ def show(found: dict[Scaling, ScaledHead], view: View) -> b.Blocks:
     yield b.Prose(view.t("score.scaling_lead"))
     chosen, title = view.choices(ScoreChoices).scaling, view.t("score.asides.scaling")
     names = {name: view.t(f"score.scalings.{name}") for name in SCALINGS}
-    said = names.__getitem__
-    yield b.Pick("score.scaling", title, SCALINGS, chosen, said, "scaling", quiet=True)
+    label = names.__getitem__
+    yield b.Pick("score.scaling", title, SCALINGS, chosen, label, "scaling", quiet=True)
     limit = max(1.0, float(np.abs(found["none"].scores).max(initial=0.0)))
     scores, words = found[chosen].scores, view.words("figures.score")
     columns = ("divided_by", "entropy", "top", "gradient")
@@ -45,7 +45,7 @@ def show(found: dict[Scaling, ScaledHead], view: View) -> b.Blocks:
     place = view.row, key_of(view)
     own = view.trace.pattern(view.site.name)[view.head]
     weights = {"weight": found[chosen].pattern[place], "own": own[place]}
-    shares = {name: percent(float(each)) for name, each in weights.items()}
+    shares = {name: percent(float(weight)) for name, weight in weights.items()}
     yield b.Sentence("aside", view.t("score.scaling_reading", **shares))
     yield b.Code((scaled,), first=True)
 

@@ -50,7 +50,7 @@ class SingleHead(nn.Module):
         """Every intermediate tensor, by name; `memory` is `x` in self-attention."""
         q, k, v = self.w_q(x), self.w_k(memory), self.w_v(memory)
         both = self.scaled_so(q[None, None], k[None, None], v[None, None], mask)
-        z, pattern = (each[0, 0] for each in both)
+        z, pattern = (tensor[0, 0] for tensor in both)
         return {"q": q, "k": k, "v": v, "pattern": pattern, "z": z, "out": self.w_o(z)}
 
 
@@ -89,7 +89,7 @@ def widths(loaded: LoadedModel, site: AttentionSite) -> tuple[int, ...]:
     module = module_of(loaded, site)
     most = module.n_kv_heads * module.d_head
     powers = (2**power for power in range(most.bit_length()))
-    return tuple(sorted({module.d_head, most, *(each for each in powers if each <= most)}))
+    return tuple(sorted({module.d_head, most, *(width for width in powers if width <= most)}))
 
 
 def single(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int, d_out: int) -> Single:
@@ -105,25 +105,27 @@ def single(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int, d_
     mask = torch.tensor(trace.mask(site.name)[head])
     alone = cut_head(loaded, site, head, d_out)
     with torch.inference_mode():
-        found = alone(x, memory, mask)
-        q, k, v = (found[name][None, None] for name in ("q", "k", "v"))
+        tensors = alone(x, memory, mask)
+        q, k, v = (tensors[name][None, None] for name in ("q", "k", "v"))
         root, cap = math.sqrt(x.shape[-1]), trace.config.score_cap
         wide = attend(q, k, v, mask, divisor=root, cap=cap)[1][0, 0]
-    pattern, n_allowed = found["pattern"].numpy(), mask.sum(-1).numpy()
+    pattern, n_allowed = tensors["pattern"].numpy(), mask.sum(-1).numpy()
     choice = n_allowed > 1
     roots = trace.config.score_divisor is None
     return Single(
         d_in=x.shape[-1],
         d_out=d_out,
-        tensors={name: each.numpy() for name, each in {"x": x, "memory": memory, **found}.items()},
-        parameters=sum(each.numel() for each in alone.parameters()),
+        tensors={
+            name: tensor.numpy() for name, tensor in {"x": x, "memory": memory, **tensors}.items()
+        },
+        parameters=sum(tensor.numel() for tensor in alone.parameters()),
         own=d_out == module_of(loaded, site).d_head,
         apart=float(np.abs(pattern - trace.pattern(site.name)[head]).max()),
         entropy=mean_of(entropy(pattern[choice])) if roots else math.nan,
         entropy_wide=mean_of(entropy(wide.numpy()[choice])) if roots else math.nan,
         most=mean_of(np.log2(n_allowed[choice])),
         lacks=tuple(_lacks(trace, site)),
-        refused=_refused(found["z"], x.shape[-1]),
+        refused=_refused(tensors["z"], x.shape[-1]),
     )
 
 
@@ -170,25 +172,25 @@ def width_of(view: View) -> int:
     return chosen if chosen in widths(view.loaded, view.site) else view.loaded.config.d_head
 
 
-def show(found: Single, view: View) -> b.Blocks:
+def show(variant: Single, view: View) -> b.Blocks:
     """The width, the shapes from x to the output, both patterns, and the conclusion."""
     yield b.Prose(view.t("score.single_lead", d_in=view.loaded.config.d_model))
     offered = widths(view.loaded, view.site)
     if len(offered) > 1:
-        limits, more = (offered[0], offered[-1], found.d_out), b.More(stops=offered, width=420)
+        limits, more = (offered[0], offered[-1], variant.d_out), b.More(stops=offered, width=420)
         more["change"] = lambda width: b.choose(d_out=width)
         yield b.Slider("score.d_out", "d_out", *limits, **more)
-    yield _shapes(view, found)
-    this = view.t("score.single_this", d_out=found.d_out), found.tensors["pattern"]
+    yield _shapes(view, variant)
+    this = view.t("score.single_this", d_out=variant.d_out), variant.tensors["pattern"]
     own = view.trace.pattern(view.site.name)[view.head]
     sides = this, (view.t("score.single_own", head=view.head + 1), own)
     yield patterns(view, "single_weights", sides)
-    yield b.Sentence("aside", _reading(view, found))
-    if found.refused:
-        yield b.Prose(view.t("score.single_refused", d_in=found.d_in, d_out=found.d_out))
-        yield b.Verbatim(found.refused)
-    given = view.loaded.config.score_divisor
-    scores = r"\frac{Q K^\top}{\sqrt{d'}}" if given is None else view.scaled(r"Q K^\top")
+    yield b.Sentence("aside", _reading(view, variant))
+    if variant.refused:
+        yield b.Prose(view.t("score.single_refused", d_in=variant.d_in, d_out=variant.d_out))
+        yield b.Verbatim(variant.refused)
+    divisor = view.loaded.config.score_divisor
+    scores = r"\frac{Q K^\top}{\sqrt{d'}}" if divisor is None else view.scaled(r"Q K^\top")
     line = (
         r"Q = X W_Q,\quad K = M W_K,\quad V = M W_V \in \mathbb{R}^{n\times d'},\qquad "
         rf"Y = \mathrm{{softmax}}\Big({scores}\Big) V\, W_O,\quad "
@@ -198,9 +200,9 @@ def show(found: Single, view: View) -> b.Blocks:
     yield b.Code((SingleHead, cut_head), first=True)
 
 
-def _shapes(view: View, found: Single) -> b.Table:
+def _shapes(view: View, variant: Single) -> b.Table:
     """Each tensor with its formula, its shape, and its norm at the query or key."""
-    wide, narrow = found.d_in, found.d_out
+    wide, narrow = variant.d_in, variant.d_out
     divisor = f"√{narrow}" if view.loaded.config.score_divisor is None else view.divisor
     rows: tuple[tuple[str, str, str, int], ...] = (
         ("X", "x", view.t("score.single_stream"), view.row),
@@ -213,40 +215,43 @@ def _shapes(view: View, found: Single) -> b.Table:
         ("Y", "out", f"Z W_O · {narrow} → {wide}", view.row),
     )
     if view.site.kind == "self":
-        rows = (rows[0], *((a, b, made.replace("M W", "X W"), at) for a, b, made, at in rows[2:]))
+        rows = (
+            rows[0],
+            *((a, b, formula.replace("M W", "X W"), at) for a, b, formula, at in rows[2:]),
+        )
     query, key = tokens(view).values()
     return b.Table(
         ["", *(view.t(f"score.single_{name}") for name in ("made", "shape", "norm"))],
         [
             [
                 f"**{name}**",
-                made,
-                " × ".join(map(str, found.tensors[tensor].shape)),
-                f"{fixed(float(np.linalg.norm(found.tensors[tensor][at])))} · "
+                formula,
+                " × ".join(map(str, variant.tensors[tensor].shape)),
+                f"{fixed(float(np.linalg.norm(variant.tensors[tensor][at])))} · "
                 f"{key if name in 'MKV' else query}",
             ]
-            for name, tensor, made, at in rows
+            for name, tensor, formula, at in rows
         ],
         "llrr",
     )
 
 
-def _reading(view: View, found: Single) -> str:
+def _reading(view: View, variant: Single) -> str:
     """Whether this equals the model's head, and the effect of dividing by √d_in."""
-    own = "same" if found.apart < ROUNDING else "positions"
-    kind = own if found.own else "other"
-    apart = percent(found.apart) if found.apart >= ROUNDING else number(found.apart)
-    values = {"d_out": found.d_out, "apart": apart, "parameters": f"{found.parameters:,}"}
+    own = "same" if variant.apart < ROUNDING else "positions"
+    kind = own if variant.own else "other"
+    apart = percent(variant.apart) if variant.apart >= ROUNDING else number(variant.apart)
+    values = {"d_out": variant.d_out, "apart": apart, "parameters": f"{variant.parameters:,}"}
     if kind == "positions":
-        lacks = (view.t(f"score.single_lack_{name}") for name in found.lacks)
+        lacks = (view.t(f"score.single_lack_{name}") for name in variant.lacks)
         values["more"] = view.t("heads.and").join(lacks)
     words = view.t(f"score.single_{kind}", **values)
-    if math.isnan(found.entropy) or found.d_in == found.d_out:
+    if math.isnan(variant.entropy) or variant.d_in == variant.d_out:
         return words
-    bits = {"entropy": fixed(found.entropy), "wide": fixed(found.entropy_wide)}
-    scale = "flatter" if found.entropy_wide > found.entropy else "sharper"
-    said = view.t(f"score.single_{scale}", d_in=found.d_in, most=fixed(found.most), **bits)
-    return f"{words} {said}"
+    bits = {"entropy": fixed(variant.entropy), "wide": fixed(variant.entropy_wide)}
+    scale = "flatter" if variant.entropy_wide > variant.entropy else "sharper"
+    sentence = view.t(f"score.single_{scale}", d_in=variant.d_in, most=fixed(variant.most), **bits)
+    return f"{words} {sentence}"
 
 
 EXHIBIT = Exhibit(single, show, inputs={"d_out": width_of}, open=partial(is_open, "single"))

@@ -65,15 +65,15 @@ class GreedyOutput:
 def written(plain: Run) -> Steps[GreedyOutput]:
     """The output of a run without padding, as far as it was generated when it was stopped, and its
     flow. Raises InputProblem."""
-    made = before = problem = None
+    generation = before = problem = None
     try:
-        made = yield from _greedy(plain, plain.edits)
-        if plain.edits and not made.stopped:
+        generation = yield from _greedy(plain, plain.edits)
+        if plain.edits and not generation.stopped:
             before = yield from _greedy(plain, ())
     except InputProblem as refused:
         problem = refused
-    found = flow(cache.open_model(plain.model), cache.trace(plain), made, plain.edits)
-    return GreedyOutput(found, made, before, problem)
+    figure = flow(cache.open_model(plain.model), cache.trace(plain), generation, plain.edits)
+    return GreedyOutput(figure, generation, before, problem)
 
 
 def _greedy(plain: Run, edits: tuple[Edit, ...]) -> Steps[Generation]:
@@ -85,10 +85,10 @@ def _greedy(plain: Run, edits: tuple[Edit, ...]) -> Steps[Generation]:
 
 
 @cached
-def open_head(plain: Run, made: Generation | None, site: str, head: int) -> opening.OpenHead:
+def open_head(plain: Run, generation: Generation | None, site: str, head: int) -> opening.OpenHead:
     """One head of the flow with its numbers. Raises InputProblem."""
     loaded, traced = cache.open_model(plain.model), cache.trace(plain)
-    return opening.open_head(loaded, traced, made, plain.edits, site, head)
+    return opening.open_head(loaded, traced, generation, plain.edits, site, head)
 
 
 def plain_run(view: View) -> Run:
@@ -96,13 +96,13 @@ def plain_run(view: View) -> Run:
     return Run(view.loaded.name, view.text, None, view.edits, 0)
 
 
-def show(found: GreedyOutput, view: View) -> b.Blocks:
+def show(greedy_output: GreedyOutput, view: View) -> b.Blocks:
     """The picture, what to try in it, and a way to the guided tour."""
-    refused = [] if found.problem is None else [found.problem]
-    why = [saying.message(each, view.lang) for each in refused if each.key not in UNSAID]
-    yield b.Hero((*map(b.Note, why), _picture(view, found)))
+    refused = [] if greedy_output.problem is None else [greedy_output.problem]
+    why = [saying.message(problem, view.lang) for problem in refused if problem.key not in UNSAID]
+    yield b.Hero((*map(b.Note, why), _picture(view, greedy_output)))
     yield from map(b.Prose, saying.labels_said(view))
-    yield from map(b.Note, _notes(view, found.made))
+    yield from map(b.Note, _notes(view, greedy_output.made))
     if not view.choices(ScreenChoices).beamer:
         yield b.Note(f"{view.t('start.lead')} {view.t('start.try')}")
         tour = b.choose(visit="tour", lesson="", part="")
@@ -113,43 +113,49 @@ def show(found: GreedyOutput, view: View) -> b.Blocks:
         r"x \leftarrow x + \mathrm{softmax}\!\left(" + view.scaled(r"QK^\top") + r"\right)V",
         r"p = \mathrm{softmax}(W x_i)",
     )
-    yield b.Code((view.loaded.model.read, flow, *([generate] if found.made is not None else [])))
-    yield b.Numbers(lambda: _numbers(view, found.flow))
+    yield b.Code(
+        (view.loaded.model.read, flow, *([generate] if greedy_output.made is not None else []))
+    )
+    yield b.Numbers(lambda: _numbers(view, greedy_output.flow))
 
 
-def _notes(view: View, made: Generation | None) -> list[str]:
+def _notes(view: View, generation: Generation | None) -> list[str]:
     """What was not read as typed, and whether a translation is cut off."""
     notes = [saying.reading_notes(view, view.text, view.trace.unknown)]
-    if made is not None and view.loaded.config.reads_source and not (made.finished or made.stopped):
+    if (
+        generation is not None
+        and view.loaded.config.reads_source
+        and not (generation.finished or generation.stopped)
+    ):
         notes.append(view.t("place.unfinished"))
     return [note for note in notes if note]
 
 
-def _numbers(view: View, found: Flow) -> dict[str, list[object]]:
+def _numbers(view: View, journey: Flow) -> dict[str, list[object]]:
     """Each step's query position, and its most probable tokens with their probabilities."""
-    tokens = found.lanes[-1].tokens
+    tokens = journey.lanes[-1].tokens
     return {
-        view.t("place.query"): [f"{step.token} {tokens[step.token]}" for step in found.steps],
+        view.t("place.query"): [f"{step.token} {tokens[step.token]}" for step in journey.steps],
         view.t("decoding.token"): [
             " ".join(f"{token} {percent(chance)}" for token, chance in pairs)
-            for pairs in (zip(step.tokens, step.chances, strict=True) for step in found.steps)
+            for pairs in (zip(step.tokens, step.chances, strict=True) for step in journey.steps)
         ],
     }
 
 
-def _picture(view: View, found: GreedyOutput) -> b.Canvas:
+def _picture(view: View, greedy_output: GreedyOutput) -> b.Canvas:
     door = view.choices(StartChoices).door
     pack = partial(
         pack_start,
-        threads(view, found.flow),
-        moments(found.flow),
+        threads(view, greedy_output.flow),
+        moments(greedy_output.flow),
         masks=[(name, view.t(f"start.masks.{name}")) for name in _offered(view)],
         mask=in_force(view.edits),
-        diff=_diff(view.loaded, found.before, found.made),
+        diff=_diff(view.loaded, greedy_output.before, greedy_output.made),
         door="" if door == SHUT else door,
-        opened=_opened(view, found) if door == "head" else None,
-        prompt=_prompt(view, found.made),
-        said=found.flow.steps[-1].text if found.made is not None else view.text,
+        opened=_opened(view, greedy_output) if door == "head" else None,
+        prompt=_prompt(view, greedy_output.made),
+        said=greedy_output.flow.steps[-1].text if greedy_output.made is not None else view.text,
         words=view.words("components.start"),
     )
 
@@ -206,32 +212,32 @@ def _with_mask(name: MaskName) -> b.Change:
 
 
 def _diff(
-    loaded: LoadedModel, before: Generation | None, made: Generation | None
+    loaded: LoadedModel, before: Generation | None, generation: Generation | None
 ) -> Sequence[tuple[str, str]]:
     """The tokens removed and added by the edits."""
-    if made is None or before is None:
+    if generation is None or before is None:
         return ()
-    return token_diff(_said(loaded, before), _said(loaded, made))
+    return token_diff(_said(loaded, before), _said(loaded, generation))
 
 
-def _prompt(view: View, made: Generation | None) -> str:
+def _prompt(view: View, generation: Generation | None) -> str:
     """The prompt of a text that is continued."""
-    if made is None or not view.loaded.continues:
+    if generation is None or not view.loaded.continues:
         return ""
-    return view.loaded.tokenizer.decode(made.given)
+    return view.loaded.tokenizer.decode(generation.given)
 
 
-def _said(loaded: LoadedModel, made: Generation) -> list[str]:
-    return [step.chosen_str for step in made.steps if not loaded.marks.ends(step.chosen)]
+def _said(loaded: LoadedModel, generation: Generation) -> list[str]:
+    return [step.chosen_str for step in generation.steps if not loaded.marks.ends(step.chosen)]
 
 
-def threads(view: View, found: Flow) -> list[Thread]:
+def threads(view: View, journey: Flow) -> list[Thread]:
     """The sequences of a flow, for the component."""
-    return [_thread(view, found, lane) for lane in found.lanes]
+    return [_thread(view, journey, lane) for lane in journey.lanes]
 
 
-def _thread(view: View, found: Flow, lane: Lane) -> Thread:
-    last = lane is found.lanes[-1]
+def _thread(view: View, journey: Flow, lane: Lane) -> Thread:
+    last = lane is journey.lanes[-1]
     starts = lane.starts
     ends = (*starts[1:], len(lane.tokens))
     tokens = [
@@ -243,24 +249,24 @@ def _thread(view: View, found: Flow, lane: Lane) -> Thread:
             view.t("start.block", number=layer + 1),
             [
                 Heads(
-                    title=view.t(f"start.kinds.{each.site.role}"),
-                    role=each.site.role,
-                    cells=each.pattern,
-                    allowed=each.allowed,
-                    rows=each.steps,
-                    there=each.allowed_then,
+                    title=view.t(f"start.kinds.{attention.site.role}"),
+                    role=attention.site.role,
+                    cells=attention.pattern,
+                    allowed=attention.allowed,
+                    rows=attention.steps,
+                    there=attention.allowed_then,
                 )
-                for each in block
+                for attention in block
             ],
         )
         for layer, block in enumerate(lane.blocks)
     ]
-    given = sum(start < found.given for start in starts) if last else len(starts)
+    n_given = sum(start < journey.given for start in starts) if last else len(starts)
     return Thread(
         stream=lane.stack.stream,
         title=view.stream(lane.stack.stream),
         tokens=tokens,
-        given=given,
+        given=n_given,
         embedded=lane.embedded,
         waves=lane.waves,
         turns=lane.turns,
@@ -268,19 +274,19 @@ def _thread(view: View, found: Flow, lane: Lane) -> Thread:
     )
 
 
-def moments(found: Flow) -> list[Moment]:
+def moments(journey: Flow) -> list[Moment]:
     """The steps of a flow, for the component."""
     return [
         Moment(step.thread, step.tokens, step.chances, step.chosen, step.text)
-        for step in found.steps
+        for step in journey.steps
     ]
 
 
-def _opened(view: View, found: GreedyOutput) -> HeadDetails:
-    site, lanes = view.site, found.flow.lanes
-    head = open_head(plain_run(view), found.made, site.name, view.head)
-    lane = next(at for at, each in enumerate(lanes) if each.stack.role == site.stack)
-    names = [each.site.name for each in lanes[lane].blocks[site.layer]]
+def _opened(view: View, greedy_output: GreedyOutput) -> HeadDetails:
+    site, lanes = view.site, greedy_output.flow.lanes
+    head = open_head(plain_run(view), greedy_output.made, site.name, view.head)
+    lane = next(at for at, part in enumerate(lanes) if part.stack.role == site.stack)
+    names = [part.site.name for part in lanes[lane].blocks[site.layer]]
     return HeadDetails(
         at=(lane, site.layer, names.index(site.name)),
         head=view.head,

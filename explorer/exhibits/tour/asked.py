@@ -63,9 +63,9 @@ def _decided(view: View, question: RunComparison) -> b.Blocks:
         return
     if answer is not None:
         right, tour = guess == answer.outcome, view.choices(TourChoices)
-        given = StepAnswer(f"train_{question.id}", [*labels].index(guess), right, "0")
-        if tour.answered(given.step) is None:
-            yield b.Remember(b.choose(answers=tour.with_answer(given)))
+        reply = StepAnswer(f"train_{question.id}", [*labels].index(guess), right, "0")
+        if tour.answered(reply.step) is None:
+            yield b.Remember(b.choose(answers=tour.with_answer(reply)))
         key = "training.guess_right" if right else "training.guess_wrong"
         words = verdict(view, answer, names, question.measure)
         yield b.Sentence("training-asked", f"{view.t(key)} {words}")

@@ -70,8 +70,8 @@ def tenfold(loaded: LoadedModel, trace: Trace) -> Posed:
         word(f"tour.{key}", norm=name) for key in ("vector", "vector_ten", "normed", "normed_ten")
     ]
     before, after = (
-        later(pictures.matrix, "tenfold", "", strips, first, said, words="figures.positions")
-        for said, first in ((names[:2], inputs[:, 0]), (names[2:], outputs[:, 0]))
+        later(pictures.matrix, "tenfold", "", strips, first, labels, words="figures.positions")
+        for labels, first in ((names[:2], inputs[:, 0]), (names[2:], outputs[:, 0]))
     )
     options = [times(option) for option in (grown, 10, 10**0.5, 0.1)]
     place = {"part": "norms", "norm": norm}

@@ -28,10 +28,14 @@ class StepAnswer:
 
 def read_answers(text: str) -> tuple[StepAnswer, ...]:
     """Read `look.2.1.k3f~rest.1.0.9ab`: step, option from 1, 1 for right, mark; a step once."""
-    found = [_ANSWER.fullmatch(part) for part in text.split("~")] if text else []
-    answers = tuple(StepAnswer(m[1], int(m[2]) - 1, m[3] == "1", m[4]) for m in found if m)
+    matches = [_ANSWER.fullmatch(part) for part in text.split("~")] if text else []
+    answers = tuple(StepAnswer(m[1], int(m[2]) - 1, m[3] == "1", m[4]) for m in matches if m)
     is_long = len(answers) > MOST_IDS
-    if is_long or len(answers) < len(found) or len({each.step for each in answers}) < len(answers):
+    if (
+        is_long
+        or len(answers) < len(matches)
+        or len({answer.step for answer in answers}) < len(answers)
+    ):
         raise RefusedError(text)
     return answers
 
@@ -70,11 +74,11 @@ class TourChoices(PageChoices):
 
     def answered(self, step: str) -> StepAnswer | None:
         """The answer to a step, if any."""
-        return next((each for each in self.answers if each.step == step), None)
+        return next((answer for answer in self.answers if answer.step == step), None)
 
     def with_answer(self, answer: StepAnswer) -> tuple[StepAnswer, ...]:
         """`answers` with this one, replacing an earlier one for the same step."""
-        return (*(each for each in self.answers if each.step != answer.step), answer)
+        return (*(entry for entry in self.answers if entry.step != answer.step), answer)
 
     @staticmethod
     def opens(view: View) -> View:

@@ -25,7 +25,7 @@ def listed(view: View, page: str) -> b.Row:
     panes = []
     for group, inside in course.GROUPS.items():
         if group.startswith(f"{page}."):
-            entries = lines(view, [each.id for each in inside], "contents")
+            entries = lines(view, [entry.id for entry in inside], "contents")
             panes.append(b.Pane((b.Title(view.t(group)), entries), 330))
     return b.Row(panes, align="top", gap="medium")
 

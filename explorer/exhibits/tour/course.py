@@ -104,24 +104,24 @@ def entries_of(view: View) -> tuple[str, ...]:
     """The entries of the user's sheet; without one, the steps, and all entries of the other groups
     that the user has begun."""
     begun = {ENTRIES[name].group for name in outcomes(view)}
-    all_begun = (id for id, each in ENTRIES.items() if id in STEPS or each.group in begun)
+    all_begun = (id for id, entry in ENTRIES.items() if id in STEPS or entry.group in begun)
     return sheet_of(view) or tuple(all_begun)
 
 
 def outcomes(view: View) -> dict[str, bool]:
     """Whether the answer is right, for each entry that has one."""
-    given = {each.step: each.right for each in view.choices(TourChoices).answers}
-    given |= {f"task_{task}": True for task in view.choices(ExercisesChoices).solved}
-    return {name: right for name, right in given.items() if name in ENTRIES}
+    results = {answer.step: answer.right for answer in view.choices(TourChoices).answers}
+    results |= {f"task_{task}": True for task in view.choices(ExercisesChoices).solved}
+    return {name: right for name, right in results.items() if name in ENTRIES}
 
 
 def heading(view: View) -> b.Blocks:
     """The title of a teacher's sheet, and messages about what a link names but does not exist."""
-    made = view.choices(TourChoices)
-    if made.sheet_title:
-        yield b.Title(escape(made.sheet_title), large=True)
-    unknown = " ".join(name for name in made.sheet if name not in ENTRIES)
-    wrong = {"sheet": unknown, "lesson": "" if made.lesson in STEPS else made.lesson}
+    choices = view.choices(TourChoices)
+    if choices.sheet_title:
+        yield b.Title(escape(choices.sheet_title), large=True)
+    unknown = " ".join(name for name in choices.sheet if name not in ENTRIES)
+    wrong = {"sheet": unknown, "lesson": "" if choices.lesson in STEPS else choices.lesson}
     for name, value in wrong.items():
         if value:
             words = view.t("shell.refused", name=name, value=escape(shorten(value, 40)))
@@ -130,6 +130,6 @@ def heading(view: View) -> b.Blocks:
 
 def link_of(view: View, **chosen: Any) -> b.Link:
     """A link to this sheet with this sentence and the unedited model, and with further choices."""
-    made = view.choices(TourChoices)
+    choices = view.choices(TourChoices)
     here = {"model": view.loaded.name, "text": view.text, "target": view.target}
-    return b.Link({**here, "sheet": made.sheet, "sheet_title": made.sheet_title, **chosen})
+    return b.Link({**here, "sheet": choices.sheet, "sheet_title": choices.sheet_title, **chosen})

@@ -57,10 +57,10 @@ def read_results(link: str) -> Learner | None:
     except ValueError:  # RefusedError is one
         return None
     outcomes = {f"task_{task}": None for task in solved} | {
-        each.step: each.right for each in answers
+        submission.step: submission.right for submission in answers
     }
     known = {entry: right for entry, right in outcomes.items() if entry in ENTRIES}
-    own = tuple(each for each in programs if f"task_{each[0]}" in ENTRIES)
+    own = tuple(submission for submission in programs if f"task_{submission[0]}" in ENTRIES)
     name = one_line(params.get("learner") or params.get("solver", ""), MOST_NAME)
     return Learner(name, known, own) if known or own else None
 
@@ -92,15 +92,17 @@ def show(learners: Sequence[Learner | None], view: View) -> b.Blocks:
 
 
 def _table(view: View, learners: Sequence[Learner]) -> b.Blocks:
-    given = {entry for learner in learners for entry in learner.outcomes}
-    named = [entry for entry in sheet_of(view) or ENTRIES if entry in given]
+    entries = {entry for learner in learners for entry in learner.outcomes}
+    named = [entry for entry in sheet_of(view) or ENTRIES if entry in entries]
     rows = []
     for learner in learners:
         known = {entry: SIGNS[right] for entry, right in learner.outcomes.items()}
-        n_right = sum(learner.outcomes.get(each) is True for each in named)
+        n_right = sum(learner.outcomes.get(column) is True for column in named)
         name = escape(learner.name) or view.t("tour.nobody")
-        rows.append([name, f"{n_right} / {len(named)}", *(known.get(each, "–") for each in named)])
-    sums = [sum(learner.outcomes.get(each) is True for learner in learners) for each in named]
+        rows.append(
+            [name, f"{n_right} / {len(named)}", *(known.get(column, "–") for column in named)]
+        )
+    sums = [sum(learner.outcomes.get(column) is True for learner in learners) for column in named]
     rows.append([view.t("tour.class_right"), "", *(f"{right} / {len(learners)}" for right in sums)])
     head = [view.t("tour.learner"), view.t("tour.n_right"), *map(number_of, named)]
     yield b.Table(head, rows)

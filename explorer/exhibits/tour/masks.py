@@ -49,8 +49,8 @@ def _middle(trace: Trace, n: int) -> int:
 def purpose(loaded: LoadedModel, trace: Trace) -> Posed:
     """Run the tokens without the mask, and find the head whose middle query looks ahead most."""
     _, n = _causal(loaded, trace)
-    sites, query, given = trace.sites_of(own_role(trace)), _middle(trace, n), rows_of(trace)
-    edits = edit_functions(trace.sites, WITHOUT, given.src_valid, given.tgt_valid)
+    sites, query, batch = trace.sites_of(own_role(trace)), _middle(trace, n), rows_of(trace)
+    edits = edit_functions(trace.sites, WITHOUT, batch.src_valid, batch.tgt_valid)
     seen = rerun(loaded, trace, {site.hook("pattern") for site in sites}, edits)
     opened = {
         (site, head): weights[query].double().numpy()

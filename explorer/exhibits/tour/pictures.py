@@ -48,16 +48,16 @@ def chart(
     `key` begins with the step's name. `alt` is a text key ("": of the step's title) or the names in
     the legend; of the options, `axes` and `title` are text keys, `words` is a table of texts.
     """
-    said, options = _named(view, key, alt, **options)
-    return b.Chart(f"tour.{key}", partial(figure, *data, **options), said)
+    label, options = _named(view, key, alt, **options)
+    return b.Chart(f"tour.{key}", partial(figure, *data, **options), label)
 
 
 def matrix(
     view: View, key: str, alt: str, made: Callable[..., Matrix], *data: Any, **options: Any
 ) -> b.Matrices:
     """A matrix of a step; arguments as those of `chart`."""
-    said, options = _named(view, key, alt, **options)
-    return b.Matrices(f"tour.{key}", ((said, made(*data, **options)),), captioned=False)
+    label, options = _named(view, key, alt, **options)
+    return b.Matrices(f"tour.{key}", ((label, made(*data, **options)),), captioned=False)
 
 
 def _named(
@@ -163,7 +163,7 @@ def exhibited(view: View, name: str, address: str, block: str, /, **place: Any) 
     state = Links(PartChoices, own).change(replace(view.state, owned=()), **place)
     there, exhibit = build(state, view.dark), exhibit_of(address)
     blocks = b.inside(exhibit.show(exhibit.answer(there), there))
-    picture = next(each for each in blocks if getattr(each, "name", "") == block)
+    picture = next(drawing for drawing in blocks if getattr(drawing, "name", "") == block)
     if isinstance(picture, b.Canvas):
         return replace(picture, name=f"tour.{name}.{block}", on={})
     if isinstance(picture, b.Matrices):

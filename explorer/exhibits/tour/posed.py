@@ -109,7 +109,7 @@ def question(step: str, options: Sequence[str], names: Sequence[str] = ()) -> Qu
     if len(used) < 3:
         return None
     shown = sorted(used, key=lambda option: _checksum(f"{step} {named[option]}"))
-    return Question(tuple(shown), shown.index(options[0]), tuple(named[each] for each in shown))
+    return Question(tuple(shown), shown.index(options[0]), tuple(named[choice] for choice in shown))
 
 
 @dataclass(frozen=True, eq=False)

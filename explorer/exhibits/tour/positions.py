@@ -44,7 +44,7 @@ def _exhibited(
     """Pictures of a part of Positions at a place, and the place."""
     place |= {"part": part}
     named = [(f"positions.{part}", f"positions.{block}") for block in blocks]
-    return [later(pictures.exhibited, step, *each, **place) for each in named], place
+    return [later(pictures.exhibited, step, *pair, **place) for pair in named], place
 
 
 def bag(loaded: LoadedModel, trace: Trace) -> Posed:

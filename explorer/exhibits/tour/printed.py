@@ -24,7 +24,7 @@ def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Steps[Printed]:
     """
     posed: Printed = {}
     chapter = GROUPS[ENTRIES[opened(lesson, sheet)].group]
-    named = [name for name in sheet if name in ENTRIES] or [each.id for each in chapter]
+    named = [name for name in sheet if name in ENTRIES] or [entry.id for entry in chapter]
     for name in named:
         if (yield len(posed), len(named)) is False:
             break
@@ -32,7 +32,7 @@ def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Steps[Printed]:
     return posed
 
 
-def show(found: Printed, view: View) -> b.Blocks:
+def show(printed: Printed, view: View) -> b.Blocks:
     """The sheet, and the solutions if the teacher wants them."""
     yield from heading(view)
     solved = view.choices(TourChoices).solutions
@@ -40,7 +40,7 @@ def show(found: Printed, view: View) -> b.Blocks:
     lead_in = b.Pane((b.Prose(view.t("tour.printed_lead")), switch), key="tour-noprint")
     sheet: list[b.Block] = [lead_in, b.Prose(view.t("tour.name_line")), b.SentenceLine()]
     solutions = []
-    for name, posed in found.items():
+    for name, posed in printed.items():
         on_paper, solution = _entry(view, name, posed)
         sheet.append(b.Pane((b.Title(title_of(view, name)), *on_paper), key=f"tour-paper-{name}"))
         solutions.append(f"- {title_of(view, name)}: {solution}")

@@ -16,7 +16,7 @@ def show(answer: None, view: View) -> b.Blocks:
     yield b.Title(view.t("tour.score_of", right=right, count=count, all=len(named)), large=True)
     rows = []
     for group, entries in course.GROUPS.items():
-        if inside := [each.id for each in entries if each.id in named]:
+        if inside := [item.id for item in entries if item.id in named]:
             outcomes = [known[entry] for entry in inside if entry in known]
             counts = (sum(outcomes), len(outcomes), len(inside))
             rows.append([course.group_title(view, group), *map(str, counts)])
@@ -52,8 +52,8 @@ def _link(view: View, part: str) -> b.Blocks:
     if len(write_programs(programs)) > MOST_CARRIED:
         yield b.Hint(view.t("exercises.too_much"), "warning", warns=True)
         return
-    given = {"answers": tour.answers, "solved": tasks.solved, "programs": programs}
-    yield course.link_of(view, part=part, learner=learner, **given)
+    work = {"answers": tour.answers, "solved": tasks.solved, "programs": programs}
+    yield course.link_of(view, part=part, learner=learner, **work)
     if tasks.solved:
         yield b.Note(view.t("exercises.sent", count=len(programs)))
 

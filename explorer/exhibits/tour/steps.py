@@ -26,7 +26,7 @@ def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Posed | Missing:
     return found_by(run, course.STEPS[course.opened(lesson, sheet)])
 
 
-def show(found: Posed | Missing, view: View) -> b.Blocks:
+def show(result: Posed | Missing, view: View) -> b.Blocks:
     """The step, and the way to others."""
     yield from course.heading(view)
     tour = view.choices(TourChoices)
@@ -34,7 +34,7 @@ def show(found: Posed | Missing, view: View) -> b.Blocks:
     inside = named = course.steps_of(tour.sheet)
     if not tour.sheet:
         chapter = course.chapter_of(step.id)
-        first = {name: next(iter(each["steps"])) for name, each in CHAPTERS.items()}
+        first = {name: next(iter(part["steps"])) for name, part in CHAPTERS.items()}
         more = b.More(change=lambda name: open_step(first[name]), quiet=True)
         yield pick_one(view, "tour.chapter", tuple(first), chapter, said="tour.groups.", **more)
         inside = tuple(CHAPTERS[chapter]["steps"])
@@ -47,7 +47,7 @@ def show(found: Posed | Missing, view: View) -> b.Blocks:
     more = b.More(said=label, change=open_step, quiet=True)
     yield pick_one(view, "tour.step", inside, step.id, **more)
     yield b.SentenceLine()
-    posed = asked(view, step, found)
+    posed = asked(view, step, result)
     yield b.Hero(tuple(_lesson(view, step, posed)))
     yield b.Row(tuple(_onward(view, step, named, posed)), align="center")
     yield b.Formula((step.formula,), view.t("tour.formula"))
@@ -100,10 +100,10 @@ def lead(view: View, step: str) -> str:
 
 def _answer_to(view: View, step: Step, question: Question) -> StepAnswer | None:
     """The answer to this question, if valid; a link is untrusted."""
-    given = view.choices(TourChoices).answered(step.id)
-    if given is None or given.mark != question.mark or given.option >= len(question.options):
+    answer = view.choices(TourChoices).answered(step.id)
+    if answer is None or answer.mark != question.mark or answer.option >= len(question.options):
         return None
-    return replace(given, right=given.option == question.right)
+    return replace(answer, right=answer.option == question.right)
 
 
 def _lesson(view: View, step: Step, posed: PosedStep | Missing) -> b.Blocks:
@@ -113,17 +113,17 @@ def _lesson(view: View, step: Step, posed: PosedStep | Missing) -> b.Blocks:
         yield b.Prose(lead(view, step.id))
         yield from _elsewhere(view, step, posed)
         return
-    given = _answer_to(view, step, posed.question)
-    right = [b.Prose(lead(view, step.id)), *_ask(view, step, posed, given)]
-    yield b.Columns((tuple(posed.picture(given is not None)), right), widths=(3, 2))
+    answer = _answer_to(view, step, posed.question)
+    right = [b.Prose(lead(view, step.id)), *_ask(view, step, posed, answer)]
+    yield b.Columns((tuple(posed.picture(answer is not None)), right), widths=(3, 2))
 
 
-def _ask(view: View, step: Step, posed: PosedStep, given: StepAnswer | None) -> b.Blocks:
+def _ask(view: View, step: Step, posed: PosedStep, step_answer: StepAnswer | None) -> b.Blocks:
     """The question; after the answer also the right option and the explanation."""
     words, question, tour = f"tour.steps.{step.id}", posed.question, view.choices(TourChoices)
     asks = view.t(f"{words}.ask", **posed.values)
     yield b.Prose(f"**{asks}**")
-    if given is None:
+    if step_answer is None:
 
         def taken(option: int | None) -> b.Change:
             if option is None:
@@ -137,13 +137,13 @@ def _ask(view: View, step: Step, posed: PosedStep, given: StepAnswer | None) -> 
         is_new = tour.answered(step.id) is None
         yield b.Note(view.t("tour.waiting" if is_new else "tour.asked_before"))
         return
-    marks = {given.option: False, question.right: True}
+    marks = {step_answer.option: False, question.right: True}
     lines = [f"{_icon(marks.get(at))} {text}" for at, text in enumerate(question.options)]
     yield b.Pane((b.Prose("  \n".join(lines)),), key="tour-options")
-    if tour.answered(given.step) != given:
-        yield b.Remember(b.choose(answers=tour.with_answer(given)))
-    verdict = view.t("tour.right" if given.right else "tour.wrong", answer=question.answer)
-    yield b.Sentence("tour", f"{_icon(given.right)} {verdict}")
+    if tour.answered(step_answer.step) != step_answer:
+        yield b.Remember(b.choose(answers=tour.with_answer(step_answer)))
+    verdict = view.t("tour.right" if step_answer.right else "tour.wrong", answer=question.answer)
+    yield b.Sentence("tour", f"{_icon(step_answer.right)} {verdict}")
     yield b.Prose(view.t(f"{words}.{posed.told}", **posed.values))
 
 

@@ -105,6 +105,6 @@ class TrainingChoices(PageChoices):
             return view
         run = room.run(own.shown)
         queued = 0 if run is None else _rooms().ahead(room, run)
-        own = replace(own, runs=tuple(each.copy() for each in room.runs), queued=queued)
-        others = (each for each in view.state.owned if not isinstance(each, TrainingChoices))
+        own = replace(own, runs=tuple(item.copy() for item in room.runs), queued=queued)
+        others = (item for item in view.state.owned if not isinstance(item, TrainingChoices))
         return replace(view, state=replace(view.state, owned=(*others, own)))

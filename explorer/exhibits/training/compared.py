@@ -33,14 +33,14 @@ def show(answer: None, view: View) -> b.Blocks:
 
 
 def _compared(view: View, begun: Sequence[TrainingRun]) -> b.Blocks:
-    found, measure = arms(begun)[-MOST_SHOWN:], view.one_of("picture", MEASURES)
-    bands = [band(arm, measure) for arm in found]
-    names = [arm_name(view, arm, at) for at, arm in enumerate(found)]
+    groups, measure = arms(begun)[-MOST_SHOWN:], view.one_of("picture", MEASURES)
+    bands = [band(arm, measure) for arm in groups]
+    names = [arm_name(view, arm, at) for at, arm in enumerate(groups)]
     more = b.More(said="training.measures.", label="training.compare.measure", quiet=True)
     yield pick_one(view, "training.measure", MEASURES, measure, "picture", **more)
     yield b.Sentence("training-compared", _reading(view, names, bands, measure))
     yield chart(view, names, bands, measure, max(run.setup.steps for run in begun))
-    yield _table(view, found, names)
+    yield _table(view, groups, names)
     yield from _beside(view, begun)
 
 
@@ -64,13 +64,18 @@ def chart(
     view: View, names: Sequence[str], bands: Sequence[Band], measure: Measure, last: int
 ) -> b.Chart:
     """One curve per arm, with the band of its seeds."""
-    found = [
-        Curve(name, each.steps, each.mean, *((each.low, each.high) if each.n_seeds > 1 else ()))
-        for name, each in zip(names, bands, strict=True)
-        if len(each.steps)
+    lines = [
+        Curve(
+            name,
+            spread.steps,
+            spread.mean,
+            *((spread.low, spread.high) if spread.n_seeds > 1 else ()),
+        )
+        for name, spread in zip(names, bands, strict=True)
+        if len(spread.steps)
     ]
     y_title = view.t(f"training.measures.{measure}")
-    draw = curves(view, found, y_title, last, percent=measure != "loss", height=340)
+    draw = curves(view, lines, y_title, last, percent=measure != "loss", height=340)
     return b.Chart("training.compared", draw, view.t("training.compare.alt"))
 
 
@@ -92,31 +97,31 @@ def number(value: float, measure: Measure) -> str:
     return f"{value:.3f}" if measure == "loss" else percent(value)
 
 
-def verdict(view: View, found: Difference, names: Sequence[str], measure: Measure) -> str:
+def verdict(view: View, gap: Difference, names: Sequence[str], measure: Measure) -> str:
     """The comparison of two arms, and whether seeds alone could explain it."""
-    if found.outcome == "nothing":
+    if gap.outcome == "nothing":
         return view.t("training.compare.nothing")
     ranges = [
         number(mean, measure)
         if low == high
         else f"{number(mean, measure)} ({number(low, measure)} – {number(high, measure)})"
-        for low, mean, high in found.ranges
+        for low, mean, high in gap.ranges
     ]
     return view.t(
-        f"training.compare.outcome_{found.outcome}",
+        f"training.compare.outcome_{gap.outcome}",
         measure=view.t(f"training.measures.{measure}"),
         first=names[0],
         second=names[1],
         one=ranges[0],
         other=ranges[1],
-        step=found.step,
-        chance=percent(found.chance),
+        step=gap.step,
+        chance=percent(gap.chance),
     )
 
 
-def _table(view: View, found: Sequence[Arm], names: Sequence[str]) -> b.Table:
+def _table(view: View, groups: Sequence[Arm], names: Sequence[str]) -> b.Table:
     rows = []
-    for arm, name in zip(found, names, strict=True):
+    for arm, name in zip(groups, names, strict=True):
         last = [run.scores[-1] for run in arm.runs]
         means = [np.mean([getattr(score, measure) for score in last]) for measure in MEASURES]
         step = str(max(score.step for score in last))

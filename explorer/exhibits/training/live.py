@@ -48,10 +48,10 @@ def _fault_cards(view: View, run: TrainingRun) -> b.Blocks:
         "entropy": f"{run.frames[-1].entropy[-1]:.2f}" if run.frames else "",
     }
     for name in run.planted():
-        title, what = (view.t(f"training.faults.{name}.{each}") for each in ("title", "what"))
+        title, what = (view.t(f"training.faults.{name}.{key}") for key in ("title", "what"))
         tells = view.t(f"training.faults.{name}.tells", **values)
-        said = b.Prose(f":material/bug_report: **{title}** · {what}")
-        yield b.Pane((said, b.Prose(tells)), framed=True)
+        fault = b.Prose(f":material/bug_report: **{title}** · {what}")
+        yield b.Pane((fault, b.Prose(tells)), framed=True)
 
 
 def _reading(view: View, run: TrainingRun) -> str:
@@ -62,13 +62,13 @@ def _reading(view: View, run: TrainingRun) -> str:
         values["parameters"] = f"{run.about['parameters']:,}"
         return view.t("training.reading.before", **values)
     shares = {name: percent(getattr(score, name)) for name in ("forced", "free", "rows")}
-    said = view.t("training.reading.after", step=score.step, **shares, **values)
+    sentence = view.t("training.reading.after", step=score.step, **shares, **values)
     source, target = run.about["shown"]
     key = "right" if score.written.split() == target.split() else "wrong"
     key = key if score.written else "silent"
     texts = {"source": source, "written": score.written, "target": target}
     escaped = {name: escape(text) for name, text in texts.items()}
-    return f"{said} {view.t(f'training.reading.{key}', **escaped)}"
+    return f"{sentence} {view.t(f'training.reading.{key}', **escaped)}"
 
 
 def _marks(view: View, run: TrainingRun) -> list[tuple[int, str]]:
@@ -80,19 +80,19 @@ def _marks(view: View, run: TrainingRun) -> list[tuple[int, str]]:
 
 
 def curves(
-    view: View, found: Sequence[Curve], y_title: str, last: int, **more: Any
+    view: View, lines: Sequence[Curve], y_title: str, last: int, **more: Any
 ) -> Callable[..., b.Figure]:
     """The function that draws curves over the steps up to `last`."""
     x_title = view.t("training.curve.step")
-    return partial(over_steps, found, x_title=x_title, y_title=y_title, last=last, **more)
+    return partial(over_steps, lines, x_title=x_title, y_title=y_title, last=last, **more)
 
 
 def _curves(
-    view: View, run: TrainingRun, y_title: str, found: Sequence[Curve], **more: Any
+    view: View, run: TrainingRun, y_title: str, lines: Sequence[Curve], **more: Any
 ) -> Callable[..., b.Figure]:
     """The same for a run, with the steps of its faults; the title of y is at `training.curve`."""
     more = {"marks": _marks(view, run)} | more
-    return curves(view, found, view.t(f"training.curve.{y_title}"), run.setup.steps, **more)
+    return curves(view, lines, view.t(f"training.curve.{y_title}"), run.setup.steps, **more)
 
 
 def _measured(view: View, run: TrainingRun, name: str, measure: str) -> Curve:
@@ -102,19 +102,19 @@ def _measured(view: View, run: TrainingRun, name: str, measure: str) -> Curve:
 
 
 def _loss(view: View, run: TrainingRun) -> b.Chart:
-    found = [_measured(view, run, "held_out", "loss")]
+    lines = [_measured(view, run, "held_out", "loss")]
     if run.loss:
         steps = range(1, run.step + 1)
-        found.insert(0, Curve(view.t("training.curve.loss"), steps, run.loss))
+        lines.insert(0, Curve(view.t("training.curve.loss"), steps, run.loss))
     level = math.log(run.about["vocab"]), view.t("training.curve.chance")
-    draw = _curves(view, run, "nats", found, level=level)
+    draw = _curves(view, run, "nats", lines, level=level)
     return b.Chart("training.loss", draw, view.t("training.curve.loss_alt"))
 
 
 def _accuracy(view: View, run: TrainingRun) -> b.Chart:
-    found = [_measured(view, run, name, name) for name in ("forced", "free")]
+    lines = [_measured(view, run, name, name) for name in ("forced", "free")]
     marks = [(step, "") for step, _ in _marks(view, run)]
-    draw = _curves(view, run, "right", found, marks=marks, percent=True, height=220)
+    draw = _curves(view, run, "right", lines, marks=marks, percent=True, height=220)
     return b.Chart("training.accuracy", draw, view.t("training.curve.accuracy_alt"))
 
 
@@ -142,7 +142,7 @@ def _moment(view: View, run: TrainingRun) -> tuple[WatchedHeads, tuple[b.Slider,
 def pick_role(view: View, *runs: TrainingRun) -> tuple[b.Pick, Role]:
     """The control for the kind of attention, among those that all these models have."""
     has = [{site["role"] for site in run.about["sites"]} for run in runs]
-    roles = [role for role in ROLES if all(role in each for each in has)]
+    roles = [role for role in ROLES if all(role in kinds for kinds in has)]
     now = view.state.site if view.state.site in roles else roles[-1]
     more = b.More(change=lambda kind: b.choose(elsewhere=True, site=kind), quiet=True)
     more |= {"said": "kinds.", "label": "place.kind"}
@@ -157,9 +157,9 @@ def heads(
     chosen = [at for at, site in enumerate(sites) if site["role"] == role]
     query, key = sites[chosen[0]]["streams"]
     tokens, text = run.about["tokens"], escape(run.about["shown"][0])
-    said, name = view.t("training.heads_note", step=frame.step, text=text), "training.heads"
+    note, name = view.t("training.heads_note", step=frame.step, text=text), "training.heads"
     if numbered:
-        said = f"**{view.t('training.compare.run', number=run.number)}** · {said}"
+        note = f"**{view.t('training.compare.run', number=run.number)}** · {note}"
         name = f"{name}.{run.number}"
     words = {
         "layer": view.t("place.layer"),
@@ -170,7 +170,7 @@ def heads(
     patterns = [frame.patterns[at] for at in chosen]
     drawn = small_heads(patterns, tokens[query], tokens[key], words=words)
     panel = (view.t("training.heads_alt", step=frame.step), drawn)
-    return b.Note(said), b.Matrices(name, (panel,), captioned=False)
+    return b.Note(note), b.Matrices(name, (panel,), captioned=False)
 
 
 def _layers(view: View, run: TrainingRun) -> Iterator[b.Columns]:
@@ -186,11 +186,11 @@ def _layers(view: View, run: TrainingRun) -> Iterator[b.Columns]:
     columns = []
     for name, measure, named, shown in sides:
         steps = [frame.step for frame in shown]
-        found = [
+        lines = [
             Curve(f"{stack} {layer + 1}", steps, [getattr(frame, measure)[at] for frame in shown])
             for at, (stack, layer) in enumerate(named)
         ]
-        draw = _curves(view, run, name, found, log_y=name == "norm")
+        draw = _curves(view, run, name, lines, log_y=name == "norm")
         columns.append(titled(view, f"training.{name}", draw, view.t(f"training.{name}_title")))
     yield b.Columns(columns, gap="medium")
 

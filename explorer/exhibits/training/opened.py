@@ -85,8 +85,8 @@ def _choose(name: str, at: Index) -> b.Change:
 def parse(text: str) -> tuple[str, Index]:
     """Parse a parameter's name and an index into it from a link."""
     name, _, place = text.partition("~")
-    numbers = [each for each in place.split(".") if each.isascii() and each.isdecimal()]
-    return name, tuple(int(each[:6]) for each in numbers)
+    numbers = [part for part in place.split(".") if part.isascii() and part.isdecimal()]
+    return name, tuple(int(part[:6]) for part in numbers)
 
 
 def _told(view: View, told: Mapping[str, Any]) -> b.Blocks:
@@ -146,7 +146,7 @@ def _way(view: View, told: Mapping[str, Any]) -> b.Blocks:
     rows = [
         (
             view.t(f"training.opened.{name}"),
-            *("" if each is None else digits(each) for each in both),
+            *("" if value is None else digits(value) for value in both),
         )
         for name, both in lines.items()
     ]

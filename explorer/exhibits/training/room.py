@@ -139,11 +139,11 @@ def _numbers(view: View) -> dict[str, list[object]]:
     none, n = [""] * len(scores), len(losses)
     measured = {"held_out": "loss", "forced": "forced", "free": "free"}
     return {
-        view.t("training.curve.step"): [*(each.step for each in scores), *range(1, n + 1)],
+        view.t("training.curve.step"): [*(measure.step for measure in scores), *range(1, n + 1)],
         **{
-            view.t(f"training.curve.{name}"): [f"{getattr(each, of):.4f}" for each in scores]
+            view.t(f"training.curve.{name}"): [f"{getattr(measure, of):.4f}" for measure in scores]
             + [""] * n
             for name, of in measured.items()
         },
-        view.t("training.curve.loss"): none + [f"{each:.4f}" for each in losses],
+        view.t("training.curve.loss"): none + [f"{measure:.4f}" for measure in losses],
     }

@@ -43,8 +43,8 @@ def show(answer: None, view: View) -> b.Blocks:
         yield b.Row((*_controls(view, setup), _start(view, disabled=problem is not None)))
     if changes := {name: value for name, value in setup.changes().items() if name != "task"}:
         yield b.Row(_changed(view, setup, changes), "center")
-    for each in filter(None, (choices.refused, problem)):
-        yield b.Hint(message(each, view.lang), "info", warns=True)
+    for reason in filter(None, (choices.refused, problem)):
+        yield b.Hint(message(reason, view.lang), "info", warns=True)
     if choices.refused is not None:  # said once
         yield b.Remember(b.choose(refused=None))
 
@@ -76,9 +76,9 @@ def seeds_of(setup: Setup, n: int) -> list[Setup]:
 def _changed(view: View, setup: Setup, changes: dict[str, Any]) -> tuple[b.Block, ...]:
     """The settings that differ from the defaults, and a button to reset them."""
     named = (f"{label_of(view, name)} {value_of(view, name, v)}" for name, v in changes.items())
-    said = b.Note(view.t("training.changed", settings=" · ".join(named)))
+    note = b.Note(view.t("training.changed", settings=" · ".join(named)))
     usual = b.choose(setup=Setup(task=setup.task))
-    return said, b.Button("training.usual", view.t("training.usual"), usual, quiet=True)
+    return note, b.Button("training.usual", view.t("training.usual"), usual, quiet=True)
 
 
 def _setting(name: str) -> Callable[[Any], b.Change]:
@@ -177,9 +177,9 @@ def _own_pairs(view: View, choices: TrainingChoices) -> b.Blocks:
     counts = counted(choices.full_setup, waiting)
     if counts is None:  # the refusal says why
         return
-    said = [view.t("training.pairs_read", count=counts.used)]
-    said += [view.t(f"training.pairs_left.{k}", count=n) for k, n in counts.left_out.items()]
-    yield b.Note(" ".join(said))
+    sentences = [view.t("training.pairs_read", count=counts.used)]
+    sentences += [view.t(f"training.pairs_left.{k}", count=n) for k, n in counts.left_out.items()]
+    yield b.Note(" ".join(sentences))
     if counts.used and counts.same_sides == counts.used:
         yield b.Hint(view.t("training.pairs_same"))
     elif 0 < counts.used <= pairs.FEW:

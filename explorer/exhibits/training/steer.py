@@ -33,13 +33,13 @@ def show(answer: None, view: View) -> b.Blocks:
         words = view.t(f"training.diverged.{run.diverged}", step=run.step)
         yield b.Hint(words, "trending_up", fails=True)
     shows_all = view.chosen("part") in ("compared", "asked")
-    if any(each.is_live for each in (choices.runs if shows_all else (run,))):
+    if any(training.is_live for training in (choices.runs if shows_all else (run,))):
         yield b.Live("training.pulse", INTERVAL)
 
 
 def _pick_run(view: View, run: TrainingRun) -> b.Pick:
     """The control for the user's training to show."""
-    numbers = [each.number for each in view.choices(TrainingChoices).runs]
+    numbers = [choice.number for choice in view.choices(TrainingChoices).runs]
     more = b.More(
         said=lambda number: view.t("training.compare.run", number=number),
         change=lambda number: b.choose(shown=number, moment=None),

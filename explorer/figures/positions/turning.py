@@ -101,15 +101,15 @@ def _arrows(
 ) -> dict[str, Any]:
     """All arrows of one role in one trace: from each centre to a marked tip."""
     gap = np.full(len(x), np.nan)
-    made = _trace(
+    trace = _trace(
         np.stack([x, x + vectors[:, 0], gap], 1).ravel(),
         np.stack([y, y + vectors[:, 1], gap], 1).ravel(),
         {"color": colour, "width": 1.5 if before else 2.5, "dash": dash},
     )
     sizes = np.tile([0, 4 if before else 7, 0], len(x))
-    made |= {
+    trace |= {
         "mode": "lines+markers",
         "opacity": 0.35 if before else 1.0,
         "marker": {"color": colour, "size": sizes, "symbol": "circle"},
     }
-    return made
+    return trace
