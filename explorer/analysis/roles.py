@@ -1,7 +1,7 @@
 """Roles of heads: where their weight lies, by one kernel for rows of attention of any origin.
 
-A row is the attention of one query. Heads reads the rows of a sentence, Atlas those of a corpus,
-Circuits those of repeated tokens, and Alignment rows of words.
+A row is the attention of one query. Heads reads the rows of a sentence, Atlas of a corpus, Circuits
+of repeated tokens, and Alignment rows of words.
 """
 
 from collections.abc import Mapping

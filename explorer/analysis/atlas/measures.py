@@ -1,7 +1,7 @@
 """Where the weight of every head lies, summed over the queries of a batch of sentences.
 
-Only rows with a choice count: those of real tokens that may attend to at least two keys. A shard
-sums in float32 within a batch and in float64 over its batches, in a fixed order, so the result is
+Only rows of real tokens that may attend to at least two keys count. A shard sums
+in float32 within a batch and in float64 over its batches, in a fixed order, so the result is
 bit-identical wherever it is computed.
 """
 
@@ -95,7 +95,7 @@ class Adding:
     def _shares(
         self, at: int, heads: slice, rows: AttentionRows, shares: dict[Measure, Share]
     ) -> Float[Tensor, "batch head measure"]:
-        """Add every measure of one site; return those of each sentence, -inf without a row."""
+        """Add every measure of one site; return its value per sentence, -inf without a row."""
         sums, n_rows = self.sums, rows.n_rows
         values = rows.pattern.new_full((*rows.pattern.shape[:2], len(MEASURES)), -torch.inf)
         for name, share in shares.items():

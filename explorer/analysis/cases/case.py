@@ -154,13 +154,13 @@ class Result:
 class Case:
     """Something that is run and measured on the user's model and sentence, or on a fixed case.
 
-    A claim's `measure` returns the Result; it may go step by step. So does that of a choice, whose
-    further parameters are inputs of its exhibit. A bug also has the wrong lines,
-    `variant`, and the right ones, `plain`: its `measure(way, traced)` returns what one of the two
-    gives, with None for a fixed case. `plant` injects it into a model's run; None if it is not in
-    the forward pass. `cached`: it shows only when decoding with a cache. `batched`: it leaves the
-    first sentence of a batch intact. `left`: it shows only with padding on the left, so rows are
-    read with this many PADs there. A model without what it `needs` cannot have this bug.
+    The `measure` of a claim or a choice returns the Result; it may be a generator. Parameters of a
+    choice's `measure` beyond the model and the run are inputs of its exhibit. A bug also has the
+    wrong lines, `variant`, and the right ones, `plain`: its `measure(way, traced)` returns what one
+    of the two gives, with None for a fixed case. `plant` injects it into a model's run; None if it
+    is not in the forward pass. `cached`: it shows only when decoding with a cache. `batched`: it
+    leaves the first sentence of a batch intact. `left`: it shows only with padding on the left, so
+    rows are read with this many PADs there. A model without what it `needs` cannot have this bug.
     """
 
     id: str

@@ -204,8 +204,8 @@ def filled(
     """Every fill in every type of DTYPES, in this order; `query` is also fully masked.
 
     `lowered` is subtracted from all scores, which changes no weight of a softmax over open keys,
-    but brings the scores closer to the fill. The outcomes are those of queries with an open key,
-    and of the masked query. Raises IndexError for a query out of range.
+    but brings the scores closer to the fill. An outcome covers queries with an open key
+    and the masked query. Raises IndexError for a query out of range.
     """
     exact, mask = torch.tensor(scores).double() - lowered, torch.tensor(keep)
     rows = [_filled(exact, mask, query, *pair, way) for pair in product(FILLS, DTYPES)]

@@ -75,8 +75,8 @@ class Attribution:
         """All four measures of each head of a site, for the whole query.
 
         These are the query's largest weight, the norm of the head's output, the sum of the query's
-        gradients, and `off`, which covers every query and key of the head. The query and the
-        errors are as in `per_key`.
+        gradients, and `off`, which covers every query and key of the head. `query` as in
+        `per_key`, with the same errors.
         """
         rows = self._queries(site)
         return {
@@ -95,7 +95,7 @@ class Attribution:
         return rank_agreement(np.abs([*self._over_kind(kind).values()]))
 
     def ranks(self, site: str, head: int) -> "HeadRanks":
-        """A head's ranks among those of its kind. The errors are as in `per_key`."""
+        """A head's ranks among the heads of its kind. Raises what `per_key` raises."""
         kind = self._site(site).role
         own, every = self.over_heads(site), self._over_kind(kind)
         values = {name: float(own[name][head]) for name in MEASURES}
@@ -135,7 +135,7 @@ class HeadRanks:
     """One head for one output token: `values` signed, `ranks` by size, 1 = largest of `n_heads`.
 
     `weight` is the query's largest weight, at the position `key`. `agreement` is Spearman's rho
-    between each measure's order of the heads and that of "off"; NaN if a measure has no order.
+    between the orders of the heads by each measure and by "off"; NaN if a measure has no order.
     """
 
     values: dict[Measure, float]

@@ -84,7 +84,7 @@ class Site:
 
     `kind` are the sequences of queries and keys, of which `query_real` [row, query] and `key_real`
     [row, key] are no padding. `weigh(level)` gives the weights [row, head, query, key]; with a
-    `level`, those of equal scores at this level, or None if the scores cannot be set. `mask`, Bool,
+    `level`, all scores are set to it first (None if they cannot be set). `mask`, Bool,
     is the one that was applied, if it was seen. If `every_query`, padding may not attend to hidden
     keys either. `causal`: later keys must be hidden; `window`: so must keys before it.
     """
@@ -197,7 +197,7 @@ class Examiner(ABC):
 
     @abstractmethod
     def run(self, rows: Rows) -> dict[str, Tensor]:
-        """The output, and those of `blocks`, [row, pos, feature]."""
+        """The outputs of the model and of `blocks`, [row, pos, feature]."""
 
     @abstractmethod
     def moved(self, after: Tensor, before: Tensor) -> Tensor:
