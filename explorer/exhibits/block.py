@@ -24,6 +24,7 @@ from explorer.exhibits.control import (
     Change as Change,
     Control as Control,
     Download as Download,
+    Look as Look,
     More as More,
     Offer as Offer,
     Pick as Pick,
@@ -31,11 +32,13 @@ from explorer.exhibits.control import (
     Remember as Remember,
     Several as Several,
     Slider as Slider,
+    Span as Span,
     TextBox as TextBox,
     Toggle as Toggle,
     Undo as Undo,
     Upload as Upload,
     choose as choose,
+    sets as sets,
 )
 from explorer.exhibits.escape import plain
 from explorer.exhibits.view import View

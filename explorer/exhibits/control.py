@@ -35,6 +35,11 @@ def choose(*, visit: str = "", elsewhere: bool = False, **choices: Any) -> Chang
     return Change(lambda state: choices, visit, elsewhere)
 
 
+def sets(field: str) -> Callable[[Any], Change]:
+    """The change that sets this choice to a value."""
+    return lambda value: Change(lambda state: {field: value})
+
+
 @dataclass(frozen=True)
 class Remember:
     """Makes a choice for the user as soon as it is drawn, such as the score of a guess."""
@@ -59,49 +64,56 @@ class Undo:
     prefix: str
 
 
+@dataclass(frozen=True)
+class Look:
+    """How a control looks: its `width` in pixels, the `help` shown on hovering, the `hint` in an
+    empty box; `quiet` without its label; `disabled`."""
+
+    width: int | None = None
+    help: str | None = None
+    hint: str | None = None
+    quiet: bool = False
+    disabled: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Pick:
-    """A choice among a few options, as buttons, in a `menu` or `listed` as lines; `said` names an
-    option.
+    """A choice among `options`, each with its words.
 
-    Picking one sets the choice `field`, or applies `change`; picking the current one of `optional`
-    buttons again picks None.
+    Picking the current one of "optional" buttons again picks None; an "open" menu accepts a text
+    of the user's too.
     """
 
     key: str
     label: str
-    options: Sequence[Any]
+    options: Mapping[Any, str]
     now: Any
-    said: Callable[[Any], str]
-    field: str = ""
-    change: Callable[[Any], Change] | None = None
-    menu: bool = False
-    listed: bool = False
-    open: bool = False
-    width: int | None = None
-    help: str | None = None
-    quiet: bool = False
-    optional: bool = False
+    change: Callable[[Any], Change]
+    form: Literal["buttons", "optional", "list", "menu", "open"] = "buttons"
+    look: Look = Look()
+
+
+@dataclass(frozen=True)
+class Span:
+    """Numbers from `low` to `high`, integers if all are; `form` is their printf format."""
+
+    low: float
+    high: float
+    step: float = 1
+    form: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Slider:
-    """A number from `low` to `high`, shown in the printf format `form`, or one of the `stops`. If
-    `typed`, it is in a box instead; it is an integer if all of them are."""
+    """A number of a span, or one of these integers; if `typed`, in a box."""
 
     key: str
     label: str
-    low: float
-    high: float
+    scale: Span | Sequence[int]
     now: float
     change: Callable[[Any], Change]
-    step: float = 1
-    stops: Sequence[int] = ()
-    help: str | None = None
-    width: int | None = None
-    disabled: bool = False
-    form: str | None = None
     typed: bool = False
+    look: Look = Look()
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,30 +135,28 @@ class Button:
     label: str
     change: Change
     icon: str = ""
-    quiet: bool = False
+    kind: Literal["primary", "secondary", "quiet"] = "secondary"
     disabled: bool = False
-    primary: bool = False
     help: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Several:
-    """A choice of at most `most` options; `said` names an option, `none` is shown without any."""
+    """A choice of at most `most` of these options, each with its words."""
 
     key: str
     label: str
-    options: Sequence[Any]
+    options: Mapping[Any, str]
     now: Sequence[Any]
-    said: Callable[[Any], str]
     change: Callable[[Any], Change]
     most: int | None = None
-    none: str = ""
+    look: Look = Look()
 
 
 @dataclass(frozen=True)
 class TextBox:
     """A text of at most `most` characters that the user may edit: of one line, or of several in a
-    box `height` pixels high. While it is empty, the `hint` is in it."""
+    box `height` pixels high."""
 
     key: str
     label: str
@@ -154,10 +164,7 @@ class TextBox:
     change: Callable[[str], Change]
     height: int | None = None
     most: int | None = None
-    disabled: bool = False
-    help: str | None = None
-    width: int | None = None
-    hint: str | None = None
+    look: Look = Look()
 
 
 @dataclass(frozen=True)

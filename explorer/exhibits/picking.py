@@ -1,7 +1,7 @@
 """Controls shared by several exhibits, and charts below their titles."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from explorer.exhibits import View, block as b
 from explorer.figures.matrix import Matrix
@@ -60,9 +60,7 @@ def pick_number(
     view: View, key: str, label: str, options: Sequence[int], now: int, change: Callable[[int], Any]
 ) -> b.Pick:
     """A menu of indices, shown from 1; the label's text is at `label`."""
-    return b.Pick(
-        key, view.t(label), options, now, lambda at: str(at + 1), change=change, menu=True
-    )
+    return b.Pick(key, view.t(label), {at: str(at + 1) for at in options}, now, change, "menu")
 
 
 def pick_group(
@@ -87,53 +85,52 @@ def pick_one(
     field: str = "",
     said: str | Callable[[Any], str] = "",
     label: str = "",
-    **more: Any,
+    change: Callable[[Any], b.Change] | None = None,
+    form: Literal["buttons", "optional", "list", "menu", "open"] = "buttons",
+    **look: Any,
 ) -> b.Pick:
     """A choice among options, with its label's text at `label` or else at `key`.
 
     `said` names an option, or is what the keys of the options' texts begin with, by default `KEY_`.
-    `field` is the last part of the key unless given; `more` are further properties of the Pick.
+    It sets the choice `field`, by default the last part of the key, unless there is a `change`.
     """
 
-    def words(option: str) -> str:
-        return view.t(f"{said or f'{key}_'}{option}")
+    def words(option: Any) -> str:
+        return said(option) if callable(said) else view.t(f"{said or f'{key}_'}{option}")
 
-    named = said if callable(said) else words
-    return b.Pick(key, view.t(label or key), options, now, named, _field(key, field), **more)
+    change = change or b.sets(_field(key, field))
+    named = {option: words(option) for option in options}
+    return b.Pick(key, view.t(label or key), named, now, change, form, b.Look(**look))
 
 
 def pick_aside(view: View, key: str, label: str, asides: Sequence[str], now: str) -> b.Blocks:
     """A heading and one button per aside; at most one is open, "" for none. Texts at `label` and
     `SUBJECT.asides.NAME`."""
     yield b.Title(view.t(label), large=True)
-    opens, prefix = _sets(key, ""), f"{key.partition('.')[0]}.asides."
-    more = b.More(change=lambda name: opens(name or ""), quiet=True, optional=True)
+    opens, prefix = b.sets(_field(key, "")), f"{key.partition('.')[0]}.asides."
+    more = b.More(change=lambda name: opens(name or ""), quiet=True, form="optional")
     yield pick_one(view, key, asides, now or None, said=prefix, label=label, **more)
 
 
 def slider(
-    view: View, key: str, low: float, high: float, now: float, field: str = "", **more: Any
+    view: View,
+    key: str,
+    scale: b.Span | Sequence[int],
+    now: float,
+    typed: bool = False,
+    look: b.Look = b.Look(),  # noqa: B008
 ) -> b.Slider:
-    """A slider that sets a choice, with its label's text at `key`, whose last part is the choice
-    unless `field` names it."""
-    return b.Slider(key, view.t(key), low, high, now, _sets(key, field), **more)
+    """A slider that sets a choice, the last part of the key, with its label's text at `key`."""
+    return b.Slider(key, view.t(key), scale, now, b.sets(_field(key, "")), typed, look)
 
 
 def toggle(view: View, key: str, now: bool, field: str = "", **more: Any) -> b.Toggle:
-    """A switch that sets a choice, as `slider` does."""
-    return b.Toggle(key, view.t(key), now, _sets(key, field), **more)
+    """A switch that sets a choice, `field` or as `slider` does."""
+    return b.Toggle(key, view.t(key), now, b.sets(_field(key, field)), **more)
 
 
 def _field(key: str, field: str) -> str:
     return field or key.rpartition(".")[2]
-
-
-def _sets(key: str, field: str) -> Callable[[Any], b.Change]:
-    def change(value: Any) -> b.Change:
-        chosen: b.More = {_field(key, field): value}
-        return b.choose(**chosen)
-
-    return change
 
 
 def pick_token(
@@ -149,11 +146,9 @@ def pick_token(
     """A menu of the places in a token sequence, each with its token; the label's text is at
     `label`."""
 
-    def said(place: int) -> str:
-        return f"{place} · {tokens[place]}"
-
-    places, title = range(len(tokens)), view.t(label)
-    return b.Pick(key, title, places, now, said, field, change, menu=True, width=width)
+    places = {place: f"{place} · {token}" for place, token in enumerate(tokens)}
+    change = change or b.sets(_field(key, field))
+    return b.Pick(key, view.t(label), places, now, change, "menu", b.Look(width))
 
 
 def pick_stream(
@@ -162,9 +157,6 @@ def pick_stream(
     """Token sequence, by default of the open model; no control if there is one only."""
     streams = view.loaded.model.reads if streams is None else streams
     now = next((stream for stream in streams if stream == view.chosen("chosen_stream")), streams[0])
-
-    def said(stream: str) -> str:
-        return view.t(f"streams.{stream}")
-
-    one = b.Pick(key, view.t("streams.which"), streams, now, said, "stream")
+    names = {stream: view.t(f"streams.{stream}") for stream in streams}
+    one = b.Pick(key, view.t("streams.which"), names, now, b.sets("stream"))
     return (one,) if len(streams) > 1 else ()

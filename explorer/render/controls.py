@@ -93,61 +93,54 @@ def _changed(
 
 def _pick(sheet: Sheet, block: b.Pick) -> None:
     st.session_state[block.key] = block.now
-    change = block.change or (lambda option: b.choose(**{block.field: option}))
-    hidden = "collapsed" if block.quiet else "visible"
 
     def fits(value: Any) -> bool:
-        return block.open or value in block.options or (block.optional and value is None)
+        is_none = value is None and block.form == "optional"
+        return value in block.options or block.form == "open" or is_none
 
     common: dict[str, Any] = {
+        "label": block.label,
+        "options": list(block.options),
         "key": block.key,
-        "format_func": block.said,
-        "on_change": partial(_changed, block.key, change, fits),
-        "help": block.help,
-        "label_visibility": hidden,
+        "format_func": lambda option: block.options.get(option, option),
+        "on_change": partial(_changed, block.key, block.change, fits),
+        "help": block.look.help,
+        "label_visibility": "collapsed" if block.look.quiet else "visible",
     }
-    with nullcontext() if block.width is None else st.container(width=block.width):
-        if block.menu:
-            st.selectbox(block.label, block.options, accept_new_options=block.open, **common)
-        elif block.listed:
-            st.radio(block.label, block.options, **common)
-        elif block.optional:
-            st.pills(block.label, block.options, **common)
+    width = block.look.width
+    with nullcontext() if width is None else st.container(width=width):
+        if block.form in ("menu", "open"):
+            st.selectbox(accept_new_options=block.form == "open", **common)
+        elif block.form == "list":
+            st.radio(**common)
+        elif block.form == "optional":
+            st.pills(**common)
         else:
-            st.segmented_control(block.label, block.options, required=True, **common)
+            st.segmented_control(required=True, **common)
 
 
 def _slider(sheet: Sheet, block: b.Slider) -> None:
     st.session_state[block.key] = block.now
+    scale = block.scale
+    low, high = (scale.low, scale.high) if isinstance(scale, b.Span) else (scale[0], scale[-1])
 
     def fits(value: Any) -> bool:
-        return isinstance(value, int | float) and block.low <= value <= block.high
+        return isinstance(value, int | float) and low <= value <= high
 
-    change = partial(_changed, block.key, block.change, fits)
-    if block.stops:
-        st.select_slider(
-            block.label,
-            sorted({*block.stops, int(block.now)}),
-            key=block.key,
-            format_func="{:,}".format,
-            help=block.help,
-            width=block.width or "stretch",
-            on_change=change,
-        )
-        return
-    draw = st.number_input if block.typed else st.slider
-    draw(
-        block.label,
-        block.low,
-        block.high,
-        key=block.key,
-        step=block.step,
-        format=block.form,
-        help=block.help,
-        width=block.width or "stretch",
-        disabled=block.disabled,
-        on_change=change,
-    )
+    common: dict[str, Any] = {
+        "label": block.label,
+        "key": block.key,
+        "help": block.look.help,
+        "width": block.look.width or "stretch",
+        "disabled": block.look.disabled,
+        "on_change": partial(_changed, block.key, block.change, fits),
+    }
+    if isinstance(scale, b.Span):
+        draw = st.number_input if block.typed else st.slider
+        draw(min_value=low, max_value=high, step=scale.step, format=scale.form, **common)
+    else:
+        stops = sorted({*scale, int(block.now)})
+        st.select_slider(options=stops, format_func="{:,}".format, **common)
 
 
 def _toggle(sheet: Sheet, block: b.Toggle) -> None:
@@ -161,7 +154,7 @@ def _button(sheet: Sheet, block: b.Button) -> None:
         block.label,
         key=block.key,
         icon=f":material/{block.icon}:" if block.icon else None,
-        type="primary" if block.primary else "tertiary" if block.quiet else "secondary",
+        type="tertiary" if block.kind == "quiet" else block.kind,
         disabled=block.disabled,
         help=block.help,
         on_click=partial(apply, block.change),
@@ -194,11 +187,11 @@ def _several(sheet: Sheet, block: b.Several) -> None:
     st.session_state[block.key] = list(block.now)
     st.multiselect(
         block.label,
-        block.options,
+        list(block.options),
         key=block.key,
         max_selections=block.most,
-        placeholder=block.none or sheet.view.t("place.none_chosen"),
-        format_func=block.said,
+        placeholder=block.look.hint or sheet.view.t("place.none_chosen"),
+        format_func=block.options.__getitem__,
         on_change=partial(
             _changed,
             block.key,
@@ -213,10 +206,10 @@ def _text_box(sheet: Sheet, block: b.TextBox) -> None:
     common: dict[str, Any] = {
         "key": block.key,
         "max_chars": block.most,
-        "help": block.help,
-        "width": block.width or "stretch",
-        "disabled": block.disabled,
-        "placeholder": block.hint,
+        "help": block.look.help,
+        "width": block.look.width or "stretch",
+        "disabled": block.look.disabled,
+        "placeholder": block.look.hint,
         "on_change": partial(
             _changed, block.key, block.change, lambda text: len(text) <= (block.most or len(text))
         ),

@@ -108,13 +108,13 @@ def pick_back(view: View) -> b.Pick:
         return model_name(name, lang=view.lang)
 
     options, now = (NO_MODEL, *translators(cache.models())), back_of(view) or NO_MODEL
-    more = b.More(said=label, menu=True, width=230, help=view.t("alignment.back_help"))
+    more = b.More(said=label, form="menu", width=230, help=view.t("alignment.back_help"))
     return pick_one(view, "alignment.back", options, now, **more)
 
 
 def _pick_method(view: View) -> b.Pick:
     now, help = view.choices(AlignmentChoices).symmetrise, view.t("alignment.symmetrise_help")
-    more = b.More(said="alignment.methods.", menu=True, width=230, help=help)
+    more = b.More(said="alignment.methods.", form="menu", width=230, help=help)
     return pick_one(view, "alignment.symmetrise", METHODS, now, **more)
 
 
@@ -131,7 +131,7 @@ def pick_aligner(choice: AlignmentView) -> tuple[b.Row, ...]:
     more = b.More(
         said=lambda head: head_name(view, heads[head]),
         change=partial(open_head, choice.study),
-        menu=True,
+        form="menu",
         width=200,
     )
     head = pick_one(view, "alignment.head", range(len(heads)), choice.place[1], **more)

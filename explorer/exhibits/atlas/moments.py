@@ -72,7 +72,7 @@ def show(atlases: Atlases | None, view: View) -> b.Blocks:
     yield b.Title(view.t("atlas.moments"), large=True)
     yield b.Hero((b.Sentence("atlas-moments", _reading(view, head, measure, over, moments)),))
     label = partial(kind_words, view)
-    yield pick_one(view, "atlas.traced", offered, measure, said=label, menu=True, width=280)
+    yield pick_one(view, "atlas.traced", offered, measure, said=label, form="menu", width=280)
     draw = partial(
         curves.lines,
         np.array([*steps, steps[-1] + (steps[-1] - steps[-2] if len(steps) > 1 else 1)]),

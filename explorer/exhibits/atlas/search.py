@@ -296,12 +296,11 @@ def _sentences(view: View, best: list[Close]) -> list[b.Block]:
     picked = b.Pick(
         "atlas.found",
         title,
-        range(len(best)),
+        {at: label(at) for at in range(len(best))},
         _open(view, best),
-        label,
-        change=lambda at: b.choose(found=at + 1),
-        listed=True,
-        quiet=True,
+        lambda at: b.choose(found=at + 1),
+        "list",
+        b.Look(quiet=True),
     )
     return [b.Title(title, large=True), picked]
 

@@ -64,12 +64,11 @@ def show(best: Best | None, view: View) -> b.Blocks:
     picked = b.Pick(
         "atlas.sentence",
         view.t("atlas.sentences"),
-        kept,
+        {at: said(view, best.texts[at], float(best.shares[at])) for at in kept},
         open_of(kept, view),
-        lambda at: said(view, best.texts[at], float(best.shares[at])),
-        change=lambda at: b.choose(sentence=at + 1),
-        listed=True,
-        quiet=True,
+        lambda at: b.choose(sentence=at + 1),
+        "list",
+        b.Look(quiet=True),
     )
     yield b.Pane((picked,), height=LIST)
 
@@ -128,12 +127,10 @@ def _filters(view: View) -> b.Row:
         slider(
             view,
             f"atlas.{field}",
-            0,
-            limit,
+            b.Span(0, limit),
             getattr(chosen, field),
-            help=view.t(f"atlas.{field}_help"),
             typed=True,
-            width=150,
+            look=b.Look(150, view.t(f"atlas.{field}_help")),
         )
         for field, limit in (("shortest", 9999), ("longest", 9999), ("least", 100))
     ]
@@ -141,10 +138,9 @@ def _filters(view: View) -> b.Row:
         "atlas.containing",
         view.t("atlas.word"),
         chosen.containing,
-        lambda word: b.choose(containing=word),
+        b.sets("containing"),
         most=60,
-        help=view.t("atlas.word_help"),
-        width=220,
+        look=b.Look(220, view.t("atlas.word_help")),
     )
     return b.Row((*boxes, word))
 

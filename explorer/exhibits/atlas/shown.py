@@ -91,7 +91,7 @@ def axis_title(shown: AtlasView, axis: str) -> str:
 def pick_axis(shown: AtlasView, field: str, now: str, width: int, key: str = "") -> b.Pick:
     """The choice of an axis."""
     view, title = shown.view, partial(axis_title, shown)
-    more = b.More(label=f"atlas.{field}", menu=True, width=width)
+    more = b.More(label=f"atlas.{field}", form="menu", width=width)
     return pick_one(view, key or f"atlas.{field}", shown.axes, now, field, title, **more)
 
 

@@ -102,18 +102,15 @@ def _pick_place(view: View, here: LensTable) -> Iterator[b.Control]:
             yield b.Slider(
                 "attribution.step",
                 view.t("attribution.step"),
-                1,
-                len(columns),
+                b.Span(1, len(columns)),
                 here.place + 1,
-                change=lambda step: b.choose(step=step - 1),
+                lambda step: b.choose(step=step - 1),
             )
         return
 
-    def label(place: int) -> str:
-        return f"{place} {columns[place]}"
-
-    key, field, places = "attribution.place", position_of(view)[1], range(len(columns))
-    yield b.Pick(key, view.t(key), places, here.place, label, field, menu=True, width=220)
+    key, change = "attribution.place", b.sets(position_of(view)[1])
+    places = {place: f"{place} {token}" for place, token in enumerate(columns)}
+    yield b.Pick(key, view.t(key), places, here.place, change, "menu", b.Look(220))
 
 
 def depth_name(view: View, depth: Depth) -> str:

@@ -67,6 +67,12 @@ def pick_detail(view: View) -> b.Pick:
     return pick_one(view, "attribution.by", DETAILS, now, "picture")
 
 
+def pick_taken(view: View, writers: dict[int, str], now: int) -> b.Pick:
+    """The control for the writer to remove."""
+    label = view.t("attribution.take")
+    return b.Pick("attribution.taken", label, writers, now, b.sets("taken"), "menu", b.Look(260))
+
+
 def pick_row(view: View) -> b.Pick:
     """The control for the query."""
     tokens = view.trace.query_tokens(view.site.name)

@@ -18,6 +18,7 @@ from explorer.exhibits.attribution.place import (
     opening,
     pick_detail,
     pick_row,
+    pick_taken,
     whether_it_adds_up,
     writer_name,
 )
@@ -82,12 +83,11 @@ def _pick_other(view: View, tokens: tuple[str, ...]) -> b.Pick:
     return b.Pick(
         "attribution.against",
         view.t("attribution.against"),
-        options,
+        {place: label(place) for place in options},
         NONE if against is None else against,
-        label,
-        change=lambda place: b.choose(beside_key=None if place == NONE else place),
-        menu=True,
-        width=250,  # as wide as its first option
+        lambda place: b.choose(beside_key=None if place == NONE else place),
+        "menu",
+        b.Look(250),  # as wide as its first option
     )
 
 
@@ -109,16 +109,11 @@ def _pick_writer(view: View, reason: Why) -> b.Row:
     sides = b.Pick(
         "attribution.side",
         view.t("attribution.take_from"),
-        SIDES,
+        {name: view.t(f"attribution.{name}") for name in SIDES},
         chosen.side,
-        lambda name: view.t(f"attribution.{name}"),
-        change=lambda name: b.choose(side=name, taken=None),
+        lambda name: b.choose(side=name, taken=None),
     )
-    title = view.t("attribution.take")
-    writers = b.Pick(
-        "attribution.taken", title, order, writer, label, "taken", menu=True, width=260
-    )
-    return b.Row((sides, writers))
+    return b.Row((sides, pick_taken(view, {at: label(at) for at in order}, writer)))
 
 
 def _drawn(

@@ -24,7 +24,7 @@ def pick_position(view: View) -> b.Pick:
     trace = view.trace
     now, field = position_of(view)
 
-    def said(place: int) -> str:
+    def words(place: int) -> str:
         follows = token_name(view.loaded, next_word(trace, place))
         return f"{place} {show(trace.tgt_str_tokens[place])} → {follows}"
 
@@ -32,8 +32,9 @@ def pick_position(view: View) -> b.Pick:
         choices: dict[str, Any] = {field: place, "word": None, "rival": None}
         return b.choose(**choices)
 
-    key, places = "attribution.position", range(int(trace.tgt_valid.sum()))
-    return b.Pick(key, view.t(key), places, now, said, change=change, menu=True, width=220)
+    key = "attribution.position"
+    places = {place: words(place) for place in range(int(trace.tgt_valid.sum()))}
+    return b.Pick(key, view.t(key), places, now, change, "menu", b.Look(220))
 
 
 def position_of(view: View) -> tuple[int, str]:
@@ -110,8 +111,8 @@ def _pick(view: View, field: str, now: int, options: list[int], chances: np.ndar
 
     key = f"attribution.{field}"
     shown = next(label for label, token in labels.items() if token == now)
-    more = b.More(change=change, menu=True, open=True, width=220)
-    return b.Pick(key, view.t(key), list(labels), shown, str, **more)
+    named = {label: label for label in labels}
+    return b.Pick(key, view.t(key), named, shown, change, "open", b.Look(220))
 
 
 def token_of(loaded: LoadedModel, word: str) -> int | list[str]:

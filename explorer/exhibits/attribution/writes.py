@@ -16,6 +16,7 @@ from explorer.exhibits.attribution.place import (
     in_half_precision,
     opening,
     pick_detail,
+    pick_taken,
     whether_it_adds_up,
     writer_name,
 )
@@ -75,8 +76,7 @@ def _pick_writer(view: View, result: Writes) -> b.Pick:
     def label(at: int) -> str:
         return f"{writer_name(view, result.writers[at])} ({signed(float(result.terms[at]))})"
 
-    title = view.t("attribution.take")
-    return b.Pick("attribution.taken", title, order, writer, label, "taken", menu=True, width=260)
+    return pick_taken(view, {at: label(at) for at in order}, writer)
 
 
 def _drawn(view: View, result: Writes) -> b.Chart:

@@ -87,7 +87,7 @@ def _slider(at: int, gamma: int) -> b.Slider:
         return b.Change(choices)
 
     label = f"γ{at + 1}".translate(SUBSCRIPTS)
-    return b.Slider(f"blocks.gamma.{at}", label, 0.0, 3.0, gamma / 100, change, step=0.05)
+    return b.Slider(f"blocks.gamma.{at}", label, b.Span(0.0, 3.0, 0.05), gamma / 100, change)
 
 
 EXHIBIT = Exhibit(compute, show)

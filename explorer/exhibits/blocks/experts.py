@@ -79,9 +79,8 @@ def show(routed: Routed | None, view: View) -> b.Blocks:
             b.Several(
                 "blocks.experts_off",
                 view.t("blocks.experts_off"),
-                range(n),
+                dict(enumerate(names[:n])),
                 off,
-                names.__getitem__,
                 lambda chosen: b.choose(experts_off=tuple(sorted(chosen))),
                 n,
             ),

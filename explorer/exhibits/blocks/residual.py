@@ -55,7 +55,8 @@ def controls(view: View) -> b.Blocks:
     stay usable while the models are computed."""
     yield from model_line(view)
     choices = view.choices(BlocksChoices)
-    layers = slider(view, "blocks.depth", 1, MOST_LAYERS, depth_of(choices.depth), width=320)
+    depths, now = b.Span(1, MOST_LAYERS), depth_of(choices.depth)
+    layers = slider(view, "blocks.depth", depths, now, look=b.Look(320))
     yield b.Row((layers, toggle(view, "blocks.final", choices.final)), gap="large")
 
 

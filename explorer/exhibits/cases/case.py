@@ -58,9 +58,9 @@ def show(answer: None, view: View) -> b.Blocks:
         groups[entry.group].append(entry.id)
     yield pick_group(view, "cases.group", groups, case.group, _open)
     titles = {entry: view.t(f"cases.{entry}.title") for entry in groups[case.group]}
-    more = b.More(said=titles.__getitem__, change=_open, menu=claims, quiet=True)
+    more = b.More(said=titles.__getitem__, change=_open, form="menu" if claims else "buttons")
     key = "cases.claim" if claims else "cases.case"
-    yield pick_one(view, key, tuple(titles), case.id, label="cases.case", **more)
+    yield pick_one(view, key, tuple(titles), case.id, label="cases.case", quiet=True, **more)
     title = b.Title(titles[case.id], large=True)
     if claims:
         guessed = view.choices(CasesChoices).guess or None

@@ -59,13 +59,13 @@ def show(answer: tuple[Head, VocabularyMap], view: View) -> b.Blocks:
 def _pick_head(view: View, at: Head) -> b.Pick:
     """A head of self-attention."""
     sites = own_sites(view.loaded)
-    heads = [(site.layer, head) for site in sites for head in range(site.n_heads)]
+    places = [(site.layer, head) for site in sites for head in range(site.n_heads)]
+    heads = {place: head_name(view, place) for place in places}
 
     def opened(at: Head) -> b.Change:
         return b.choose(elsewhere=True, site=view.own_role, layer=at[0], head=at[1])
 
-    label, name = view.t("place.head"), partial(head_name, view)
-    return b.Pick("circuits.head", label, heads, at, name, change=opened, menu=True, width=200)
+    return b.Pick("circuits.head", view.t("place.head"), heads, at, opened, "menu", b.Look(200))
 
 
 def _labels(view: View, mapping: VocabularyMap, count: int) -> list[tuple[str, str]]:

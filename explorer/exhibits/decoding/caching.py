@@ -242,13 +242,10 @@ def _heads(view: View) -> tuple[int, b.Block]:
     control = b.Slider(
         "caching.heads",
         view.t("caching.heads", heads=config.n_heads),
-        1,
-        own,
+        offered,
         now,
-        lambda heads: b.choose(kv_heads=heads),
-        stops=offered,
-        help=view.t("caching.heads_help"),
-        width=320,
+        b.sets("kv_heads"),
+        look=b.Look(320, view.t("caching.heads_help")),
     )
     return now, control
 

@@ -67,9 +67,8 @@ def _pick(view: View) -> b.Pick:
 
 
 def _limit(view: View) -> b.Slider:
-    more = b.More(typed=True, help=view.t("decoding.limit_help"), width=130)
-    now = view.choices(DecodingChoices).limit
-    return slider(view, "decoding.limit", 0, MOST_NEW, now, **more)
+    now, look = view.choices(DecodingChoices).limit, b.Look(130, view.t("decoding.limit_help"))
+    return slider(view, "decoding.limit", b.Span(0, MOST_NEW), now, typed=True, look=look)
 
 
 def _elsewhere(view: View) -> b.Blocks:
@@ -102,13 +101,13 @@ def with_rule(beam: Beam, name: str) -> Beam:
 def beam_settings(view: View, place: str) -> tuple[b.Control, ...]:
     """Controls for width, length penalty and rule of the current beam search."""
     beam = beam_of(view)
-    more = b.More(menu=True, width=230, help=view.t("decoding.rule_help"))
+    more = b.More(form="menu", width=230, help=view.t("decoding.rule_help"))
     more |= {"label": "decoding.rule", "said": "decoding.rule_"}
     more["change"] = lambda name: _replaced(with_rule(beam, name))
     return (
         pick_one(view, f"{place}.rule", RULES, rule(beam), **more),
-        _setting(view, place, beam, "width", 1, 8),
-        _setting(view, place, beam, "length_penalty", 0.0, 2.0, 0.1),
+        _setting(view, place, beam, "width", b.Span(1, 8)),
+        _setting(view, place, beam, "length_penalty", b.Span(0.0, 2.0, 0.1)),
     )
 
 
@@ -116,34 +115,27 @@ def sample_settings(view: View, place: str) -> tuple[b.Control, ...]:
     """Controls for the cut-offs and seed of the current sampling, with a button for another
     seed."""
     sample = sample_of(view)
-    typed = b.More(typed=True, help=view.t("decoding.seed_help"), width=120)
 
     def other_draw(state: State) -> dict[str, Any]:
         seed = (sample.seed + random.randint(1, MOST_SEED)) % (MOST_SEED + 1)
         return _with(state, replace(sample, seed=seed))
 
+    seed = _setting(view, place, sample, "seed", b.Span(0, MOST_SEED))
     return (
-        _setting(view, place, sample, "temperature", 0.0, 3.0, 0.1),
-        _setting(view, place, sample, "top_k", 0, 100),
-        _setting(view, place, sample, "top_p", 0.0, 1.0, 0.05),
-        _setting(view, place, sample, "seed", 0, MOST_SEED, **typed),
+        _setting(view, place, sample, "temperature", b.Span(0.0, 3.0, 0.1)),
+        _setting(view, place, sample, "top_k", b.Span(0, 100)),
+        _setting(view, place, sample, "top_p", b.Span(0.0, 1.0, 0.05)),
+        replace(seed, typed=True, look=b.Look(120, view.t("decoding.seed_help"))),
         b.Button(f"{place}.again", view.t("decoding.again"), b.Change(other_draw), "casino"),
     )
 
 
 def _setting(
-    view: View,
-    place: str,
-    strategy: Beam | Sample,
-    field: str,
-    low: float,
-    high: float,
-    step: float = 1,
-    **more: Any,
+    view: View, place: str, strategy: Beam | Sample, field: str, scale: b.Span
 ) -> b.Slider:
     key, label, now = f"{place}.{field}", view.t(f"decoding.{field}"), getattr(strategy, field)
     change = partial(_changed, strategy, field)
-    return b.Slider(key, label, low, high, now, change, step, **{"width": 140, **more})
+    return b.Slider(key, label, scale, now, change, look=b.Look(140))
 
 
 def _changed(strategy: Beam | Sample, field: str, value: float) -> b.Change:

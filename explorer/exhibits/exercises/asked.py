@@ -31,7 +31,7 @@ def _pick(view: View, task: Task) -> b.Blocks:
     yield pick_group(view, "exercises.group", groups, task.kind, lambda name: b.choose(task=name))
     names = {exercise.id: exercise.name[view.lang] for exercise in tasks()}
     solved = view.choices(ExercisesChoices).solved
-    more = b.More(said=lambda name: names[name] + ("  ✓" if name in solved else ""), menu=True)
+    more = b.More(said=lambda name: names[name] + ("  ✓" if name in solved else ""), form="menu")
     yield pick_one(view, "exercises.task", groups[task.kind], task.id, quiet=True, **more)
 
 
@@ -40,7 +40,7 @@ def _task(view: View, task: Task) -> b.Blocks:
     if task.bug:
         label = view.t("exercises.pitfall", title=view.t(f"cases.{task.bug}.title"))
         change = b.choose(visit="cases", part="bugs", case=task.bug)
-        yield b.Button("exercises.bug", label, change, "stethoscope", quiet=True)
+        yield b.Button("exercises.bug", label, change, "stethoscope", kind="quiet")
     yield b.Prose(f"${view.formula(task.formula)}$")
     if task.note[view.lang]:
         yield b.Prose(task.note[view.lang])
@@ -60,8 +60,8 @@ def _editor(view: View, task: Task) -> b.Blocks:
         code,
         keep,
         max(120, 28 * (code.count("\n") + 3)),
-        most=sandbox.MOST_CHARACTERS,
-        disabled=is_off,
+        sandbox.MOST_CHARACTERS,
+        b.Look(disabled=is_off),
     )
     yield b.Pane((editor,), key="exercises-editor")
     # The browser sends the text as soon as the button takes the focus; a click changes nothing.
@@ -70,11 +70,11 @@ def _editor(view: View, task: Task) -> b.Blocks:
         view.t("exercises.run"),
         b.choose(),
         "play_arrow",
-        primary=True,
+        kind="primary",
         disabled=is_off,
     )
     restart = b.Button(
-        "exercises.restart", view.t("exercises.restart"), keep(task.starter), quiet=True
+        "exercises.restart", view.t("exercises.restart"), keep(task.starter), kind="quiet"
     )
     yield b.Row((run, *([restart] if code != task.starter else [])), "center")
 

@@ -180,7 +180,7 @@ def _controls(choice: Opened) -> b.Row:
     names = {
         name: view.t(f"heads.measures.{name or 'none'}") for name in ("", *choice.measure_names)
     }
-    more = b.More(said=names.__getitem__, menu=True, help=view.t("heads.measure_help"), width=250)
+    more = b.More(said=names.__getitem__, form="menu", help=view.t("heads.measure_help"), width=250)
     measure = pick_one(view, "heads.measure", tuple(names), choice.measure or "", **more)
     words = toggle(view, "heads.words", choices.words, help=view.t("heads.words_help"))
     other = b.PickModel(

@@ -77,7 +77,7 @@ def _pick_token(view: View) -> b.Pick:
     written = view.trace.tgt_str_tokens[1:n_real]
     tokens = (*written, view.trace.predicted_str_tokens[n_real - 1])
     names = [f"{step}  {visible(token)}" for step, token in enumerate(tokens, 1)]
-    more = b.More(label="measured.token", said=names.__getitem__, menu=True, width=240)
+    more = b.More(label="measured.token", said=names.__getitem__, form="menu", width=240)
     return pick_one(
         view, "heads.token", range(len(tokens)), min(view.step, n_real - 1), "step", **more
     )

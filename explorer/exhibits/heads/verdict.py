@@ -92,7 +92,7 @@ def _opening(view: View, at: tuple[int, int], bits: float) -> b.Button:
         f"versus.open.{layer}.{head}",
         f"L{layer + 1}·H{head + 1} · {fixed(bits)}",
         b.choose(layer=layer, head=head, instead=""),
-        primary=at == (view.layer, view.head),
+        kind="primary" if at == (view.layer, view.head) else "secondary",
     )
 
 

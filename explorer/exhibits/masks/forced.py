@@ -125,7 +125,7 @@ def _after(view: View, result: Forced) -> tuple[b.Block, ...]:
         (saying.quoted(view, candidate.token), percent(candidate.before), percent(candidate.after))
         for candidate in result.after[step]
     ]
-    more = b.More(said=partial(_place, view, result), label="masks.next", menu=True)
+    more = b.More(said=partial(_place, view, result), label="masks.next", form="menu")
     return (
         picking.pick_one(view, f"masks.next.{len(steps)}", steps, step, "next_step", **more),
         b.Table(("", view.t("masks.right_masks"), view.t("masks.your_masks")), rows),

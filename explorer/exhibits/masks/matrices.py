@@ -166,7 +166,7 @@ def _cell(view: View, mask: HeadMask, query: int, key: int) -> b.Row:
                 view.t("score.open_this"),
                 b.choose(visit="score", **place, row=query, key=key, goal=None),
                 icon="center_focus_strong",
-                quiet=True,
+                kind="quiet",
             ),
         ),
         align="center",

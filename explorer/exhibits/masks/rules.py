@@ -26,7 +26,7 @@ def show(answer: None, view: View) -> b.Blocks:
     """The sentence, one row of switches, and below it the changes as text; all are sent first."""
     yield b.SentenceLine()
     in_force = rules_in_force(view.edits)
-    pads = slider(view, "masks.pads", 0, MOST_PADS, view.pads, width=170)
+    pads = slider(view, "masks.pads", b.Span(0, MOST_PADS), view.pads, look=b.Look(170))
     switches = [
         b.Toggle(
             f"masks.{part}",
@@ -63,12 +63,13 @@ def _sizes(view: View, in_force: dict[MaskPart, bool]) -> b.Blocks:
             yield b.Slider(
                 f"masks.{part}",
                 view.t(f"edits.{part}"),
-                0,
-                longest,
+                b.Span(0, longest),
                 sizes.get(part, 0),
                 _resize(part),
-                help=view.t(f"masks.{part}_help"),
-                disabled=part == "prefix" and not in_force["causal"],
+                look=b.Look(
+                    help=view.t(f"masks.{part}_help"),
+                    disabled=part == "prefix" and not in_force["causal"],
+                ),
             )
 
 

@@ -213,10 +213,14 @@ def show(anatomy: Anatomy, view: View) -> b.Blocks:
     yield b.Sentence("model", reading)
     n_layers = max(len(tower.layers) for tower in anatomy.towers)
     if n_layers > 1:
-        label, now = view.t("model.unfolded"), _shown_layer(view, n_layers) + 1
-        more = b.More(width=340, help=view.t("model.unfolded_help"))
-        more["change"] = lambda layer: b.choose(unfolded=layer - 1)
-        yield b.Slider("model.unfolded", label, 1, n_layers, now, **more)
+        yield b.Slider(
+            "model.unfolded",
+            view.t("model.unfolded"),
+            b.Span(1, n_layers),
+            _shown_layer(view, n_layers) + 1,
+            lambda layer: b.choose(unfolded=layer - 1),
+            look=b.Look(340, view.t("model.unfolded_help")),
+        )
     yield _canvas(view, anatomy.towers)
     lines = (
         r"\text{attention} = 2d^2 + 2d\,n_\mathrm{kv}d_\mathrm{head}, \qquad "

@@ -106,7 +106,7 @@ def _controls(view: View) -> b.Blocks:
     if parse_sizes(asked, view.loaded.config) is None:
         words = view.t("shell.refused", name="sizes", value=escape(shorten(asked, 40)))
         yield b.Hint(words, "link_off", warns=True)
-    more = b.More(change=lambda name: b.choose(sizes=name or ""), quiet=True, optional=True)
+    more = b.More(change=lambda name: b.choose(sizes=name or ""), quiet=True, form="optional")
     options, now, prefix = (OWN, *PRESETS), _preset(view) or None, "model.presets."
     yield pick_one(view, "model.preset", options, now, said=prefix, **more)
     names = [name for name in CHOICES if name != "src_vocab"]
@@ -123,7 +123,7 @@ def _size(view: View, chosen: Sizes, name: str) -> b.Pick:
     nothing = view.t("model.shared" if name == "src_vocab" else "model.layers_alone")
     more = b.More(said=lambda size: f"{size:,}" if size else nothing)
     more["change"] = lambda size: b.choose(sizes=chosen.with_size(name, size).text())
-    return pick_one(view, f"model.{name}", sorted(options), now, menu=True, width=130, **more)
+    return pick_one(view, f"model.{name}", sorted(options), now, form="menu", width=130, **more)
 
 
 def _switch(view: View, chosen: Sizes, name: str) -> b.Toggle:

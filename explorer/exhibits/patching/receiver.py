@@ -33,7 +33,7 @@ def show(answer: Mapped | None, view: View) -> b.Blocks:
     def words(cell: Cell) -> str:
         return f"{head_words(view, cell)} · {said(np.nan_to_num(heads.cells[cell]))}"
 
-    more = b.More(said=words, menu=True, width=420, help=view.t("patching.receiver_help"))
+    more = b.More(said=words, form="menu", width=420, help=view.t("patching.receiver_help"))
     more["change"] = lambda cell: b.choose(receiver=cell, sender=None)
     now = chosen.receiver if chosen.receiver in cells else cells[0]
     yield b.Row((into, pick_one(view, "patching.receiver", cells, now, **more)))

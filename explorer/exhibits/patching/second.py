@@ -80,7 +80,7 @@ def show(compared: Two, view: View) -> b.Blocks:
     is_single = view.one_of("part", tuple(PatchingChoices.parts)) == "patch"
     into = pick_one(view, "patching.into", ("second", "first"), chosen.into)
     now = what_of(view.loaded, both, chosen.what)
-    more = b.More(said="patching.whats.", menu=True, width=260, help=view.t("patching.what_help"))
+    more = b.More(said="patching.whats.", form="menu", width=260, help=view.t("patching.what_help"))
     whats = _whats(view.loaded, both)
     what = (pick_one(view, "patching.what", whats, now, **more),) if is_single else ()
     yield b.Row((*_sentence(view, second), _pick_question(view, both), into, *what))
@@ -117,13 +117,11 @@ def _sentence(view: View, second: str) -> tuple[b.TextBox | b.Button, ...]:
         view.t("patching.second"),
         second,
         change,
-        width=360,
-        hint=view.t("patching.second_hint"),
-        help=view.t("patching.second_help"),
+        look=b.Look(360, view.t("patching.second_help"), view.t("patching.second_hint")),
     )
     if not view.choices(PatchingChoices).second:
         return (box,)
-    return box, b.Button("patching.offer", view.t("patching.offer"), change(""), quiet=True)
+    return box, b.Button("patching.offer", view.t("patching.offer"), change(""), kind="quiet")
 
 
 def _both_said(view: View, both: Pair, second: str) -> str:
@@ -160,7 +158,7 @@ def _pick_question(view: View, both: Pair) -> b.Pick:
         key = "patching.question_differs" if question.differs else "patching.question_alike"
         return view.t(key, place=place, first=first, second=second)
 
-    more = b.More(said=label, menu=True, width=170, help=view.t("patching.question_help"))
+    more = b.More(said=label, form="menu", width=170, help=view.t("patching.question_help"))
     more["change"] = lambda place: b.choose(asked=place, cell=None)
     return pick_one(view, "patching.question", [*by_place], both.question.places[side], **more)
 
@@ -196,7 +194,7 @@ def _alignment(view: View, both: Pair) -> b.Blocks:
         view.t("patching.align"),
         format_places(places).replace("_", " "),
         lambda text: b.Change(lambda state: _aligned(text, state)),
-        help=view.t("patching.align_help"),
+        look=b.Look(help=view.t("patching.align_help")),
     )
     again = () if chosen is None else (_align_again(view),)
     yield b.Fold(view.t("patching.align_title"), (b.Prose(" · ".join(joined)), box, *again))

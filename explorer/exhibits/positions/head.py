@@ -207,7 +207,8 @@ def _controls(view: View) -> list[b.Block]:
             return b.choose(change=PositionChange("shift", by))
 
         label = view.t("positions.shift_by")
-        slider = b.Slider("positions.shift", label, 0, most, change.first, shift, width=260)
+        span, look = b.Span(0, most), b.Look(260)
+        slider = b.Slider("positions.shift", label, span, change.first, shift, look=look)
         controls.append(slider)
     if change.kind == "swap":
 

@@ -52,7 +52,7 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Bl
             visit="positions", model=TWIN, text="Tom loves Mary.", target=None, edits=()
         )
         label = view.t("positions.open_twin")
-        controls.append(b.Button("positions.open_twin", label, twin, "arrow_forward", quiet=True))
+        controls.append(b.Button("positions.open_twin", label, twin, "arrow_forward", kind="quiet"))
     yield b.Row(controls)
     if answer is None:
         yield b.Hint(view.t("positions.one_word"))

@@ -108,9 +108,8 @@ def _controls(view: View, size: dict[str, int]) -> b.Blocks:
         return b.Change(lambda _: {name: value})
 
     for name, stops in STOPS.items():
-        key, ends = f"positions.{name}", (stops[0], stops[-1])
-        act = partial(change, name)
-        yield b.Slider(key, view.t(key), *ends, size[name], act, stops=stops, width=220)
+        key, act = f"positions.{name}", partial(change, name)
+        yield b.Slider(key, view.t(key), stops, size[name], act, look=b.Look(220))
     config = view.loaded.config
     if config.positions == "sinusoidal":
         own = {"base": int(config.rope_base), "width": config.d_model}
@@ -130,9 +129,8 @@ def _pick_dims(view: View, width: int, dims: list[int]) -> b.Several:
     return b.Several(
         f"positions.dims.{width}",
         view.t("positions.waves"),
-        range(width),
+        {dim: view.t("positions.dim", dim=dim) for dim in range(width)},
         dims,
-        lambda dim: view.t("positions.dim", dim=dim),
         lambda chosen: b.choose(dims=tuple(chosen)),
         MOST_DIMS,
     )

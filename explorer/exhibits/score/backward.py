@@ -269,8 +269,8 @@ def show(result: HeadBackward, view: View) -> b.Blocks:
         token = quoted(view, view.loaded.str_tokens(goal[1:])[0])
         yield b.Prose(view.t("score.backward_lead", token=token))
     chosen, label = view.choices(ScoreChoices).gradient, view.t("score.backward_which")
-    symbol = NAMES.__getitem__
-    yield b.Pick("score.gradient", label, GRADIENTS, chosen, symbol, "gradient", quiet=True)
+    symbols, look = {name: NAMES[name] for name in GRADIENTS}, b.Look(quiet=True)
+    yield b.Pick("score.gradient", label, symbols, chosen, b.sets("gradient"), look=look)
     yield _matrix(view, chosen, result.gradients[chosen])
     yield _table(view, result)
     yield b.Sentence("aside", _reading(view, result))

@@ -111,7 +111,7 @@ def _pick(
         return b.choose(**place | dict.fromkeys(forgotten) | {field: chosen})
 
     names = [f"{at}  {token}" for at, token in enumerate(tokens)]
-    more = b.More(said=names.__getitem__, change=change, menu=True, width=width)
+    more = b.More(said=names.__getitem__, change=change, form="menu", width=width)
     return pick_one(view, f"score.{name}", range(len(tokens)), now, **more)
 
 
@@ -280,7 +280,7 @@ def _logits(view: View, goal: Effect) -> tuple[b.Block, ...]:
 
 def _pick_goal(view: View, goal: Effect) -> b.Pick:
     ids, label = goal.tokens, goal.str_tokens.__getitem__
-    more = b.More(change=lambda at: b.choose(goal=ids[at]), menu=True, width=260)
+    more = b.More(change=lambda at: b.choose(goal=ids[at]), form="menu", width=260)
     return pick_one(view, "score.goal", range(len(ids)), goal.chosen, said=label, **more)
 
 

@@ -67,9 +67,8 @@ def patterns(view: View, name: str, shown: Sequence[tuple[str, np.ndarray]]) -> 
 def pick_dropout(view: View, key: str, width: int) -> b.Slider:
     """The share of zeroed weights in percent, 0 to 90."""
     label, now = view.t("score.drop"), view.choices(ScoreChoices).drop
-    return b.Slider(
-        key, label, 0, 90, now, lambda drop: b.choose(drop=drop), 5, width=width, form="%d %%"
-    )
+    shares = b.Span(0, 90, 5, "%d %%")
+    return b.Slider(key, label, shares, now, b.sets("drop"), look=b.Look(width))
 
 
 def drop_of(view: View) -> float:

@@ -106,7 +106,7 @@ def show(greedy_output: GreedyOutput, view: View) -> b.Blocks:
     if not view.choices(ScreenChoices).beamer:
         yield b.Note(f"{view.t('start.lead')} {view.t('start.try')}")
         tour = b.choose(visit="tour", lesson="", part="")
-        yield b.Button("tour.way", view.t("tour.new_here"), tour, "route", quiet=True)
+        yield b.Button("tour.way", view.t("tour.new_here"), tour, "route", kind="quiet")
     yield b.Formula.of(
         view.t("start.formula"),
         r"x_i = E_{t_i} + P_i",

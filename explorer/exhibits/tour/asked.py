@@ -24,7 +24,7 @@ def _pick(view: View, question: RunComparison) -> b.Blocks:
         change=lambda id: b.choose(question=id, expected=""),
     )
     yield pick_one(
-        view, "training.question", tuple(BY_ID), question.id, menu=True, quiet=True, **more
+        view, "training.question", tuple(BY_ID), question.id, form="menu", quiet=True, **more
     )
     yield b.Title(view.t(f"training.questions.{question.id}.ask"), large=True)
 
@@ -55,7 +55,7 @@ def _decided(view: View, question: RunComparison) -> b.Blocks:
     if answer is None and not any(run.is_live for run in trained):
         words = view.t("training.decide", n=n, steps=question.first.steps)
         change = begin(view, question.setups())
-        yield b.Button("training.decide", words, change, "play_arrow", primary=True)
+        yield b.Button("training.decide", words, change, "play_arrow", kind="primary")
     done = sum(run.state == "done" for run in trained)
     if sides[0] and done < n:
         yield b.ProgressBar(done / n, view.t("training.decided", done=done, n=n))

@@ -36,7 +36,7 @@ def lines(view: View, entries: Iterable[str], key: str) -> b.Pane:
     for entry in entries:
         name, icon = f"tour.{key}.{entry}", ICONS[known.get(entry)]
         title, opens = course.title_of(view, entry), course.ENTRIES[entry].opens
-        buttons.append(b.Button(name, title, opens, icon, quiet=True))
+        buttons.append(b.Button(name, title, opens, icon, kind="quiet"))
     return b.Pane(buttons, gap=None)
 
 

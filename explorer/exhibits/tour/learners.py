@@ -72,9 +72,8 @@ def _box(view: View) -> b.Blocks:
     if "programs=" in pasted:
         yield from absent(view)
     yield b.Prose(view.t("tour.class_lead"))
-    more = b.More(height=180, most=MOST_PASTED)
-    label, change = view.t("tour.class_links"), lambda text: b.choose(class_links=text)
-    yield b.TextBox("tour.class", label, pasted, change, **more)
+    label, change = view.t("tour.class_links"), b.sets("class_links")
+    yield b.TextBox("tour.class", label, pasted, change, 180, MOST_PASTED)
 
 
 def show(learners: Sequence[Learner | None], view: View) -> b.Blocks:

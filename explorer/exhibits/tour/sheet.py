@@ -1,7 +1,5 @@
 """A teacher's sheet: entries of the course in any order under a title, as a link."""
 
-from functools import partial
-
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.tour.choices import MOST_TITLE, TourChoices, one_line
 from explorer.exhibits.tour.course import ENTRIES, STEPS, heading, link_of, sheet_of, title_of
@@ -16,11 +14,10 @@ def show(answer: None, view: View) -> b.Blocks:
     yield b.Several(
         "tour.sheet",
         view.t("tour.sheet_steps"),
-        tuple(ENTRIES),
+        {name: title_of(view, name) for name in ENTRIES},
         picked,
-        partial(title_of, view),
         lambda chosen: b.choose(sheet=tuple(chosen), lesson=""),
-        none=view.t("tour.sheet_all"),
+        look=b.Look(hint=view.t("tour.sheet_all")),
     )
     yield b.TextBox("tour.sheet_title", label, tour.sheet_title, _titled, most=MOST_TITLE)
     yield b.Note(view.t("tour.sheet_link"))

@@ -68,10 +68,12 @@ def _onward(
     yield b.Button("tour.next", view.t(word), following, icon=icon)
     label = view.t("tour.alone", page=view.t(f"{step.page}.title"))
     away = b.choose(visit=step.page, **place_of(posed))
-    yield b.Button("tour.alone", label, away, icon="explore", quiet=True)
+    yield b.Button("tour.alone", label, away, icon="explore", kind="quiet")
     if step.id == [*CHAPTERS[chapter]["steps"]][-1]:
         task = course.ENTRIES[f"task_{CHAPTERS[chapter]['task']}"].opens
-        yield b.Button("tour.write", view.t("tour.write_it"), task, icon="construction", quiet=True)
+        yield b.Button(
+            "tour.write", view.t("tour.write_it"), task, icon="construction", kind="quiet"
+        )
 
 
 def place_of(posed: PosedStep | Missing) -> dict[str, Any]:
@@ -131,9 +133,8 @@ def _ask(view: View, step: Step, posed: PosedStep, step_answer: StepAnswer | Non
             answer = StepAnswer(step.id, option, option == question.right, question.mark)
             return b.Change(lambda state: {"answers": state.of(TourChoices).with_answer(answer)})
 
-        key, options = f"tour.ask.{step.id}.{question.mark}", range(len(question.options))
-        more = b.More(change=taken, listed=True, quiet=True)
-        yield b.Pick(key, plain(asks), options, None, question.options.__getitem__, **more)
+        key, options = f"tour.ask.{step.id}.{question.mark}", dict(enumerate(question.options))
+        yield b.Pick(key, plain(asks), options, None, taken, "list", b.Look(quiet=True))
         is_new = tour.answered(step.id) is None
         yield b.Note(view.t("tour.waiting" if is_new else "tour.asked_before"))
         return

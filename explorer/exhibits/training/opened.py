@@ -33,7 +33,7 @@ def _below(view: View) -> b.Blocks:
     if run is not None and run.state == "paused" and not run.diverged:
         words = view.t("training.opened.next")
         change = room.order(view, run, "open", name=name, at=list(at))
-        yield b.Button("training.open_next", words, change, "skip_next", primary=True)
+        yield b.Button("training.open_next", words, change, "skip_next", kind="primary")
     if run is None or run.opened is None:
         yield b.Note(view.t(f"training.opened.{'fresh' if run is None else 'pause'}"))
 
@@ -58,19 +58,18 @@ def _asked(view: View) -> tuple[str, Index]:
 
 def _pick_weight(view: View, name: str, at: Index) -> Iterator[b.Control]:
     shapes = room.untrained(room.shown_setup(view)).about["weights"]
-    more = b.More(label="training.opened.weight", said=str, menu=True, width=340)
+    more = b.More(label="training.opened.weight", said=str, form="menu", width=340)
     more["change"] = lambda picked: _choose(picked, (0,) * len(shapes[picked]))
     yield pick_one(view, "training.weight", list(shapes), name, **more)
     for axis, size in enumerate(shapes[name]):
         yield b.Slider(
             f"training.weight.{axis}",
             view.t("training.opened.column" if axis else "training.opened.row"),
-            0,
-            size - 1,
+            b.Span(0, size - 1),
             at[axis],
             partial(_move, name, at, axis),
             typed=True,
-            width=110,
+            look=b.Look(110),
         )
 
 

@@ -115,7 +115,7 @@ def steps_slider(
     key: str, label: str, steps: Sequence[int], at: int, change: Callable[[int], b.Change]
 ) -> b.Slider:
     """A choice among these steps of a training."""
-    return b.Slider(key, label, steps[0], steps[-1], at, change, stops=steps)
+    return b.Slider(key, label, steps, at, change)
 
 
 def small_print(view: View) -> b.Blocks:

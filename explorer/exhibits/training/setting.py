@@ -57,7 +57,7 @@ def _controls(view: View, setup: Setup) -> b.Blocks:
     yield b.Fold(view.t("training.how"), (_fields(view, setup, TRAINING),), icon="tune")
     yield b.Fold(view.t("training.fault"), tuple(_fault(view, setup)), icon="bug_report")
     seeds, numbers = view.choices(TrainingChoices).seeds, range(1, MOST_SEEDS + 1)
-    more = b.More(said=str, menu=True, width=110, help=view.t("training.seeds_help"))
+    more = b.More(said=str, form="menu", width=110, help=view.t("training.seeds_help"))
     yield pick_one(view, "training.seeds", numbers, seeds, **more)
 
 
@@ -65,7 +65,7 @@ def _start(view: View, disabled: bool) -> b.Button:
     choices = view.choices(TrainingChoices)
     change = begin(view, seeds_of(choices.full_setup, choices.seeds))
     words, icon = view.t("training.start"), "play_arrow"
-    return b.Button("training.start", words, change, icon, primary=True, disabled=disabled)
+    return b.Button("training.start", words, change, icon, kind="primary", disabled=disabled)
 
 
 def seeds_of(setup: Setup, n: int) -> list[Setup]:
@@ -78,7 +78,7 @@ def _changed(view: View, setup: Setup, changes: dict[str, Any]) -> tuple[b.Block
     named = (f"{label_of(view, name)} {value_of(view, name, v)}" for name, v in changes.items())
     note = b.Note(view.t("training.changed", settings=" · ".join(named)))
     usual = b.choose(setup=Setup(task=setup.task))
-    return note, b.Button("training.usual", view.t("training.usual"), usual, quiet=True)
+    return note, b.Button("training.usual", view.t("training.usual"), usual, kind="quiet")
 
 
 def _setting(name: str) -> Callable[[Any], b.Change]:
@@ -96,12 +96,11 @@ def _menu(view: View, setup: Setup, name: str, width: int | None = None) -> b.Pi
     return b.Pick(
         f"training.set.{name}",
         label_of(view, name),
-        tuple(OPTIONS[name]),
+        {value: value_of(view, name, value) for value in OPTIONS[name]},
         getattr(setup, name),
-        lambda value: value_of(view, name, value),
-        change=_setting(name),
-        menu=True,
-        width=width,
+        _setting(name),
+        "menu",
+        b.Look(width),
     )
 
 
@@ -139,9 +138,10 @@ def _field(view: View, setup: Setup, name: str) -> b.Control:
         return b.Toggle(key, label, value, _setting(name))
     low, high = RANGES[name]
     if isinstance(value, int):
-        return b.Slider(key, label, int(low), int(high), value, _setting(name), typed=True)
-    more = b.More(step=STEPS.get(name, 0.1), form="%.5g", typed=True)
-    return b.Slider(key, label, low, high, value, _setting(name), **more)
+        scale = b.Span(int(low), int(high))
+    else:
+        scale = b.Span(low, high, STEPS.get(name, 0.1), "%.5g")
+    return b.Slider(key, label, scale, value, _setting(name), typed=True)
 
 
 def _fault(view: View, setup: Setup) -> b.Blocks:
@@ -163,8 +163,8 @@ def _own_pairs(view: View, choices: TrainingChoices) -> b.Blocks:
         choices.pairs,
         lambda text: b.choose(pairs=text),
         120,
-        most=pairs.MOST_CHARS,
-        hint=view.t("training.pairs_hint"),
+        pairs.MOST_CHARS,
+        b.Look(hint=view.t("training.pairs_hint")),
     )
     file = b.Upload(
         "training.pairs_file",

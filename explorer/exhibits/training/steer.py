@@ -44,7 +44,7 @@ def _pick_run(view: View, run: TrainingRun) -> b.Pick:
         said=lambda number: view.t("training.compare.run", number=number),
         change=lambda number: b.choose(shown=number, moment=None),
     )
-    more |= {"menu": True, "width": 150, "quiet": True}
+    more |= {"form": "menu", "width": 150, "quiet": True}
     return pick_one(view, "training.which", numbers, run.number, **more)
 
 
@@ -94,7 +94,7 @@ def _fault(view: View, run: TrainingRun, name: str) -> b.Button:
         view.t(f"training.faults.{name}.title"),
         order(view, run, "fault", name=name, on=not on),
         "check" if on else "add",
-        primary=on,
+        "primary" if on else "secondary",
     )
 
 
