@@ -5,10 +5,10 @@ sequences, or both in one axis, as `(b h) n d` does. The evidence is, in this or
 reshape, and the batch that the outermost module was given. Without any, the axes stay in doubt.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -39,6 +39,67 @@ class AxisReading:
         return tensor.reshape(self.batch, self.heads, *last)
 
 
+class Equation(NamedTuple):
+    """The letters of an einsum that multiplies queries by keys: of both factors and the result."""
+
+    left: str
+    right: str
+    result: str
+
+    def order(
+        self, shape: Sequence[int], lengths: Collection[int]
+    ) -> tuple[tuple[int, ...], Why] | None:
+        """The axes of a result of this shape as [leading …, query, key], and the evidence for it.
+
+        The last axis, over which the softmax goes, are keys. The query is a letter that only the
+        queries have; others are heads of a group. It is between the same shared letters as the key,
+        as q in "bqgrd,bkgd". If several are, it is the one with the length of an input; otherwise
+        the last, by order alone. None if there is no such letter.
+        """
+        key = self.result[-1]
+        if (key in self.left) == (key in self.right):
+            return None
+        queries, keys = (self.right, self.left) if key in self.left else (self.left, self.right)
+        own = [letter for letter in self.result if letter in queries and letter not in keys]
+        if not own:
+            return None
+        place = _neighbours(key, keys, queries)
+        fitting = [letter for letter in own if _neighbours(letter, queries, keys) == place] or own
+        if len(fitting) > 1:
+            long = [letter for letter in fitting if shape[self.result.index(letter)] in lengths]
+            fitting = long if len(long) == 1 else fitting
+        query = fitting[-1]
+        leading = [letter for letter in self.result if letter not in (query, key)]
+        order = tuple(self.result.index(letter) for letter in (*leading, query, key))
+        return order, "equation" if len(fitting) == 1 else "order"
+
+    def queries_and_keys(
+        self, left: Tensor, right: Tensor, order: Sequence[int]
+    ) -> tuple[Tensor, Tensor]:
+        """The factors as [..., pos, d_head], with the leading axes of a result in this order.
+
+        An axis of one factor alone, as of the queries of a group, is 1 in the other.
+        """
+        *names, query, key = (self.result[at] for at in order)
+        (feature,) = set(self.left) & set(self.right) - set(self.result)
+
+        def laid(tensor: Tensor, letters: str) -> Tensor:
+            shared = "".join(name for name in names if name in letters)
+            place = key if key in letters else query
+            tensor = torch.einsum(f"{letters}->{shared}{place}{feature}", tensor)
+            return tensor[tuple(slice(None) if name in letters else None for name in names)]
+
+        first, second = laid(left, self.left), laid(right, self.right)
+        return (second, first) if key in self.left else (first, second)
+
+
+def _neighbours(letter: str, factor: str, other: str) -> list[str]:
+    """The letter's neighbours in a factor, among the letters that both factors have."""
+    shared = ["", *(each for each in factor if each == letter or each in other), ""]
+    at = shared.index(letter)
+    return [shared[at - 1], shared[at + 1]]
+
+
 class AxisEvidence:
     """What a forward pass reveals about its batch: its inputs, and reshapes of three and four axes.
 
@@ -60,6 +121,17 @@ class AxisEvidence:
     def _read_from(self, given: Any) -> None:
         if isinstance(given, Tensor) and not given.is_nested and given.ndim:
             self._inputs.append((tuple(given.shape), given.is_floating_point()))
+
+    @property
+    def lengths(self) -> set[int]:
+        """The sizes of the inputs' axes that may be positions."""
+        axes = {
+            size
+            for shape, is_float in self._inputs
+            if len(shape) < 4
+            for size in shape[: 1 if is_float and len(shape) == 2 else 2]
+        }
+        return axes - {self.sequences}
 
     def end(self) -> None:
         self._inputs, self._folds = [], {}

@@ -23,6 +23,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from explorer.notebook.axes import Equation
+
 DROPOUT = (F.dropout, torch.dropout)
 _SOFTMAX = (torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax)
 _BY_TRANSPOSED = (F.linear,)
@@ -52,14 +54,13 @@ _BENT = set(
 
 
 class Factors(NamedTuple):
-    """Two factors and the axes that are summed over, from the end; letters of an einsum, if it is
-    one: of each factor and of the result."""
+    """Two factors, the axes that are summed over, from the end, and the equation of an einsum."""
 
     left: Tensor
     right: Tensor
     left_axis: int
     right_axis: int
-    letters: tuple[str, str, str] | None = None
+    equation: Equation | None = None
 
 
 def product_of(func: Callable[..., Any], args: Any, kwargs: Any) -> Factors | None:
@@ -91,7 +92,7 @@ def _einsum(equation: str, tensors: list[Tensor]) -> Factors | None:
     if len(summed) != 1:
         return None
     axes = [factor.index(summed[0]) - len(factor) for factor in factors]
-    return Factors(tensors[0], tensors[1], axes[0], axes[1], (left, right, output))
+    return Factors(tensors[0], tensors[1], axes[0], axes[1], Equation(left, right, output))
 
 
 def _ellipsis(equation: str, tensors: list[Tensor]) -> Factors | None:
@@ -122,13 +123,14 @@ class Softmax:
 @dataclass(frozen=True, eq=False)
 class Weights:
     """Weights about to be multiplied by values: `pattern` is their tensor before dropout, `scores`
-    the input of the softmax (None without one), `letters` the axes of an einsum's result, `factors`
-    the queries and keys, [..., pos, d_head] with the leading axes of the pattern, if they are kept.
+    the input of the softmax (None without one), `equation` that of the scores, `factors` the
+    queries and keys, if they are kept: as the equation names them, or [..., pos, d_head] with the
+    leading axes of the pattern.
     """
 
     pattern: Tensor
     scores: Tensor | None = None
-    letters: tuple[str, str, str] | None = None
+    equation: Equation | None = None
     factors: tuple[Tensor, Tensor] | None = None
 
 
@@ -147,7 +149,7 @@ class _Score:
     """A product of two activations. `is_bent`: after a nonlinearity; `before`: before dropout."""
 
     tensor: weakref.ref[Tensor]
-    letters: tuple[str, str, str] | None
+    equation: Equation | None
     is_bent: bool = False
     before: Tensor | None = None
     factors: tuple[Tensor, Tensor] | None = None
@@ -252,9 +254,9 @@ class ByHand:
             if result.shape[-1] > 1:  # one number per position may be a score
                 self._linear[id(result)] = weakref.ref(result), True
         elif not self._is_constant(product.left) and _over_features(product):
-            factors = _queries_and_keys(product, result) if self.keeps_factors else None
+            factors = _factors(product, result) if self.keeps_factors else None
             ref = weakref.ref(result)
-            self._scores[id(result)] = _Score(ref, product.letters, factors=factors)
+            self._scores[id(result)] = _Score(ref, product.equation, factors=factors)
 
     def _reshaped(
         self, func: Callable[..., Any], held: _Held, source: Tensor, result: Tensor
@@ -291,14 +293,14 @@ class ByHand:
                 before = source
             elif func not in DROPOUT:
                 before = None
-            letters, order = score.letters, _order(source, result)
+            equation, order = score.equation, _order(source, result)
             alike = result.shape == source.shape and order is None
-            if letters is not None:
-                named = letters[2] if alike else "".join(letters[2][at] for at in order or ())
-                letters = (*letters[:2], named) if named else None
+            if equation is not None and not alike:
+                named = "".join(equation.result[at] for at in order or ())
+                equation = equation._replace(result=named) if named else None
             self._scores[id(result)] = _Score(
                 weakref.ref(result),
-                letters,
+                equation,
                 score.is_bent or bent,
                 before,
                 score.factors if alike or order == tuple(range(source.ndim)) else None,
@@ -330,60 +332,23 @@ class ByHand:
 
 
 def _weights(pattern: Tensor, scores: Tensor | None, score: _Score | None) -> Weights:
-    letters = None if score is None else score.letters
-    fits = letters is not None and len(letters[2]) == pattern.ndim
-    factors = None if score is None else score.factors
-    if factors is not None and factors[0].shape[:-2] != _leading(pattern, letters):
-        factors = None
-    return Weights(pattern, scores, letters if fits else None, factors)
-
-
-def _leading(pattern: Tensor, letters: tuple[str, str, str] | None) -> torch.Size:
-    """The axes of a pattern before queries and keys, in the order of `axes_of`."""
-    order = None if letters is None else axes_of(letters)
-    return (pattern if order is None else pattern.permute(order)).shape[:-2]
-
-
-def _queries_and_keys(product: Factors, result: Tensor) -> tuple[Tensor, Tensor] | None:
-    """The factors of scores, [..., pos, d_head] with the leading axes of the scores in the order
-    of `axes_of`; None if these axes are not in both."""
-    queries, keys = product.left.detach(), product.right.detach()
-    leading = result.shape[:-2]
-    if product.letters is None:
-        keys = keys if product.right_axis == -1 else keys.mT
+    if score is None:
+        return Weights(pattern, scores)
+    equation, factors = score.equation, score.factors
+    if equation is None:
+        fits = factors is not None and factors[0].shape[:-2] == pattern.shape[:-2]
     else:
-        left, right, output = product.letters
-        order, feature = axes_of(product.letters), left[product.left_axis]
-        if order is None:
-            return None
-        *names, query, key = (output[at] for at in order)
-        if not set(names) <= set(left) & set(right):
-            return None
-        if query in right:
-            left, right, queries, keys = right, left, keys, queries
-        leading = result.permute(order).shape[:-2]
-        queries = torch.einsum(f"{left}->{''.join(names)}{query}{feature}", queries)
-        keys = torch.einsum(f"{right}->{''.join(names)}{key}{feature}", keys)
-    return queries.expand(*leading, -1, -1), keys.expand(*leading, -1, -1)
+        fits = len(equation.result) == pattern.ndim
+    return Weights(pattern, scores, equation, factors) if fits else Weights(pattern, scores)
 
 
-def axes_of(letters: tuple[str, str, str]) -> tuple[int, ...] | None:
-    """The order of a result's axes as [leading …, query, key]; None if the equation does not say.
-
-    The last axis, over which the softmax goes, are keys. Of the letters that only the queries
-    have, the last is the query; others are heads of a group.
-    """
-    left, right, output = letters
-    key = output[-1]
-    if (key in left) == (key in right):
-        return None
-    queries, keys = (right, left) if key in left else (left, right)
-    own = [letter for letter in output if letter in queries and letter not in keys]
-    if not own:
-        return None
-    query = own[-1]
-    leading = [letter for letter in output if letter not in (query, key)]
-    return tuple(output.index(letter) for letter in (*leading, query, key))
+def _factors(product: Factors, result: Tensor) -> tuple[Tensor, Tensor]:
+    """The factors of scores; without equation, [..., pos, d_head] with the scores' leading axes."""
+    left, right = product.left.detach(), product.right.detach()
+    if product.equation is not None:
+        return left, right
+    right = right if product.right_axis == -1 else right.mT
+    return left.expand(*result.shape[:-2], -1, -1), right.expand(*result.shape[:-2], -1, -1)
 
 
 def _over_features(product: Factors) -> bool:
@@ -391,9 +356,8 @@ def _over_features(product: Factors) -> bool:
 
     This excludes graph aggregation, which multiplies features by an adjacency matrix.
     """
-    if product.letters is not None:
-        left, right, _ = product.letters
-        return left[-1] == right[-1]
+    if product.equation is not None:
+        return product.equation.left[-1] == product.equation.right[-1]
     if product.left_axis == product.right_axis:
         return True
     return any(factor.stride(-1) != 1 for factor in (product.left, product.right))

@@ -38,7 +38,7 @@ from torch.overrides import TorchFunctionMode
 
 from explorer.notebook import kernels
 from explorer.notebook.axes import AxisEvidence, Why
-from explorer.notebook.by_hand import ByHand, Softmax, Weights, axes_of, product_of
+from explorer.notebook.by_hand import ByHand, Softmax, Weights, product_of
 from explorer.notebook.captured import Attention, Captured
 from explorer.notebook.fused import FUSED, Running, agreeing, layer_again, may_fuse
 from explorer.notebook.multi_head import multi_head, of_module
@@ -375,6 +375,7 @@ class _Watch(TorchFunctionMode):
 
     def _plain(self, weights: Weights) -> None:
         pattern, mask, scores, fill = weights.pattern, None, None, None
+        why: Why = "order"
         if kernels.opaque(pattern):
             self._miss(self._name or "outside a module")
             return
@@ -385,16 +386,20 @@ class _Watch(TorchFunctionMode):
                 scores = cut.reshape(pattern.shape)
                 if not bool(keep.all()):
                     mask, fill = keep.reshape(pattern.shape), kernels.fill_of(cut, keep)
-        order = None if weights.letters is None else axes_of(weights.letters)
-        if order is not None:
+        factors, equation = weights.factors, weights.equation
+        reading = equation and equation.order(pattern.shape, self.evidence.lengths)
+        if equation and not reading:
+            factors = None
+        elif equation and reading:
+            order, why = reading
             pattern = pattern.permute(order)
             mask, scores = (
                 None if tensor is None else tensor.permute(order) for tensor in (mask, scores)
             )
+            factors = factors and equation.queries_and_keys(*factors, order)
         *leading, n_query, n_key = pattern.shape
-        why: Why = "order" if order is None else "equation"
         axes = self.evidence.read(tuple(leading), n_query, n_key, why)
-        query, key = weights.factors or (None, None)
+        query, key = factors or (None, None)
         call = Attention(self._name, pattern, mask, query, key, fill, scores=scores)
         self._record(call.laid(axes))
 

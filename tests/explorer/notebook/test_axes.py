@@ -1,5 +1,6 @@
 """Which axes of captured attention are batch and head, and what is named instead of drawn."""
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -104,12 +105,44 @@ def test_the_input_says_how_many_sequences_there_are() -> None:
         assert seen.patterns[0].shape == (2, 1, 6, 6)
 
 
-def test_an_equation_says_which_axis_is_which() -> None:
-    q, k = torch.randn(2, 6, 4, 8), torch.randn(2, 6, 4, 8)
+SIZES = {"b": 2, "q": 6, "k": 6, "g": 2, "r": 3, "h": 4, "d": 8}
+
+
+class _Equation(nn.Module):
+    """Attention with scores by an equation of batch, query, key, heads (g, r, h) and features."""
+
+    def __init__(self, equation: str) -> None:
+        super().__init__()
+        self.equation = equation
+        self.left, self.right, self.scores = re.split(",|->", equation)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k = (torch.randn([SIZES[at] for at in own]) for own in (self.left, self.right))
+        weights = torch.einsum(self.equation, q, k).softmax(-1)
+        heads = "".join(at for at in self.scores if at in "grh")
+        self.wanted = torch.einsum(f"{self.scores}->b{heads}qk", weights).flatten(1, -3)
+        return torch.einsum(f"{self.scores},{self.right}->b{heads}qd", weights, k)
+
+
+@pytest.mark.parametrize("read", [torch.zeros(2, 6, dtype=torch.int64), torch.zeros(2, 6, 8)])
+@pytest.mark.parametrize(
+    "equation",
+    [
+        "bqhd,bkhd->bqhk",
+        "bhqd,bkd->bhqk",
+        "bqhd,bkd->bqhk",
+        "bgrqd,bgkd->bgrqk",
+        "bgrqd,bgkd->bgqrk",
+        "bqgrd,bkgd->bgrqk",
+        "bqgrd,bkgd->bqgrk",
+        "bqgrd,bkgrd->bqgrk",
+    ],
+)
+def test_an_equation_says_which_axis_is_which(equation, read) -> None:
+    module = _Equation(equation)
     with hl.capture() as seen:
-        torch.einsum("bqhk,bkhd->bqhd", torch.einsum("bqhd,bkhd->bqhk", q, k).softmax(-1), k)
-    wanted = torch.einsum("bqhd,bkhd->bhqk", q, k).softmax(-1)
-    assert torch.allclose(seen.patterns[0], wanted)
+        nn.Sequential(module)(read)
+    assert torch.allclose(seen.patterns[0], module.wanted)
     assert seen.calls[0].axes == "equation"
 
 

@@ -1,6 +1,7 @@
 """certify() names the cause: each fault is planted, and the pattern of findings tells it apart."""
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -199,22 +200,34 @@ def test_the_cause_of_a_fault_in_a_model_of_one_text(build, options, causes) -> 
     assert result.causes == causes, result.report()
 
 
-PRODUCTS: dict[str, Callable[..., Tensor]] = {
-    "matmul": lambda q, k: q @ k.transpose(-2, -1),
-    "einsum": lambda q, k: torch.einsum("bqhd,bkhd->bhqk", q.transpose(1, 2), k.transpose(1, 2)),
-}
+def by_equation(equation: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Causal attention of two groups of two heads; of each group the first keys, without an r."""
+    left, right, scores = re.split(",|->", equation)
+    own = "bgrkd" if "r" in right else "bgkd"
+    q, k, v = (x.unflatten(1, (2, 2)) for x in (q, k, v))
+    k, v = (torch.einsum(f"{own}->{right}", x if "r" in right else x[:, :, 0]) for x in (k, v))
+    raw = torch.einsum(equation, torch.einsum(f"bgrqd->{left}", q), k) / 2
+    sizes = dict(zip(scores, raw.shape, strict=True))
+    keep = torch.ones(sizes["q"], sizes["k"], dtype=torch.bool).tril(sizes["k"] - sizes["q"])
+    keep = keep.reshape([sizes[letter] if letter in "qk" else 1 for letter in scores])
+    weights = masked_softmax(raw, keep)
+    return torch.einsum(f"{scores},{right}->bgrqd", weights, v).flatten(1, 2)
 
 
-@pytest.mark.parametrize("product", PRODUCTS)
+def by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril(k.shape[2] - q.shape[2])
+    return masked_softmax(q @ k.transpose(-2, -1) / 2, keep) @ v
+
+
+EQUATIONS = ("bqgrd,bkgrd->bgrqk", "bgrqd,bgkd->bgrqk", "bqgrd,bkgd->bqgrk")
+
+
+@pytest.mark.parametrize("by", [by_hand, *(partial(by_equation, each) for each in EQUATIONS)])
 @pytest.mark.parametrize("attend", list(CACHED)[2:])  # the others call torch's function
 def test_the_cause_of_a_fault_in_cached_steps_written_by_hand(
-    attend: Causal, product: str, monkeypatch: pytest.MonkeyPatch
+    attend: Causal, by: Causal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril(k.shape[2] - q.shape[2])
-        return masked_softmax(PRODUCTS[product](q, k) / 2, keep) @ v
-
-    monkeypatch.setitem(globals(), "causal_with_offset", by_hand)
+    monkeypatch.setitem(globals(), "causal_with_offset", by)
     result = hl.certify(CachedText(attend).eval(), None, TGT, None)
     assert result.causes == (CACHED[attend],), result.report()
 
