@@ -65,7 +65,7 @@ class Undo:
 
 
 @dataclass(frozen=True)
-class Look:
+class Display:
     """How a control looks: its `width` in pixels, the `help` shown on hovering, the `hint` in an
     empty box; `quiet` without its label; `disabled`."""
 
@@ -90,7 +90,7 @@ class Pick:
     now: Any
     change: Callable[[Any], Change]
     form: Literal["buttons", "optional", "list", "menu", "open"] = "buttons"
-    look: Look = Look()
+    display: Display = Display()
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Slider:
     now: float
     change: Callable[[Any], Change]
     typed: bool = False
-    look: Look = Look()
+    display: Display = Display()
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +150,7 @@ class Several:
     now: Sequence[Any]
     change: Callable[[Any], Change]
     most: int | None = None
-    look: Look = Look()
+    display: Display = Display()
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class TextBox:
     change: Callable[[str], Change]
     height: int | None = None
     most: int | None = None
-    look: Look = Look()
+    display: Display = Display()
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def pick_one(
     label: str = "",
     change: Callable[[Any], b.Change] | None = None,
     form: Literal["buttons", "optional", "list", "menu", "open"] = "buttons",
-    **look: Any,
+    **display: Any,
 ) -> b.Pick:
     """A choice among options, with its label's text at `label` or else at `key`.
 
@@ -100,7 +100,7 @@ def pick_one(
 
     change = change or b.sets(_field(key, field))
     named = {option: words(option) for option in options}
-    return b.Pick(key, view.t(label or key), named, now, change, form, b.Look(**look))
+    return b.Pick(key, view.t(label or key), named, now, change, form, b.Display(**display))
 
 
 def pick_aside(view: View, key: str, label: str, asides: Sequence[str], now: str) -> b.Blocks:
@@ -118,10 +118,10 @@ def slider(
     scale: b.Span | Sequence[int],
     now: float,
     typed: bool = False,
-    look: b.Look = b.Look(),  # noqa: B008
+    display: b.Display = b.Display(),  # noqa: B008
 ) -> b.Slider:
     """A slider that sets a choice, the last part of the key, with its label's text at `key`."""
-    return b.Slider(key, view.t(key), scale, now, b.sets(_field(key, "")), typed, look)
+    return b.Slider(key, view.t(key), scale, now, b.sets(_field(key, "")), typed, display)
 
 
 def toggle(view: View, key: str, now: bool, field: str = "", **more: Any) -> b.Toggle:
@@ -148,7 +148,7 @@ def pick_token(
 
     places = {place: f"{place} · {token}" for place, token in enumerate(tokens)}
     change = change or b.sets(_field(key, field))
-    return b.Pick(key, view.t(label), places, now, change, "menu", b.Look(width))
+    return b.Pick(key, view.t(label), places, now, change, "menu", b.Display(width))
 
 
 def pick_stream(

@@ -104,10 +104,10 @@ def _pick(sheet: Sheet, block: b.Pick) -> None:
         "key": block.key,
         "format_func": lambda option: block.options.get(option, option),
         "on_change": partial(_changed, block.key, block.change, fits),
-        "help": block.look.help,
-        "label_visibility": "collapsed" if block.look.quiet else "visible",
+        "help": block.display.help,
+        "label_visibility": "collapsed" if block.display.quiet else "visible",
     }
-    width = block.look.width
+    width = block.display.width
     with nullcontext() if width is None else st.container(width=width):
         if block.form in ("menu", "open"):
             st.selectbox(accept_new_options=block.form == "open", **common)
@@ -130,9 +130,9 @@ def _slider(sheet: Sheet, block: b.Slider) -> None:
     common: dict[str, Any] = {
         "label": block.label,
         "key": block.key,
-        "help": block.look.help,
-        "width": block.look.width or "stretch",
-        "disabled": block.look.disabled,
+        "help": block.display.help,
+        "width": block.display.width or "stretch",
+        "disabled": block.display.disabled,
         "on_change": partial(_changed, block.key, block.change, fits),
     }
     if isinstance(scale, b.Span):
@@ -190,7 +190,7 @@ def _several(sheet: Sheet, block: b.Several) -> None:
         list(block.options),
         key=block.key,
         max_selections=block.most,
-        placeholder=block.look.hint or sheet.view.t("place.none_chosen"),
+        placeholder=block.display.hint or sheet.view.t("place.none_chosen"),
         format_func=block.options.__getitem__,
         on_change=partial(
             _changed,
@@ -206,10 +206,10 @@ def _text_box(sheet: Sheet, block: b.TextBox) -> None:
     common: dict[str, Any] = {
         "key": block.key,
         "max_chars": block.most,
-        "help": block.look.help,
-        "width": block.look.width or "stretch",
-        "disabled": block.look.disabled,
-        "placeholder": block.look.hint,
+        "help": block.display.help,
+        "width": block.display.width or "stretch",
+        "disabled": block.display.disabled,
+        "placeholder": block.display.hint,
         "on_change": partial(
             _changed, block.key, block.change, lambda text: len(text) <= (block.most or len(text))
         ),

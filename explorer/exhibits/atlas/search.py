@@ -300,7 +300,7 @@ def _sentences(view: View, best: list[Close]) -> list[b.Block]:
         _open(view, best),
         lambda at: b.choose(found=at + 1),
         "list",
-        b.Look(quiet=True),
+        b.Display(quiet=True),
     )
     return [b.Title(title, large=True), picked]
 

@@ -68,7 +68,7 @@ def show(best: Best | None, view: View) -> b.Blocks:
         open_of(kept, view),
         lambda at: b.choose(sentence=at + 1),
         "list",
-        b.Look(quiet=True),
+        b.Display(quiet=True),
     )
     yield b.Pane((picked,), height=LIST)
 
@@ -130,7 +130,7 @@ def _filters(view: View) -> b.Row:
             b.Span(0, limit),
             getattr(chosen, field),
             typed=True,
-            look=b.Look(150, view.t(f"atlas.{field}_help")),
+            display=b.Display(150, view.t(f"atlas.{field}_help")),
         )
         for field, limit in (("shortest", 9999), ("longest", 9999), ("least", 100))
     ]
@@ -140,7 +140,7 @@ def _filters(view: View) -> b.Row:
         chosen.containing,
         b.sets("containing"),
         most=60,
-        look=b.Look(220, view.t("atlas.word_help")),
+        display=b.Display(220, view.t("atlas.word_help")),
     )
     return b.Row((*boxes, word))
 

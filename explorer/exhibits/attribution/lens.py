@@ -110,7 +110,7 @@ def _pick_place(view: View, here: LensTable) -> Iterator[b.Control]:
 
     key, change = "attribution.place", b.sets(position_of(view)[1])
     places = {place: f"{place} {token}" for place, token in enumerate(columns)}
-    yield b.Pick(key, view.t(key), places, here.place, change, "menu", b.Look(220))
+    yield b.Pick(key, view.t(key), places, here.place, change, "menu", b.Display(220))
 
 
 def depth_name(view: View, depth: Depth) -> str:

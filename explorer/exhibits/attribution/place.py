@@ -70,7 +70,7 @@ def pick_detail(view: View) -> b.Pick:
 def pick_taken(view: View, writers: dict[int, str], now: int) -> b.Pick:
     """The control for the writer to remove."""
     label = view.t("attribution.take")
-    return b.Pick("attribution.taken", label, writers, now, b.sets("taken"), "menu", b.Look(260))
+    return b.Pick("attribution.taken", label, writers, now, b.sets("taken"), "menu", b.Display(260))
 
 
 def pick_row(view: View) -> b.Pick:

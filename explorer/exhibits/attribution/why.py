@@ -87,7 +87,7 @@ def _pick_other(view: View, tokens: tuple[str, ...]) -> b.Pick:
         NONE if against is None else against,
         lambda place: b.choose(beside_key=None if place == NONE else place),
         "menu",
-        b.Look(250),  # as wide as its first option
+        b.Display(250),  # as wide as its first option
     )
 
 

@@ -34,7 +34,7 @@ def pick_position(view: View) -> b.Pick:
 
     key = "attribution.position"
     places = {place: words(place) for place in range(int(trace.tgt_valid.sum()))}
-    return b.Pick(key, view.t(key), places, now, change, "menu", b.Look(220))
+    return b.Pick(key, view.t(key), places, now, change, "menu", b.Display(220))
 
 
 def position_of(view: View) -> tuple[int, str]:
@@ -112,7 +112,7 @@ def _pick(view: View, field: str, now: int, options: list[int], chances: np.ndar
     key = f"attribution.{field}"
     shown = next(label for label, token in labels.items() if token == now)
     named = {label: label for label in labels}
-    return b.Pick(key, view.t(key), named, shown, change, "open", b.Look(220))
+    return b.Pick(key, view.t(key), named, shown, change, "open", b.Display(220))
 
 
 def token_of(loaded: LoadedModel, word: str) -> int | list[str]:

@@ -56,7 +56,7 @@ def controls(view: View) -> b.Blocks:
     yield from model_line(view)
     choices = view.choices(BlocksChoices)
     depths, now = b.Span(1, MOST_LAYERS), depth_of(choices.depth)
-    layers = slider(view, "blocks.depth", depths, now, look=b.Look(320))
+    layers = slider(view, "blocks.depth", depths, now, display=b.Display(320))
     yield b.Row((layers, toggle(view, "blocks.final", choices.final)), gap="large")
 
 

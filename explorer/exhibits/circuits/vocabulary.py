@@ -65,7 +65,7 @@ def _pick_head(view: View, at: Head) -> b.Pick:
     def opened(at: Head) -> b.Change:
         return b.choose(elsewhere=True, site=view.own_role, layer=at[0], head=at[1])
 
-    return b.Pick("circuits.head", view.t("place.head"), heads, at, opened, "menu", b.Look(200))
+    return b.Pick("circuits.head", view.t("place.head"), heads, at, opened, "menu", b.Display(200))
 
 
 def _labels(view: View, mapping: VocabularyMap, count: int) -> list[tuple[str, str]]:

@@ -82,7 +82,7 @@ def _type(view: View, shown: Generation) -> b.Blocks:
         view.t("branches.type", step=step + 1),
         typed,
         forced,
-        look=b.Look(320, hint=view.t("branches.type_hint")),
+        display=b.Display(320, hint=view.t("branches.type_hint")),
     )
     close = b.Button(
         "branches.close", view.t("branches.close"), b.choose(fork=()), icon="call_merge"

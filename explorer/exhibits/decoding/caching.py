@@ -245,7 +245,7 @@ def _heads(view: View) -> tuple[int, b.Block]:
         offered,
         now,
         b.sets("kv_heads"),
-        look=b.Look(320, view.t("caching.heads_help")),
+        display=b.Display(320, view.t("caching.heads_help")),
     )
     return now, control
 

@@ -67,8 +67,11 @@ def _pick(view: View) -> b.Pick:
 
 
 def _limit(view: View) -> b.Slider:
-    now, look = view.choices(DecodingChoices).limit, b.Look(130, view.t("decoding.limit_help"))
-    return slider(view, "decoding.limit", b.Span(0, MOST_NEW), now, typed=True, look=look)
+    now, display = (
+        view.choices(DecodingChoices).limit,
+        b.Display(130, view.t("decoding.limit_help")),
+    )
+    return slider(view, "decoding.limit", b.Span(0, MOST_NEW), now, typed=True, display=display)
 
 
 def _elsewhere(view: View) -> b.Blocks:
@@ -125,7 +128,7 @@ def sample_settings(view: View, place: str) -> tuple[b.Control, ...]:
         _setting(view, place, sample, "temperature", b.Span(0.0, 3.0, 0.1)),
         _setting(view, place, sample, "top_k", b.Span(0, 100)),
         _setting(view, place, sample, "top_p", b.Span(0.0, 1.0, 0.05)),
-        replace(seed, typed=True, look=b.Look(120, view.t("decoding.seed_help"))),
+        replace(seed, typed=True, display=b.Display(120, view.t("decoding.seed_help"))),
         b.Button(f"{place}.again", view.t("decoding.again"), b.Change(other_draw), "casino"),
     )
 
@@ -135,7 +138,7 @@ def _setting(
 ) -> b.Slider:
     key, label, now = f"{place}.{field}", view.t(f"decoding.{field}"), getattr(strategy, field)
     change = partial(_changed, strategy, field)
-    return b.Slider(key, label, scale, now, change, look=b.Look(140))
+    return b.Slider(key, label, scale, now, change, display=b.Display(140))
 
 
 def _changed(strategy: Beam | Sample, field: str, value: float) -> b.Change:

@@ -61,7 +61,7 @@ def _editor(view: View, task: Task) -> b.Blocks:
         keep,
         max(120, 28 * (code.count("\n") + 3)),
         sandbox.MOST_CHARACTERS,
-        b.Look(disabled=is_off),
+        b.Display(disabled=is_off),
     )
     yield b.Pane((editor,), key="exercises-editor")
     # The browser sends the text as soon as the button takes the focus; a click changes nothing.

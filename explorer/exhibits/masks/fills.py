@@ -13,8 +13,8 @@ def show(result: Result, view: View) -> b.Blocks:
     yield b.Prose(view.t("cases.fill.lead"))
     yield b.Row(picking.pick_place(view, "masks"))
     yield picking.pick_one(view, "masks.way", WAYS, choices.way)
-    fills, look = b.Span(0, MOST_LOWERED, 1000), b.Look(420, view.t("masks.lowered_help"))
-    yield picking.slider(view, "masks.lowered", fills, choices.lowered, look=look)
+    fills, display = b.Span(0, MOST_LOWERED, 1000), b.Display(420, view.t("masks.lowered_help"))
+    yield picking.slider(view, "masks.lowered", fills, choices.lowered, display=display)
     query = saying.quoted_at(view, view.trace.query_tokens(view.site.name), view.row)
     yield from grids_of(view, FILL, result, query=query)
     if view.trace.mask(view.site.name)[view.head].all():

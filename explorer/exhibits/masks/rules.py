@@ -26,7 +26,7 @@ def show(answer: None, view: View) -> b.Blocks:
     """The sentence, one row of switches, and below it the changes as text; all are sent first."""
     yield b.SentenceLine()
     in_force = rules_in_force(view.edits)
-    pads = slider(view, "masks.pads", b.Span(0, MOST_PADS), view.pads, look=b.Look(170))
+    pads = slider(view, "masks.pads", b.Span(0, MOST_PADS), view.pads, display=b.Display(170))
     switches = [
         b.Toggle(
             f"masks.{part}",
@@ -66,7 +66,7 @@ def _sizes(view: View, in_force: dict[MaskPart, bool]) -> b.Blocks:
                 b.Span(0, longest),
                 sizes.get(part, 0),
                 _resize(part),
-                look=b.Look(
+                display=b.Display(
                     help=view.t(f"masks.{part}_help"),
                     disabled=part == "prefix" and not in_force["causal"],
                 ),

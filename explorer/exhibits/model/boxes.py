@@ -219,7 +219,7 @@ def show(anatomy: Anatomy, view: View) -> b.Blocks:
             b.Span(1, n_layers),
             _shown_layer(view, n_layers) + 1,
             lambda layer: b.choose(unfolded=layer - 1),
-            look=b.Look(340, view.t("model.unfolded_help")),
+            display=b.Display(340, view.t("model.unfolded_help")),
         )
     yield _canvas(view, anatomy.towers)
     lines = (

@@ -117,7 +117,7 @@ def _sentence(view: View, second: str) -> tuple[b.TextBox | b.Button, ...]:
         view.t("patching.second"),
         second,
         change,
-        look=b.Look(360, view.t("patching.second_help"), view.t("patching.second_hint")),
+        display=b.Display(360, view.t("patching.second_help"), view.t("patching.second_hint")),
     )
     if not view.choices(PatchingChoices).second:
         return (box,)
@@ -194,7 +194,7 @@ def _alignment(view: View, both: Pair) -> b.Blocks:
         view.t("patching.align"),
         format_places(places).replace("_", " "),
         lambda text: b.Change(lambda state: _aligned(text, state)),
-        look=b.Look(help=view.t("patching.align_help")),
+        display=b.Display(help=view.t("patching.align_help")),
     )
     again = () if chosen is None else (_align_again(view),)
     yield b.Fold(view.t("patching.align_title"), (b.Prose(" · ".join(joined)), box, *again))

@@ -207,8 +207,8 @@ def _controls(view: View) -> list[b.Block]:
             return b.choose(change=PositionChange("shift", by))
 
         label = view.t("positions.shift_by")
-        span, look = b.Span(0, most), b.Look(260)
-        slider = b.Slider("positions.shift", label, span, change.first, shift, look=look)
+        span, display = b.Span(0, most), b.Display(260)
+        slider = b.Slider("positions.shift", label, span, change.first, shift, display=display)
         controls.append(slider)
     if change.kind == "swap":
 

@@ -109,7 +109,7 @@ def _controls(view: View, size: dict[str, int]) -> b.Blocks:
 
     for name, stops in STOPS.items():
         key, act = f"positions.{name}", partial(change, name)
-        yield b.Slider(key, view.t(key), stops, size[name], act, look=b.Look(220))
+        yield b.Slider(key, view.t(key), stops, size[name], act, display=b.Display(220))
     config = view.loaded.config
     if config.positions == "sinusoidal":
         own = {"base": int(config.rope_base), "width": config.d_model}

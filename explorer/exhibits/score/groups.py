@@ -78,7 +78,7 @@ def show(grouping: Grouped, view: View) -> b.Blocks:
     yield b.Prose(view.t("score.groups_lead"))
     options, chosen = possible_groups(view.site), grouping.n_kv_heads
     if len(options) > 1:
-        yield slider(view, "score.kv_heads", options, chosen, look=b.Look(320))
+        yield slider(view, "score.kv_heads", options, chosen, display=b.Display(320))
     draw = partial(groups, grouping.group_of, words=view.words("figures.score"))
     yield b.Chart("score.groups", draw, view.t("score.asides.groups"))
     most = grouping.cache_bytes // chosen * view.site.n_heads

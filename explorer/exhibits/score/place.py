@@ -68,7 +68,7 @@ def pick_dropout(view: View, key: str, width: int) -> b.Slider:
     """The share of zeroed weights in percent, 0 to 90."""
     label, now = view.t("score.drop"), view.choices(ScoreChoices).drop
     shares = b.Span(0, 90, 5, "%d %%")
-    return b.Slider(key, label, shares, now, b.sets("drop"), look=b.Look(width))
+    return b.Slider(key, label, shares, now, b.sets("drop"), display=b.Display(width))
 
 
 def drop_of(view: View) -> float:

@@ -24,8 +24,8 @@ def show(found: dict[Scaling, ScaledHead], view: View) -> b.Blocks:
     yield b.Prose(view.t("score.scaling_lead"))
     chosen, title = view.choices(ScoreChoices).scaling, view.t("score.asides.scaling")
     names = {name: view.t(f"score.scalings.{name}") for name in SCALINGS}
-    change, look = b.sets("scaling"), b.Look(quiet=True)
-    yield b.Pick("score.scaling", title, names, chosen, change, look=look)
+    change, display = b.sets("scaling"), b.Display(quiet=True)
+    yield b.Pick("score.scaling", title, names, chosen, change, display=display)
     limit = max(1.0, float(np.abs(found["none"].scores).max(initial=0.0)))
     scores, words = found[chosen].scores, view.words("figures.score")
     columns = ("divided_by", "entropy", "top", "gradient")

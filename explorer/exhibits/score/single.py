@@ -177,8 +177,8 @@ def show(variant: Single, view: View) -> b.Blocks:
     yield b.Prose(view.t("score.single_lead", d_in=view.loaded.config.d_model))
     offered = widths(view.loaded, view.site)
     if len(offered) > 1:
-        change, look = b.sets("d_out"), b.Look(420)
-        yield b.Slider("score.d_out", "d_out", offered, variant.d_out, change, look=look)
+        change, display = b.sets("d_out"), b.Display(420)
+        yield b.Slider("score.d_out", "d_out", offered, variant.d_out, change, display=display)
     yield _shapes(view, variant)
     this = view.t("score.single_this", d_out=variant.d_out), variant.tensors["pattern"]
     own = view.trace.pattern(view.site.name)[view.head]

@@ -45,8 +45,8 @@ def _link(view: View, part: str) -> b.Blocks:
     tour, tasks = view.choices(TourChoices), view.choices(ExercisesChoices)
     learner = tour.learner or tasks.solver
     yield b.Prose(view.t("tour.send_note"))
-    label, look = view.t("tour.learner"), b.Look(320)
-    yield b.TextBox("tour.learner", label, learner, _named, most=MOST_NAME, look=look)
+    label, display = view.t("tour.learner"), b.Display(320)
+    yield b.TextBox("tour.learner", label, learner, _named, most=MOST_NAME, display=display)
     written = dict(tasks.programs) | dict(tasks.drafts)
     programs = tuple((name, written[name]) for name in tasks.solved if name in written)
     if len(write_programs(programs)) > MOST_CARRIED:

@@ -17,7 +17,7 @@ def show(answer: None, view: View) -> b.Blocks:
         {name: title_of(view, name) for name in ENTRIES},
         picked,
         lambda chosen: b.choose(sheet=tuple(chosen), lesson=""),
-        look=b.Look(hint=view.t("tour.sheet_all")),
+        display=b.Display(hint=view.t("tour.sheet_all")),
     )
     yield b.TextBox("tour.sheet_title", label, tour.sheet_title, _titled, most=MOST_TITLE)
     yield b.Note(view.t("tour.sheet_link"))

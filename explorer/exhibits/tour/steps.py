@@ -134,7 +134,7 @@ def _ask(view: View, step: Step, posed: PosedStep, step_answer: StepAnswer | Non
             return b.Change(lambda state: {"answers": state.of(TourChoices).with_answer(answer)})
 
         key, options = f"tour.ask.{step.id}.{question.mark}", dict(enumerate(question.options))
-        yield b.Pick(key, plain(asks), options, None, taken, "list", b.Look(quiet=True))
+        yield b.Pick(key, plain(asks), options, None, taken, "list", b.Display(quiet=True))
         is_new = tour.answered(step.id) is None
         yield b.Note(view.t("tour.waiting" if is_new else "tour.asked_before"))
         return

@@ -69,7 +69,7 @@ def _pick_weight(view: View, name: str, at: Index) -> Iterator[b.Control]:
             at[axis],
             partial(_move, name, at, axis),
             typed=True,
-            look=b.Look(110),
+            display=b.Display(110),
         )
 
 

@@ -100,7 +100,7 @@ def _menu(view: View, setup: Setup, name: str, width: int | None = None) -> b.Pi
         getattr(setup, name),
         _setting(name),
         "menu",
-        b.Look(width),
+        b.Display(width),
     )
 
 
@@ -164,7 +164,7 @@ def _own_pairs(view: View, choices: TrainingChoices) -> b.Blocks:
         lambda text: b.choose(pairs=text),
         120,
         pairs.MOST_CHARS,
-        b.Look(hint=view.t("training.pairs_hint")),
+        b.Display(hint=view.t("training.pairs_hint")),
     )
     file = b.Upload(
         "training.pairs_file",
