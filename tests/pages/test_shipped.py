@@ -15,6 +15,7 @@ from pretended import gpu
 
 from explorer import library
 from explorer.analysis.cases import BY_ID, CLAIMS, Case, Result, cost, positions, training
+from explorer.analysis.cases.case import inputs
 from explorer.analysis.heads import ablation
 from explorer.engine import caching
 from explorer.engine.caching import Store, budget
@@ -31,7 +32,7 @@ FOUND: dict[str, Result] = {}
 
 def _once(claim: Case) -> Case:
     """The claim; where it trains models of its own, once for all models that are opened."""
-    if claim.own or not isgeneratorfunction(claim.measure):
+    if inputs(claim.measure, True, True) or not isgeneratorfunction(claim.measure):
         return claim
 
     def measure() -> Result:

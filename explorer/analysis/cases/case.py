@@ -160,7 +160,7 @@ class Case:
     of the two gives, with None for a fixed case. `plant` injects it into a model's run; None if it
     is not in the forward pass. `cached`: it shows only when decoding with a cache. `batched`: it
     leaves the first sentence of a batch intact. `left`: it shows only with padding on the left, so
-    rows are read with this many PADs there. A model without what it `needs` cannot have this bug.
+    rows are read with this many PADs there. A model without what it `needs` gets no injection.
     """
 
     id: str
@@ -178,11 +178,6 @@ class Case:
     def part(self) -> Part:
         """The part of the page that it is in."""
         return next(part for part, groups in GROUPS.items() if self.group in groups)
-
-    @property
-    def own(self) -> bool:
-        """Whether a claim is measured with the user's model and sentence."""
-        return bool(inputs(self.measure, True, True))
 
     def fits(self, model: Subject, rows: Rows) -> bool:
         """Whether injecting it changes anything in a run of this model."""

@@ -90,8 +90,7 @@ def _verdict(view: View, case: Case, result: Result) -> b.Blocks:
     yield b.Prose(words_of(view, case.id, result))
     outcomes = [judgement for judgement in guessed if judgement is not None]
     score = view.t("cases.score", right=sum(outcomes), count=len(outcomes))
-    where = view.t("cases.own" if case.own else "cases.experiment")
-    yield b.Note(saying.in_a_row((where, score)))
+    yield b.Note(score)
 
 
 def words_of(view: View, case: str, result: Result, names: Sequence[str] | None = None) -> str:

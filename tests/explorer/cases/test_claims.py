@@ -102,7 +102,9 @@ BRIEF: dict[str, Any] = {
 
 
 QUICK = [
-    claim.id for claim in CLAIMS if claim.own and not inspect.isgeneratorfunction(claim.measure)
+    claim.id
+    for claim in CLAIMS
+    if on_case.inputs(claim.measure, True, True) and not inspect.isgeneratorfunction(claim.measure)
 ]
 
 
