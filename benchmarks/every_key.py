@@ -1,7 +1,7 @@
 """Change every key of every family's config in turn, and compare with `transformers`.
 
-The keys, types and defaults come from the config class of `transformers`; keys that only this
-library reads are added. Each gets several other values. For each value, `transformers`
+The keys, types and defaults come from the config class of `transformers`; keys that its models or
+this library read besides are added. Each gets several other values. For each value, `transformers`
 and this library open the same folder with random weights, and read the same texts. Logits and
 patterns must be equal, or the value must be refused with the name of its key.
 """
@@ -221,10 +221,30 @@ class Sweep:
         opening.Keys = NotedKeys  # type: ignore[misc]
         self.d_head = open_folder(self.place).config.d_head
         opening.Keys = Keys  # type: ignore[misc]
-        read = {key for key in Read.names if key.isidentifier() and key not in ROTATION}
+        read = {key for key in Read.names if key.isidentifier()} - ROTATION
         found |= {key: self.full.get(key) for key in sorted(read - found.keys())}
+        asked = sorted(self._asked() - found.keys() - ROTATION)
+        self.types |= dict.fromkeys(asked, "asked")
+        found |= dict.fromkeys(asked)
         found.pop("model_type", None)
         return found
+
+    def _asked(self) -> set[str]:
+        """The keys that `transformers` reads although its config class does not list them, such as
+        `is_causal`."""
+        cls, names = self.cls.config_class, set[str]()
+        usual = cls.__getattribute__
+
+        def noted(config: Any, name: str) -> Any:
+            names.add(name)
+            return usual(config, name)
+
+        cls.__getattribute__ = noted
+        try:
+            self.theirs(self.full)
+        finally:
+            cls.__getattribute__ = usual
+        return {name for name in names if not name.startswith("_") and not hasattr(cls, name)}
 
 
 ROTATION = {"type", "rope_type", "factor", "full_attention", "sliding_attention", "auto_map"}
@@ -280,6 +300,7 @@ def changed(
     """Try the other values of every key in one config."""
     skipped = {"rope_parameters": "minimal", "rope_scaling": "saved"}
     skipped |= {key: "minimal" for key in keys if "act" in key or key.endswith("_token_id")}
+    skipped |= {key: "minimal" for key, kind in sweep.types.items() if kind == "asked"}
     for key, present in keys.items():
         if skipped.get(key) == base or ("rope" in key and sweep.name not in FAMILIES):
             continue

@@ -55,6 +55,7 @@ OF_TYPES: dict[str, list[Any]] = {
     "str": ["cls", "mean"],
     "list": [[0], [1], [0, 1]],
     "dict": [{}],
+    "asked": [True, False, 2, [0, 1]],
 }
 """What to try for a key whose value is null, by the types that its annotation names."""
 

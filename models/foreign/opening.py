@@ -154,8 +154,12 @@ def _open_gguf(path: Path, placing: Placing) -> Checkpoint:
 def _plan(family: Family, keys: Keys, named: Mapping[str, str], config: str, weights: str) -> Plan:
     """The plan of a config. Raises CheckpointError, also if it leaves stored tensors unused."""
     try:
-        keys.only("per_layer_config", None, {})
+        of_any = keys.of({**keys.values, **keys.object("text_config")})  # which any family may have
+        of_any.only("per_layer_config", None, {})
         plan = replace(family.plan(keys), labels=head_of(keys))
+        of_any.only("head_dim", None, plan.config.d_head)
+        if plan.config.is_causal:
+            of_any.only("is_causal", True)
     except CheckpointError:  # raised while comparing tensors
         raise
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:

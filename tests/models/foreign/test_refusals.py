@@ -204,6 +204,9 @@ def test_a_config_that_cannot_be_honoured(folder, changes, said):
         ("marian", {"decoder_start_token_id": 10**30}, "decoder_start_token_id is 1000000000"),
         ("t5", {"decoder_start_token_id": 10**6}, "decoder_start_token_id is 1000000: it must be"),
         ("llama", {"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
+        ("llama", {"is_causal": False}, "is_causal is False: only True"),
+        ("marian", {"is_causal": None}, "is_causal is None"),
+        ("vit", {"head_dim": 2}, "head_dim is 2: only None, 6"),
     ],
 )
 def test_a_setting_of_another_family_that_cannot_be_honoured(tmp_path, name, changes, said):

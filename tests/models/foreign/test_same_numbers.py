@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from foreign import GOLDEN, NAMES, TEXTS, Golden, family_list
+from foreign import GOLDEN, NAMES, TEXTS, Golden, family_list, refused
 from safetensors.torch import load_file, save_file
 
 from benchmarks.foreign_models import MODELS
@@ -161,6 +161,10 @@ def test_of_gemma_3_with_pictures_the_text_model_is_read(tmp_path):
     ours = run(model, Rows.of([_ids(golden, "second")[0]]), expected)
     for name, theirs in expected.items():
         _close(ours[name][0].numpy(), theirs, name)
+    for key in ("is_causal", "per_layer_config"):  # not read by the family itself
+        changed = whole | {"text_config": whole["text_config"] | {key: {"1": {}}}}
+        (folder / "config.json").write_text(json.dumps(changed))
+        refused(folder, f"{key} is {{'1': {{}}}}")
 
 
 @pytest.mark.parametrize("name", ["llama-longrope", "llama-dynamic"])
