@@ -97,6 +97,12 @@ def test_other_pages_number_the_patches_and_frame_the_query(open_reader):
     assert '<span style="grid-area:1/4">3</span>' in shown
     assert "repeat(2," in shown
     assert "repeat(16," in shown
+    (first,) = [
+        each.proto.body
+        for each in open_reader("score", site="encoder", row="0").get("html")
+        if "<img" in each.proto.body
+    ]
+    assert '<i style="grid-area:2/2">' in first
 
 
 def test_words_speak_of_pictures_and_not_of_sentences(open_reader):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import explorer as hl
+from explorer.notebook.axes import AxisEvidence
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -83,6 +84,17 @@ def test_an_axis_that_may_be_heads_or_sequences_asks_for_the_heads() -> None:
     assert np.allclose(pattern[0], (x @ x.mT).softmax(-1)[2:])
 
 
+@pytest.mark.parametrize(
+    ("leading", "sequences", "reading"),
+    [((4, 3), 3, (3, 4, True)), ((3, 4), 3, (3, 4, False)), ((2, 3, 5), 3, (2, 15, False))],
+)
+def test_heads_stand_first_only_where_two_axes_say_so(leading, sequences, reading) -> None:
+    axes = AxisEvidence()
+    axes.sequences = sequences
+    read = axes.read(leading, 6, 7)
+    assert (read.batch, read.heads, read.heads_first) == reading
+
+
 def test_the_input_says_how_many_sequences_there_are() -> None:
     class Plain(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -92,6 +104,7 @@ def test_the_input_says_how_many_sequences_there_are() -> None:
         with hl.capture() as seen:
             nn.Sequential(Plain())(torch.randn(shape))
         assert (seen.patterns[0].shape[:2], seen.calls[0].axes) == (shown, "batch")
+        assert ("in the batch" in hl.show(seen).html()) == (shape[0] > 1)
     q = torch.randn(2, 6, 8)  # as many sequences as positions: both readings fit
 
     class First(nn.Module):

@@ -307,6 +307,8 @@ def test_masks_of_your_own() -> None:
     (drawn,) = unpack_matrices(_sent(shown.html())[0])
     later = "blocked: later"
     assert drawn["cells"].tolist()[:2] == [["visible", later, later], ["visible", "visible", later]]
+    six = hl.mask(np.zeros((1, 6), bool), why=[list("abcdef")])
+    assert sorted(six.dataframe().why) == list("abcdef")
     chosen = np.stack([np.ones((2, 3, 3), bool), np.tri(3, dtype=bool)[None].repeat(2, 0)])
     assert np.array_equal(hl.mask(chosen, layer=1, head=1).numpy()["Masks"], np.tri(3, dtype=bool))
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from foreign import GOLDEN, Golden, change_config
 
 from models import CheckpointError
 from models.foreign import open_folder
-from models.foreign.sentencepieces import read_unigram
+from models.foreign.sentencepieces import _fields, read_unigram
 from models.rows import Rows
 
 CUT = json.loads((GOLDEN / "pieces.json").read_text(encoding="utf-8"))
@@ -30,6 +31,11 @@ def folder(tmp_path) -> Path:
         shutil.copy(GOLDEN / name, folder / name)
     (folder / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")
     return folder
+
+
+def test_fields_of_every_wire_type_are_read():
+    message = b"\x09" + struct.pack("<d", 0.5) + b"\x15" + struct.pack("<f", 2.5) + b"\x18\x07"
+    assert [*_fields(message)] == [(1, 0.5), (2, 2.5), (3, 7)]
 
 
 @pytest.mark.parametrize("side", CUT)
