@@ -30,7 +30,7 @@ PICTURE, BEFORE = "preview.png", "before.js"
 NAMES = ("lang", "model", "text", "target", "site", "layer", "head", "edits")
 """What of a link determines its picture."""
 MOST_QUERY, MOST_TEXT = 2000, 300
-"""Characters of a link, and of its sentence, that is drawn; a longer one has no picture."""
+"""Characters of a link, and of each of its texts, that is drawn; a longer one has no picture."""
 MOST_KEPT, MOST_DRAWN, PER_MINUTE = 64, 4, 30
 """Pictures kept, drawn at the same time, and drawn per minute; a further request is refused."""
 _PAGE = re.compile(r"/[a-z_]*")
@@ -213,17 +213,28 @@ def canonical(query: str) -> str:
     params = dict(parse_qsl(query[: MOST_QUERY + 1]))
     choices = {name: params[name] for name in NAMES if params.get(name)}
     own = "~" in choices.get("model", "")  # an upload belongs to its session
-    if own or len(query) > MOST_QUERY or len(choices.get("text", "")) > MOST_TEXT:
+    long = any(len(choices.get(name, "")) > MOST_TEXT for name in ("text", "target"))
+    if own or long or len(query) > MOST_QUERY:
         return ""
     return urlencode(choices)
 
 
 def normal(query: str) -> str:
-    """A canonical link as the app would write it, without invalid values and defaults."""
+    """A canonical link as the app would write it, without invalid values and defaults, nor a layer
+    or head that its model lacks; "" if there is no such model. Only headers of files are read."""
     from explorer.exhibits.links import Links  # imports torch, which starts up later
+    from explorer.exhibits.view import default_model
+    from explorer.library import split_step
+    from explorer.shelf import survey
 
-    links = Links()
-    return urlencode(links.write(links.read(dict(parse_qsl(query)))[0]))
+    links, listed = Links(), {each.name: each for each in survey()}
+    state = links.read(dict(parse_qsl(query)))[0]
+    model = listed.get(split_step(state.model or default_model(tuple(listed)))[0])
+    if model is None:
+        return ""
+    sizes = {"layer": model.n_layers, "head": model.n_heads}
+    lacking = {name: None for name, size in sizes.items() if (getattr(state, name) or 0) >= size}
+    return urlencode(links.write(links.change(state, **lacking)))
 
 
 class Pictures:
@@ -236,9 +247,10 @@ class Pictures:
 
     async def of(self, query: str) -> tuple[int, bytes]:
         """The status and picture of a link: 404 if it has none, 503 while too many are asked."""
-        if not (asked := canonical(query)):
+        asked = canonical(query)
+        key = await asyncio.to_thread(normal, asked) if asked else ""
+        if not key:
             return 404, b""
-        key = await asyncio.to_thread(normal, asked)
         if key not in self._made:
             if key not in self._drawing:
                 if not self._may():
@@ -277,19 +289,20 @@ def drawn_for(query: str) -> bytes:
             view = build(Links().read(dict(parse_qsl(query)))[0], dark=False)
             sites = view.sites_of(view.kind)
             patterns = [view.trace.pattern(site.name) for site in sites]
+            allowed = view.trace.mask(view.site.name)[view.head]
         except InputProblem:
             return b""
-        name = view.site.name
-        title = (
-            f"{view.t(f'kinds.{view.kind}')} · {view.t('place.layer')} {view.layer + 1} · "
-            f"{view.t('place.head')} {view.head + 1}"
-        )
-        return preview_png(
-            patterns,
-            view.trace.mask(name)[view.head],
-            view.site,
-            view.head,
-            (view.trace.query_tokens(name), view.trace.key_tokens(name)),
-            (view.trace.text, view.trace.output or ""),
-            title,
-        )
+    name = view.site.name
+    title = (
+        f"{view.t(f'kinds.{view.kind}')} · {view.t('place.layer')} {view.layer + 1} · "
+        f"{view.t('place.head')} {view.head + 1}"
+    )
+    return preview_png(  # while other sessions compute
+        patterns,
+        allowed,
+        view.site,
+        view.head,
+        (view.trace.query_tokens(name), view.trace.key_tokens(name)),
+        (view.trace.text, view.trace.output or ""),
+        title,
+    )

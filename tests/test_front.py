@@ -72,6 +72,7 @@ def test_a_links_page_has_the_styles_and_names_its_own_picture():
     [
         ({"text": "a" * 301}, "example.org"),
         ({"model": "mine~0123456789abcdef"}, "example.org"),
+        ({"target": "a" * 301}, "example.org"),
         ({"edits": "x" * 2000}, "example.org"),
         ({"text": "I like dogs."}, 'e.org"><script>'),
     ],
@@ -126,8 +127,9 @@ def test_pictures_are_drawn_once_and_not_without_end(monkeypatch):
     async def test() -> list[int]:
         pictures = front.Pictures()
         same = await asyncio.gather(*(pictures.of("text=a&unknown=1") for _ in range(5)))
-        for query in ("text=a", "text=a&layer=99999999999", "text=a&lang=xx&site=cross"):
-            same.append(await pictures.of(query))
+        for more in ("", "&layer=99999999999", "&layer=9&head=99", "&lang=xx&site=cross"):
+            same.append(await pictures.of(f"text=a{more}"))
+        assert await pictures.of("text=a&model=none") == (404, b"")
         assert drawn == ["lang=en&text=a"]
         assert set(same) == {(200, b"png")}
         return [(await pictures.of(f"text={n}"))[0] for n in range(front.PER_MINUTE)]

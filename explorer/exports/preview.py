@@ -91,7 +91,7 @@ def preview_png(
     _labels(image, tokens[1], (left, top - 6), wide, streams[1], across=True)
     _small(image, patterns, site.layer, head, left + wide + 48)
     file = io.BytesIO()
-    image.save(file, "PNG", optimize=True)
+    image.save(file, "PNG")
     return file.getvalue()
 
 
