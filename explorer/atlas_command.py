@@ -11,12 +11,13 @@ import torch.distributed as dist
 from tqdm import tqdm
 
 from explorer.analysis.atlas.ablation import SENTENCES
-from explorer.analysis.atlas.corpus import header_of, scan
+from explorer.analysis.atlas.corpus import scan
 from explorer.analysis.atlas.make import Making, Unit, home_of
 from explorer.analysis.atlas.store import read_atlas
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.text import t
+from models.training.columns import header_of
 
 PATIENCE = timedelta(days=30)
 """How long a process waits for slower ones at the end."""

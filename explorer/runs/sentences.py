@@ -9,32 +9,13 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePath
 
 from explorer.problems import InputProblem
+from models.training.columns import columns_of
 
 MAX_CHARS = 6000  # 1,024 tokens of English, and a link length that servers accept
 MAX_FILE_BYTES = 1_000_000
 MAX_SENTENCES = 1000
 FILE_TYPES = (".txt", ".csv", ".tsv")
 ENCODINGS = "UTF-8, UTF-16, GB18030"
-HEADERS = frozenset({"text", "sentence", "source", "src"})
-TARGET_HEADERS = frozenset({"translation", "target", "tgt"})
-TEXT_WORDS = frozenset(
-    {"body", "comment", "content", "message", "review", "sentence", "text", "tweet", "utterance"}
-)
-OTHER_HEADERS = frozenset(
-    {
-        *("author", "category", "class", "date", "id", "index", "label", "name", "rating", "score"),
-        *("sentiment", "split", "stars", "time", "timestamp", "user", "username"),
-    }
-)
-"""Names of columns that contain no texts: next to one of these, a name with one of TEXT_WORDS is
-the header of the texts."""
-LANGUAGES = frozenset(
-    {
-        *("ar", "cs", "de", "en", "es", "fi", "fr", "he", "hi", "it", "ja", "ko", "nl", "pl", "pt"),
-        *("ru", "sv", "tr", "uk", "vi", "zh", "chinese", "english", "french", "german", "spanish"),
-    }
-)
-"""A row of these is a header; the first column is the source."""
 
 # Invisible characters that would change how the rest of the page reads: the byte order mark and
 # the embeddings, overrides and isolates of text direction. Joiners and plain direction marks are
@@ -94,7 +75,7 @@ def _is_empty(text: str) -> bool:
 def sentences_from_file(name: str, data: bytes) -> tuple[str, ...]:
     """The sentences of an uploaded .txt (one per line), .csv or .tsv (one per row), as they are.
 
-    In a table, the column that `_header` finds is read, and the header is skipped; without a
+    In a table, the column that `columns_of` finds is read, and the header is skipped; without a
     header, the first column that contains words. Blank lines are skipped. `clean_text` follows when
     a sentence is chosen, which may refuse it.
 
@@ -129,7 +110,7 @@ def pairs_in(name: str, data: bytes) -> tuple[tuple[str, str], ...]:
     if suffix not in FILE_TYPES:
         raise InputProblem("file_type", name=name, allowed=", ".join(FILE_TYPES))
     header, rows = _table(name, _decoded(name, data), suffix)
-    source, target = _header(header) or (0, 1)
+    source, target = columns_of(header) or (0, 1)
     pairs = tuple((_cell(row, source), _cell(row, target)) for row in rows)
     pairs = tuple(pair for pair in pairs if not _is_empty(pair[0]))
     if not pairs:
@@ -148,11 +129,6 @@ def header_in(name: str, data: bytes, *, paired: bool = False) -> list[str]:
     return _table(name, _decoded(name, data), suffix)[0]
 
 
-def names_pair(cells: list[str]) -> bool:
-    """Whether these cells of a first row name a text and its translation."""
-    return _header(cells) == (0, 1)
-
-
 def _table(name: str, text: str, suffix: str) -> tuple[list[str], list[list[str]]]:
     """The header of a table or of paired lines, [] without one, and the further rows. The header
     of paired lines names both sides: a single word may be a sentence."""
@@ -160,7 +136,7 @@ def _table(name: str, text: str, suffix: str) -> tuple[list[str], list[list[str]
         rows = [row for row in _rows(text, suffix) if not all(map(_is_empty, row))]
     except csv.Error as error:
         raise InputProblem("file_table", name=name, reason=str(error)) from error
-    columns = _header(rows[0]) if rows else None
+    columns = columns_of(rows[0]) if rows else None
     if columns is None or (suffix == ".txt" and None in columns):
         return [], rows
     return rows[0], rows[1:]
@@ -169,19 +145,6 @@ def _table(name: str, text: str, suffix: str) -> tuple[list[str], list[list[str]
 def _cell(row: list[str], column: int | None) -> str:
     """A cell of a row; "" where there is none."""
     return "" if column is None else "".join(row[column : column + 1])
-
-
-def _header(row: list[str]) -> tuple[int, int | None] | None:
-    """The columns of the texts and of their translations, if any, that a first row names; None if
-    it is no header."""
-    names = [cell.strip().lower() for cell in row]
-    if len(names) > 1 and LANGUAGES.issuperset(names):
-        return 0, 1
-    texts = [at for at, name in enumerate(names) if name in HEADERS]
-    if not texts and not OTHER_HEADERS.isdisjoint(names):
-        texts = [at for at, name in enumerate(names) if not TEXT_WORDS.isdisjoint(name.split())]
-    targets = [at for at, name in enumerate(names) if name in TARGET_HEADERS]
-    return (texts[0], (*targets, None)[0]) if texts else None
 
 
 def _decoded(name: str, data: bytes) -> str:
@@ -208,7 +171,7 @@ def _decoded(name: str, data: bytes) -> str:
 def _column(name: str, text: str, suffix: str) -> list[str]:
     """The column of sentences in a table, without its header."""
     header, rows = _table(name, text, suffix)
-    if columns := _header(header):
+    if columns := columns_of(header):
         return [_cell(row, columns[0]) for row in rows]
     for column in range(max(map(len, rows), default=0)):
         cells = [cell for row in rows if not _is_empty(cell := _cell(row, column))]

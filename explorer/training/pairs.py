@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from explorer.runs.sentences import names_pair
+from models.training.columns import names_pair
 
 MOST_PAIRS = 5000
 """Pairs used for training; further ones are dropped, and counted."""
@@ -50,7 +50,7 @@ def read(text: str) -> Pairs:
         pair = (" ".join(source.split()), " ".join(rest.partition("\t")[0].split()))
         if not tab:
             counts["no_tab"] += 1
-        elif not seen and not any(counts.values()) and names_pair([*pair]):
+        elif not seen and not any(counts.values()) and names_pair(pair):
             counts["header"] = 1
         elif not all(pair):
             counts["empty"] += 1

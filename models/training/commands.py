@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import shutil
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
@@ -16,7 +17,8 @@ from models.pictures import read_pictures
 from models.tokenizer import SPECIAL_TOKENS
 from models.training import options, using
 from models.training.averaging import average_snapshots, best_epochs
-from models.training.corpus import DataConfig, make_rows, read_rows
+from models.training.columns import header_of
+from models.training.corpus import DataConfig, Row, make_rows, read_rows
 from models.training.data import Material, encode_rows, read_texts
 from models.training.evaluate import (
     bleu_score,
@@ -134,8 +136,15 @@ def rows_of(recipe: Recipe, path: Path | None, option: str, held_apart: bool = F
         raise ValueError("this recipe has no task: give a file to train on with --data")
     if recipe.model.picture:
         return read_pictures(path, recipe.model.picture)
-    rows = read_rows(path, recipe.data, paired)
+    rows = _rows_in(path, recipe.data, paired)
     return rows if held_apart else rows + additions().more_rows(recipe, rows)
+
+
+def _rows_in(path: Path, config: DataConfig, paired: bool) -> list[Row]:
+    """`read_rows`; a header that is skipped is named on standard error."""
+    if paired and (header := header_of(path)):
+        print(f"{path}: skipped the first row, a header: {', '.join(header)}", file=sys.stderr)
+    return read_rows(path, config, paired)
 
 
 def evaluate_model(args: argparse.Namespace) -> None:
@@ -147,7 +156,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
         rows = read_pictures(args.pairs, checkpoint.config.picture)
     elif args.pairs:
         paired = checkpoint.config.reads_source
-        rows = read_rows(args.pairs, DataConfig(), paired)
+        rows = _rows_in(args.pairs, DataConfig(), paired)
     else:
         rows = []
     if not rows:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from models.rows import Rows, padded
 from models.tokenizer import Tokenizer
+from models.training.columns import names_pair
 from models.transformer import Model
 
 Pair = tuple[str, str]  # source, target
@@ -61,17 +62,17 @@ class Batch:
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """Sentence pairs of a TSV file: source TAB target; further columns are ignored.
+    """Sentence pairs of a TSV file: source TAB target; further columns and a header are ignored.
 
     Raises ValueError, naming the line, if a row has fewer than two columns or a field of more than
     131,072 characters (the limit of Python's csv module).
     """
     pairs = []
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         try:
             for row in rows:
-                if not row:
+                if not row or (rows.line_num == 1 and names_pair(row)):
                     continue
                 if len(row) < 2:
                     what = "no TAB between source and target"

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import IO
 
 from explorer.problems import InputProblem
-from explorer.runs.sentences import clean_text, names_pair
+from explorer.runs.sentences import clean_text
+from models.training.columns import names_pair
 from models.training.data import END_OF_TEXT
 
 LINES = 1024
@@ -141,20 +142,13 @@ def line_at(path: Path, offset: int, reverse: bool = False) -> Line | None:
         return None
 
 
-def header_of(path: Path) -> list[str]:
-    """The names of the columns in the first line of a file; [] if it is no header."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        columns = file.readline(MOST_BYTES).rstrip("\r\n").split("\t")
-    return columns if names_pair(columns[:2]) else []
-
-
 def parse(offset: int, line: str, reverse: bool = False) -> Line | None:
     """Split a line at TABs: the sentence, its translation, the credit.
 
     None for a blank line, a line without a source, a separator between two stories, and a header.
     """
     columns = line.rstrip("\r\n").split("\t")
-    if offset == 0 and names_pair(columns[:2]):
+    if offset == 0 and names_pair(columns):
         return None
     source, target, credit = (*columns, "", "")[:3]
     if reverse:

@@ -12,6 +12,7 @@ from models.checkpoint import load_checkpoint
 from models.config import ModelConfig
 from models.marks import Marks
 from models.rows import Rows, padded
+from models.training.commands import rows_of
 from models.training.corpus import DataConfig, make_rows, read_rows
 from models.training.data import (
     Example,
@@ -27,6 +28,7 @@ from models.training.data import (
 from models.training.loop import Trainer
 from models.training.masked_words import MASKED, RANDOM, fill_in, with_words_masked
 from models.training.objectives import Likelihood, MaskedWords
+from models.training.recipe import read_recipe
 from models.training.settings import TrainingConfig
 from models.training.tasks import solve, task_pairs
 from models.training.vocabulary import train_tokenizer
@@ -120,6 +122,17 @@ def test_pairs_are_read_with_further_columns_and_quotes_left_alone(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text('He said "hi.\t他说“嗨”。\tsomewhere #1\n\nYes.\t是。\n', encoding="utf-8")
     assert read_pairs(path) == [('He said "hi.', "他说“嗨”。"), ("Yes.", "是。")]
+
+
+@pytest.mark.parametrize("first", ["\ufeffsource\ttarget\tnote\n", "en\tzh\r\n", "\ufeff"])
+def test_a_header_is_no_pair_and_is_named(tmp_path, capsys, first):
+    path = tmp_path / "pairs.tsv"
+    path.write_text(f"{first}Yes.\t是。\nsource\ttarget\n", encoding="utf-8")
+    rows = rows_of(read_recipe("en-zh", []), path, "--valid", held_apart=True)
+    assert rows == [("Yes.", "是。"), ("source", "target")]
+    names = ", ".join(first.strip("\ufeff").split())
+    skipped = f"{path}: skipped the first row, a header: {names}\n" if names else ""
+    assert capsys.readouterr().err == skipped
 
 
 @pytest.mark.parametrize(
