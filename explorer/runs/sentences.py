@@ -62,6 +62,11 @@ def folds_blanks(encode: Callable[[str], list[int]], text: str) -> bool:
     return folded != text and encode(folded) == encode(text)
 
 
+def one_per_line(sentences: Iterable[str]) -> str:
+    """The sentences as the lines of one text; line ends within a sentence become spaces."""
+    return "\n".join(" ".join(sentence.splitlines()) for sentence in sentences)
+
+
 def _is_dropped(char: str) -> bool:
     if char in _BLANKS:
         return False

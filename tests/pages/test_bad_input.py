@@ -94,12 +94,17 @@ def test_a_bad_upload_is_explained(open_page, lang, name, data, key):
 
 def test_a_sentence_of_an_uploaded_table_is_read(open_page):
     at = open_page("heads")
-    table = "text,zh\nWe went to the park.,我们\nI like you.,我\n".encode()
+    table = 'text,zh\n"We went\r\n to the park.",我们\nI like you.,我\n'.encode()
     at.file_uploader(key="sidebar.file").set_value(("a.csv", table, "text/csv")).run()
     assert t("sidebar.file_header", lang="en", names="text, zh") in [c.value for c in at.caption]
     at.selectbox(key="sidebar.pick").select("I like you.").run()
     assert not at.warning
     assert "I like you" in reading(at, "→")
+    folded = t("sidebar.line_ends", lang="en")
+    assert folded not in [each.value for each in at.caption]
+    at.multiselect(key="sidebar.pick_beside").select("We went\r\n to the park.").run()
+    assert at.text_area(key="sidebar.beside").value == "We went  to the park."
+    assert folded in [each.value for each in at.caption]
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

@@ -19,6 +19,7 @@ from explorer.problems import InputProblem
 from explorer.runs.generation import translate
 from explorer.runs.inputs import given_tokens, limit, target_tokens
 from explorer.runs.passes import Steps
+from explorer.runs.sentences import one_per_line
 from models.pictures.patches import as_tokens
 from models.training.data import Example, collate
 from models.training.loss import sequence_loss
@@ -124,7 +125,7 @@ def lines_of(view: View) -> str:
         return lines
     known = view.others or next(iter(examples_of(view.loaded.name).values()))
     others = [sentence for sentence in known if sentence != view.text]
-    return "\n".join([view.text, *others[:2]])
+    return one_per_line([view.text, *others[:2]])
 
 
 def show(batch: LabelledBatch | InputProblem | None, view: View) -> b.Blocks:

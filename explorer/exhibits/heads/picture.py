@@ -24,6 +24,7 @@ from explorer.exhibits.saying import blocker_words, model_title, site_axes, trai
 from explorer.exports.picture import site_svg
 from explorer.runs.passes import Steps
 from explorer.runs.rerun import written_tokens
+from explorer.runs.sentences import one_per_line
 from models.hooks import Role
 
 KEYS = "heads.view", "heads.beside"
@@ -207,7 +208,7 @@ def _clicks(sides: Sides, at: int, choice: Opened) -> dict[str, Any]:
     texts: dict[str, Any] = {}
     if at:
         further = sides.view.text, *sides.view.others[1:]
-        texts = {"text": choice.view.text, "target": None, "beside": "\n".join(further)}
+        texts = {"text": choice.view.text, "target": None, "beside": one_per_line(further)}
     return {"change": partial(_picked, choice), "down": partial(_down, choice, **texts)}
 
 

@@ -17,7 +17,13 @@ from explorer.exhibits.view import MOST_OTHERS, default_model, examples_of, firs
 from explorer.library import at_step, split_step
 from explorer.problems import InputProblem
 from explorer.runs.inputs import MAX_TOKENS, limit
-from explorer.runs.sentences import FILE_TYPES, MAX_CHARS, header_in, sentences_from_file
+from explorer.runs.sentences import (
+    FILE_TYPES,
+    MAX_CHARS,
+    header_in,
+    one_per_line,
+    sentences_from_file,
+)
 from explorer.ui import session
 from explorer.ui.checking import checkable, self_check
 from explorer.ui.current import app_text as _t
@@ -226,8 +232,10 @@ def _file() -> None:
             max_selections=MOST_OTHERS,
             placeholder=_t("sidebar.file_beside_placeholder"),
             on_change=chosen,
-            args=("sidebar.pick_beside", "beside", "\n".join),
+            args=("sidebar.pick_beside", "beside", one_per_line),
         )
+        if any(len(line.splitlines()) > 1 for line in st.session_state["sidebar.pick_beside"]):
+            st.caption(_t("sidebar.line_ends"))
 
 
 def _run_single() -> None:
@@ -250,7 +258,7 @@ def _beside() -> None:
             height=100,
             max_chars=MOST_OTHERS * 1000,  # must fit into a link
             placeholder=_t("sidebar.beside_hint"),
-            help=_t("sidebar.beside_help", count=MOST_OTHERS),
+            help=f"{_t('sidebar.beside_help', count=MOST_OTHERS)} {_t('sidebar.line_ends')}",
             label_visibility="collapsed",
             on_change=chosen,
             args=("sidebar.beside", "beside"),
