@@ -19,12 +19,10 @@ from docs.website import api
 from explorer.analysis.cases.fills import filled
 from explorer.library import LoadedModel, open_model
 from explorer.pages import PAGES
-from explorer.render.notebook import is_shown
 from explorer.runs.trace import Trace, trace
 
 ROOT = Path(__file__).parents[3]
-EXAMPLES = Path(__file__).parents[3] / "examples"
-NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 
 
 def test_the_pages_are_made_from_the_docstrings() -> None:
@@ -40,31 +38,34 @@ def test_there_are_twenty_names_at_most_and_all_are_described() -> None:
         assert name in dir(hl)
 
 
-def test_each_library_is_loaded_only_when_it_is_used() -> None:
-    """Nothing on import, no Streamlit for a picture, pandas for a table alone."""
-    code = (
-        "import sys, explorer as hl\n"
-        "assert not {'torch', 'numpy', 'streamlit'} & set(sys.modules)\n"
-        "import numpy as np\n"
-        "shown = hl.show(np.eye(3))\n"
-        "shown.html(), shown.svg(), shown.numpy()\n"
-        "assert not {'streamlit', 'pandas', 'plotly'} & set(sys.modules)\n"
-        "shown.dataframe()\n"
-        "assert 'pandas' in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+LIBRARIES_WHEN_USED = """
+import sys, explorer as hl
+assert not {'torch', 'numpy', 'streamlit'} & set(sys.modules)
+import numpy as np
+shown = hl.show(np.eye(3))
+shown.html(), shown.svg(), shown.numpy()
+assert not {'streamlit', 'pandas', 'plotly'} & set(sys.modules)
+shown.dataframe()
+assert 'pandas' in sys.modules
+"""
+COMPILER_NAMED_WHEN_FIRST_USED = """
+import torch, explorer as hl
+with hl.capture() as seen:
+    attend = torch.compile(lambda x: (x @ x.mT).softmax(-1) @ x, backend='eager')
+    attend(torch.randn(1, 2, 3, 4))
+assert seen.unseen == ['torch.compile (first used while capturing)'], seen.unseen
+"""
 
 
-@pytest.mark.sweep
-def test_a_compiler_that_is_first_used_while_capturing_is_named() -> None:
-    """In a process of its own: importing torch's compiler takes five seconds."""
-    code = (
-        "import torch, explorer as hl\n"
-        "with hl.capture() as seen:\n"
-        "    attend = torch.compile(lambda x: (x @ x.mT).softmax(-1) @ x, backend='eager')\n"
-        "    attend(torch.randn(1, 2, 3, 4))\n"
-        "assert seen.unseen == ['torch.compile (first used while capturing)'], seen.unseen\n"
-    )
+@pytest.mark.parametrize(
+    "code",
+    [
+        LIBRARIES_WHEN_USED,
+        # Importing torch's compiler takes five seconds.
+        pytest.param(COMPILER_NAMED_WHEN_FIRST_USED, marks=pytest.mark.sweep),
+    ],
+)
+def test_in_a_process_of_its_own(code: str) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
@@ -160,17 +161,6 @@ def test_captures_certificates_and_pictures() -> None:
 TEXT = "She reads a book."
 
 
-@pytest.mark.parametrize(
-    ("name", "there"),
-    [
-        *(("masks", True), ("masks.fills", True), ("cell", True), ("causes.writes", True)),
-        *(("masks.nothing", False), ("view", False), ("en-zh", False), ("a b", False)),
-    ],
-)
-def test_names_of_exhibits_and_pages_are_known(name, there) -> None:
-    assert is_shown(name) == there
-
-
 def test_choices_are_those_of_links_and_the_numbers_those_of_the_analysis() -> None:
     chosen = {"site": "decoder", "layer": 1, "head": 2, "row": 1, "way": "twice"}
     found = hl.show("masks.fills", "en-zh", TEXT, **chosen).numpy()
@@ -236,21 +226,20 @@ def test_what_the_app_computes_only_when_asked_for_is_computed_at_once(
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("name", "asked", "said"),
     [
-        ({"wey": "twice"}, "no choice 'wey'"),
-        ({"way": "often"}, "way cannot be 'often'"),
-        ({"pads": 99}, "pads cannot be '99'"),
+        ("masks.fills", {"wey": "twice"}, "no choice 'wey'"),
+        ("masks.fills", {"way": "often"}, "way cannot be 'often'"),
+        ("masks.fills", {"pads": 99}, "pads cannot be '99'"),
+        ("masks.holes", {}, "no exhibit 'masks.holes'"),
     ],
 )
-def test_what_cannot_be_chosen_is_said(asked, said) -> None:
+def test_what_cannot_be_chosen_is_said(name, asked, said) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
-        hl.show("masks.fills", "en-zh", TEXT, **asked)
+        hl.show(name, "en-zh", TEXT, **asked)
 
 
-def test_an_exhibit_that_is_not_there_and_choices_of_a_model_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"no exhibit 'masks\.holes'"):
-        hl.show("masks.holes", "en-zh", TEXT)
+def test_a_model_has_no_choices() -> None:
     with pytest.raises(ValueError, match="only exhibits have choices: way"):
         hl.show("en-zh", TEXT, way="twice")
 

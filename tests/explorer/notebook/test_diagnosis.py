@@ -14,7 +14,6 @@ from plain_transformers import (
     Causal,
     PlainTranslator,
     TorchText,
-    TorchTranslator,
     causal_with_offset,
     masked_softmax,
 )
@@ -105,14 +104,6 @@ class Sideways(nn.Module):
         n = len(ids)
         mask = torch.ones(n, n, dtype=torch.bool).triu(1) if self.masked else None
         return self.out(self.inner(self.embed(ids), mask=mask))
-
-
-class NoMemoryMask(TorchTranslator):
-    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
-        causal = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).triu(1)
-        pads = {"src_key_padding_mask": src == 0, "tgt_key_padding_mask": tgt == 0}
-        x, y = self.embed(src), self.embed(tgt)
-        return self.out(self.inner(x, y, tgt_mask=causal, **pads))
 
 
 def per_head(scores: Tensor, keep: Tensor) -> Tensor:
@@ -337,8 +328,7 @@ def test_causal_cross_attention_is_named_and_nothing_else(aligned: str) -> None:
     assert result.causes == ("causal_cross",), result.report()
 
 
-def test_a_missing_memory_mask_and_an_error() -> None:
-    assert hl.certify(NoMemoryMask(batch_first=True).eval(), SRC, TGT).causes == ("pad_visible",)
+def test_an_error_is_a_cause() -> None:
     assert hl.certify(PlainTranslator(across=per_head).eval(), SRC, TGT).causes == ("error",)
 
 
