@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,9 +54,11 @@ def logprob_with(
     return float(logits[0, position].log_softmax(-1)[token])
 
 
-def slope(logprob: Callable[[float], float], step: float = 1e-5) -> float:
-    """The derivative at 0 of a function of one number, by differences."""
-    return (logprob(step) - logprob(-step)) / (2 * step)
+def raised(cell: tuple[int, ...], by: float, pattern: Tensor) -> Tensor:
+    """Patterns [batch, head, query, key] with one cell of the first sentence changed."""
+    pattern = pattern.clone()
+    pattern[0][cell] += by
+    return pattern
 
 
 @pytest.mark.parametrize("family", ["translator", "writer"])
@@ -72,23 +75,15 @@ def test_gradients_are_slopes(family, edited, request) -> None:
     )
     for site in traced.sites:
         pattern = traced.pattern(site.name)
-        for head, query, key in ((0, 2, 1), (3, 1, 1), (1, 2, 2)):
-
-            def with_more(
-                step: float,
-                hook: str = site.hook("pattern"),
-                cell: tuple[int, ...] = (0, head, query, key),
-            ) -> float:
-                def change(tensor: Tensor) -> Tensor:
-                    tensor = tensor.clone()
-                    tensor[cell] += step
-                    return tensor
-
-                return logprob_with(loaded, traced, position, token, hook, change)
-
-            assert found.gradient[site.name][head, query, key] == pytest.approx(
-                slope(with_more) * pattern[head, query, key], abs=1e-8
+        for cell in ((0, 2, 1), (3, 1, 1), (1, 2, 2)):
+            more, less = (
+                logprob_with(
+                    loaded, traced, position, token, site.hook("pattern"), partial(raised, cell, by)
+                )
+                for by in (1e-5, -1e-5)
             )
+            expected = (more - less) / 2e-5 * pattern[cell]
+            assert found.gradient[site.name][cell] == pytest.approx(expected, abs=1e-8)
     assert max(np.abs(gradient).max() for gradient in found.gradient.values()) > 0.01
 
 
@@ -116,7 +111,7 @@ def test_contributions_by_hand(translator) -> None:
     assert whole["contribution"][1] == found.written[CROSS][1, 0]
 
 
-def test_over_heads_is_each_heads_row_by_itself(translator) -> None:
+def test_over_heads_is_each_heads_row_and_the_encoders_mean_over_rows(translator) -> None:
     traced = trace(translator, TEXT, TARGET, pads=1)
     found = attribute(translator, traced, 1)
     # Other rows have gradients too, which a sum over all of them would bring in.
@@ -131,6 +126,16 @@ def test_over_heads_is_each_heads_row_by_itself(translator) -> None:
             queries = slice(4) if site == ENCODER else slice(1, 2)
             written = found.written[site][head, queries].mean()
             assert whole["contribution"][head] == pytest.approx(written, rel=1e-6)
+    found = attribute(translator, trace(translator, TEXT, TARGET, pads=1), 1)
+    row = found.per_key(ENCODER, 1)
+    np.testing.assert_allclose(row["weight"], found.weight[ENCODER][1, :4].mean(0), rtol=1e-6)
+    np.testing.assert_allclose(row["gradient"], found.gradient[ENCODER][1, :4].sum(0), atol=1e-7)
+    lengths = found.contribution[ENCODER][1, :4].mean(0)
+    np.testing.assert_allclose(row["contribution"], lengths, rtol=1e-6)
+    with pytest.raises(KeyError):
+        found.over_heads("nowhere")
+    with pytest.raises(IndexError):
+        found.per_key(ENCODER, 4)
 
 
 @pytest.mark.parametrize("n_kv_heads", [4, 2])
@@ -191,20 +196,7 @@ def test_blocked_cells_and_heads_that_are_off(translator) -> None:
     assert (found.gradient[SELF][:, 2:] == 0).all()
 
 
-def test_the_encoder_has_no_row_of_the_token(translator) -> None:
-    found = attribute(translator, trace(translator, TEXT, TARGET, pads=1), 1)
-    row = found.per_key(ENCODER, 1)
-    np.testing.assert_allclose(row["weight"], found.weight[ENCODER][1, :4].mean(0), rtol=1e-6)
-    np.testing.assert_allclose(row["gradient"], found.gradient[ENCODER][1, :4].sum(0), atol=1e-7)
-    lengths = found.contribution[ENCODER][1, :4].mean(0)
-    np.testing.assert_allclose(row["contribution"], lengths, rtol=1e-6)
-    with pytest.raises(KeyError):
-        found.over_heads("nowhere")
-    with pytest.raises(IndexError):
-        found.per_key(ENCODER, 4)
-
-
-def test_rank_agreement_by_hand() -> None:
+def test_rank_agreement_by_hand_and_of_random_rankings() -> None:
     rows = np.array([[1, 2, 3, 4], [40, 30, 20, 10], [1, 2, 2, 3], [5, 5, 5, 5]], dtype=float)
     rho = rank_agreement(rows)
     # Ranks of the third row: 1, 2.5, 2.5, 4; with 1, 2, 3, 4: 4.5 / sqrt(4.5 * 5).
@@ -214,9 +206,6 @@ def test_rank_agreement_by_hand() -> None:
     assert np.isnan(rho[:, 3]).all()
     far = rank_agreement(np.array([[1, 2, 3], [1, 2, 1e9]]))
     assert far[0, 1] == pytest.approx(1)
-
-
-def test_five_percent_of_random_rankings_exceed_the_limit() -> None:
     random = np.random.default_rng(27)
     for count in (8, 24):
         rho = rank_agreement(random.random((1000, count)))[0, 1:]
@@ -233,21 +222,6 @@ def test_a_few_heads_show_no_absence_of_agreement(rho: float, count: int, said: 
     view: Any = SimpleNamespace(t=lambda key, **values: key)
     ranked: Any = SimpleNamespace(agreement={"weight": rho, "off": 1.0}, n_heads=count)
     assert measured._verdict(view, ranked) == f"measured.agree_{said}"
-
-
-def test_agreement_is_over_all_heads_of_a_kind(translator, writer) -> None:
-    found: Attribution = attribute(translator, trace(translator, TEXT, TARGET), 1)
-    sites = ["decoder.blocks.0.cross_attn", CROSS]
-    of_sites = [found.over_heads(site) for site in sites]
-    rows = [np.abs(np.concatenate([m[name] for m in of_sites])) for name in MEASURES]
-    rho = found.agreement("cross")
-    assert rho.shape == (4, 4)
-    np.testing.assert_allclose(np.diagonal(rho), 1)
-    ranks = [row.argsort().argsort() for row in rows]
-    np.testing.assert_allclose(rho, np.corrcoef(ranks), atol=1e-12)
-    assert len(rows[0]) == 8
-    with pytest.raises(ValueError, match="'cross'"):
-        attribute(writer, trace(writer, TEXT), 1).agreement("cross")
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
@@ -270,7 +244,7 @@ def found(translator: LoadedModel) -> Attribution:
     return attribute(translator, trace(translator, TEXT, TARGET), 1)
 
 
-def test_values_and_ranks_are_those_of_all_heads_of_the_kind(found) -> None:
+def test_ranks_and_agreement_are_over_all_heads_of_a_kind(found, translator, writer) -> None:
     ranked = found.ranks(CROSS, 2)
     sites = [site.name for site in found.sites if site.role == "cross"]
     assert ranked.n_heads == 8
@@ -283,10 +257,19 @@ def test_values_and_ranks_are_those_of_all_heads_of_the_kind(found) -> None:
     made = replace(found, off={**found.off, CROSS: np.array([0.1, -5.0, 0.2, 0.0])})
     ranked = made.ranks(CROSS, 1)  # the largest by size, whatever its sign
     assert (ranked.ranks["off"], ranked.values["off"]) == (1, -5)
-
-
-def test_a_site_or_head_that_is_not_there_is_refused(found) -> None:
     with pytest.raises(KeyError, match="nowhere"):
         found.ranks("nowhere", 0)
     with pytest.raises(IndexError):
         found.ranks(CROSS, 9)
+    found: Attribution = attribute(translator, trace(translator, TEXT, TARGET), 1)
+    sites = ["decoder.blocks.0.cross_attn", CROSS]
+    of_sites = [found.over_heads(site) for site in sites]
+    rows = [np.abs(np.concatenate([m[name] for m in of_sites])) for name in MEASURES]
+    rho = found.agreement("cross")
+    assert rho.shape == (4, 4)
+    np.testing.assert_allclose(np.diagonal(rho), 1)
+    ranks = [row.argsort().argsort() for row in rows]
+    np.testing.assert_allclose(rho, np.corrcoef(ranks), atol=1e-12)
+    assert len(rows[0]) == 8
+    with pytest.raises(ValueError, match="'cross'"):
+        attribute(writer, trace(writer, TEXT), 1).agreement("cross")

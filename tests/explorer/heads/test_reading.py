@@ -48,13 +48,10 @@ def with_pattern(traced: Trace, site: str, head: int, rows: ArrayLike) -> Trace:
     return replace(traced, activations=traced.activations | {name: pattern})
 
 
-def test_entropy_in_bits() -> None:
+def test_entropy_in_bits_and_the_heaviest_keys_of_a_row() -> None:
     rows = np.array([[1, 0, 0, 0], [0.25, 0.25, 0.25, 0.25], [0.5, 0.25, 0.25, 0], [0, 0, 0, 0]])
     assert entropy(rows).tolist() == [0, 2, 1.5, 0]
     assert str(entropy(np.array([1.0, 0.0]))) == "0.0"
-
-
-def test_the_heaviest_keys_of_a_row() -> None:
     tokens = ("The", "cat", "ran", "</s>")
     row = np.array([0.125, 0.5, 0.375, 0])
     assert top_keys(row, tokens, n=2) == (KeyWeight(1, "cat", 0.5), KeyWeight(2, "ran", 0.375))
@@ -64,7 +61,7 @@ def test_the_heaviest_keys_of_a_row() -> None:
     assert [key.key for key in top_keys(np.array([0, 0.5, 0.5, 0]), tokens, n=9)] == [1, 2]
 
 
-def test_measures_of_a_head(traced) -> None:
+def test_measures_of_a_head_and_of_even_attention(traced) -> None:
     previous = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.5, 0.5]]
     found = head_measures(with_pattern(traced, ENCODER, 3, previous), ENCODER)
     assert {name: values[3] for name, values in found.items()} == pytest.approx(
@@ -80,9 +77,6 @@ def test_measures_of_a_head(traced) -> None:
         },
         nan_ok=True,
     )
-
-
-def test_measures_of_uniform_attention_are_what_the_mask_alone_gives(traced) -> None:
     encoder = head_measures(traced, ENCODER, even=True)
     expected = {"entropy": 2, "information": 0, "distance": 1.25, "previous": 0.25, "first": 0.25}
     assert {name: encoder[name][3] for name in expected} == pytest.approx(expected, abs=1e-6)
@@ -143,16 +137,7 @@ def test_token_diff() -> None:
     assert token_diff([], []) == ()
 
 
-def test_comparing_a_run_with_itself(traced) -> None:
-    same = compare(traced, traced)
-    assert same.max_abs == 0
-    assert same.same_output
-    assert same.words == (("我爱你", "same"), ("猫", "same"))
-    assert all(site.whole for site in same.sites.values())
-    assert set(same.sites) == {site.name for site in traced.sites}
-
-
-def test_comparing_two_runs(translator, traced) -> None:
+def test_comparing_two_runs_and_two_models(translator, traced, tiny) -> None:
     edit = HeadOff(SELF, 0)
     edited = trace(translator, "The cat ran", "我爱你狗坐", [edit])
     n = 2  # the start mark and 我爱你
@@ -168,9 +153,7 @@ def test_comparing_two_runs(translator, traced) -> None:
     expected = edited.pattern(CROSS)[:, :n] - traced.pattern(CROSS)[:, :n]
     np.testing.assert_array_equal(cross.difference, expected)
     assert both.max_abs >= cross.max_abs == np.abs(expected).max() > 0
-
-
-def test_comparing_two_models(tiny, traced) -> None:
+    assert compare(traced, traced).same_output
     other = tiny("other", seed=7, n_layers=1, n_encoder_layers=3)
     both = compare(traced, trace(other, "The cat ran", "我爱你猫"))
     assert "decoder.blocks.1.attn" not in both.sites
@@ -179,7 +162,7 @@ def test_comparing_two_models(tiny, traced) -> None:
     assert compare(traced, trace(fewer_heads, "The cat ran", "我爱你猫")).sites == {}
 
 
-def test_a_planted_previous_token_head_is_found_with_its_share(translator) -> None:
+def test_a_role_goes_to_the_head_with_the_largest_mean_over_the_sentences(translator) -> None:
     traces = [trace(translator, text, "猫。") for text in TEXTS]
     site = "encoder.blocks.1.attn"
     shifted = [
@@ -191,10 +174,6 @@ def test_a_planted_previous_token_head_is_found_with_its_share(translator) -> No
     assert found["previous"].value == pytest.approx(1)
     assert set(found) == {"previous", "diagonal", "first", "end_mark", "alignment"}
     assert "cross" in found["alignment"].site
-
-
-def test_the_value_is_the_mean_over_the_sentences(translator) -> None:
-    traces = [trace(translator, text, "猫。") for text in TEXTS]
     found = {each.measure: each for each in head_roles(traces)}["first"]
     means = {
         site.name: np.mean([head_measures(each, site.name)["first"] for each in traces], 0)
@@ -217,33 +196,24 @@ def test_the_command_prints_one_json_object_a_measure(capsys) -> None:
     assert (row["measure"], row["site"], row["head"]) == ("induction", "blocks.1.attn", 2)
 
 
-def test_a_map_holds_every_head(traced) -> None:
+def test_a_map_holds_every_head_of_a_kind(traced, writer) -> None:
     for kind, shape in {"encoder": (3, 4), "decoder": (2, 4), "cross": (2, 4)}.items():
         site = traced.sites_of(kind)[1].name
         maps = walked(measure_maps(traced, kind))
+        assert len([*measure_maps(traced, kind)]) == shape[0], "a step for each layer"
         for name, values in head_measures(traced, site).items():
             if np.isnan(values).all():
                 assert name not in maps
             else:
                 assert maps[name].shape == shape
                 np.testing.assert_array_equal(maps[name][1], values)
-
-
-def test_a_kind_that_is_not_there(writer) -> None:
     with pytest.raises(ValueError, match="'encoder'"):
         walked(measure_maps(trace(writer, "The cat ran"), "encoder"))
-
-
-def test_the_names_of_measures_are_known_without_computing_any(traced, writer) -> None:
     for kind in ("encoder", "decoder", "cross"):
         assert measure_names(traced, kind) == tuple(walked(measure_maps(traced, kind)))
     for text in ("The cat ran", ""):
         alone = trace(writer, text or "a")
         assert measure_names(alone, "decoder") == tuple(walked(measure_maps(alone, "decoder")))
-
-
-def test_progress_is_told_of_every_layer(traced) -> None:
-    assert [*measure_maps(traced, "encoder")] == [(1, 3), (2, 3), (3, 3)]
 
 
 # Attention between whole words, on numbers worked by hand.
@@ -282,7 +252,7 @@ def test_a_character_in_several_tokens_and_the_blank_before_a_word_are_no_words(
     assert words_of(row).starts[:4] == (0, 2, 6, 9)
 
 
-def test_keys_are_summed_and_queries_averaged() -> None:
+def test_weights_masks_and_flows_between_words() -> None:
     pattern = np.array([[[1.0, 0.0, 0.0], [0.25, 0.5, 0.25], [0.125, 0.125, 0.75]]], np.float32)
     # Keys: [1, 0], [0.75, 0.25], [0.25, 0.75]; the first two queries are one word.
     expected = [[[0.875, 0.125], [0.25, 0.75]]]
@@ -290,16 +260,14 @@ def test_keys_are_summed_and_queries_averaged() -> None:
     assert by_word(pattern, ROW, ROW).dtype == np.float32
     alone = Words(("a", "b", "c"), (0, 1, 2))
     np.testing.assert_array_equal(by_word(pattern, alone, alone), pattern)
-
-
-def test_a_word_may_be_attended_to_where_one_of_its_tokens_may() -> None:
     causal = np.tril(np.ones((3, 3), bool))
     np.testing.assert_array_equal(mask_by_word(causal, ROW, ROW), [[True, False], [True, True]])
-
-
-def test_flows_into_the_tokens_of_a_word_are_not_added() -> None:
     flow = np.array([[0.5, 0.75, 0.25], [1.0, 0.25, 0.25], [0.5, 0.25, 1.0]])
     np.testing.assert_array_equal(flow_by_word(flow, ROW, ROW), [[0.875, 0.25], [0.5, 1.0]])
+    pattern = np.array([[1.0, 0.0, 0.0], [0.25, 0.5, 0.25], [0.125, 0.125, 0.75]])
+    found = gathered(pattern, [(0,), (1, 2)], [(1, 2)])
+    # Row 0: nothing on the piece; rows 1 and 2: 0.75 and 0.875, on average 0.8125.
+    np.testing.assert_allclose(found, [[0.0, 1.0], [0.8125, 0.1875]])
 
 
 def test_equal_rows_are_compared_token_by_token() -> None:
@@ -352,10 +320,3 @@ def test_tokens_between_common_boundaries_are_one_piece(one, other, labels, toke
     ]
     back = [pieces.across(there[0], back=True) for there in others]
     assert back == [here[0] for here in tokens]
-
-
-def test_keys_are_summed_queries_averaged_and_the_rest_is_a_column() -> None:
-    pattern = np.array([[1.0, 0.0, 0.0], [0.25, 0.5, 0.25], [0.125, 0.125, 0.75]])
-    found = gathered(pattern, [(0,), (1, 2)], [(1, 2)])
-    # Row 0: nothing on the piece; rows 1 and 2: 0.75 and 0.875, on average 0.8125.
-    np.testing.assert_allclose(found, [[0.0, 1.0], [0.8125, 0.1875]])

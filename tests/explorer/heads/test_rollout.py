@@ -45,7 +45,7 @@ def back(traced: Trace) -> Trace:
     return with_patterns(traced, {f"encoder.blocks.{layer}.attn": BACK for layer in range(3)})
 
 
-def test_rollout_of_one_token_back(back) -> None:
+def test_rollout_and_flow_of_one_token_back(back) -> None:
     rolled = rollout(back, "encoder")
     # Half stays, half goes one back: after 3 layers the steps back are 1 3 3 1, the wall gathers.
     assert rolled[2].tolist() == [
@@ -56,9 +56,6 @@ def test_rollout_of_one_token_back(back) -> None:
     ]
     assert rolled[0].tolist() == ((np.array(BACK) + np.eye(4)) / 2).tolist()
     assert rolled[1][3].tolist() == [0, 1 / 4, 2 / 4, 1 / 4]
-
-
-def test_flow_of_one_token_back(back) -> None:
     # Every pipe is 1/2 wide. From 3 to 0 leads one way, and so from each token to itself; else
     # two ways without a common pipe, which is all that leaves the upper end.
     flow = [[1, 0, 0, 0], [1, 0.5, 0, 0], [1, 1, 0.5, 0], [0.5, 1, 1, 0.5]]
@@ -134,7 +131,7 @@ def test_a_closed_row_is_its_residual(translator) -> None:
     assert nothing.source[1][0].tolist() == nothing.aligned[1][0].tolist() == [0, 0, 0, 0]
 
 
-def test_rollout_through_the_whole_translator(back) -> None:
+def test_rollout_through_the_whole_translator_carries_what_crossed_over_before(back) -> None:
     own = np.eye(3)
     crossed = cross_rollout(
         with_patterns(
@@ -156,9 +153,6 @@ def test_rollout_through_the_whole_translator(back) -> None:
         [1 / 4 + 1 / 16, 3 / 16, 3 / 16, 1 / 16],
     ]
     assert crossed.aligned[1][2].tolist() == [5 / 12, 3 / 12, 3 / 12, 1 / 12]
-
-
-def test_self_attention_carries_what_crossed_over_before(back) -> None:
     first = [[1, 0, 0]] * 3  # every target token looks at the start mark
     crossed = cross_rollout(
         with_patterns(
@@ -199,15 +193,12 @@ def test_extras_of_a_kind_are_what_analysis_computes(traced) -> None:
     )
     assert (aggregates["mean-2"].layer, aggregates["rollout"].layer) == (1, None)
     assert aggregates["flow"].pattern.dtype == np.float32
-
-
-def test_cross_attention_rolls_out_through_the_encoder_and_has_no_flow(traced) -> None:
     aggregates = aggregates_of(traced, "cross")
     assert [aggregate.name for aggregate in aggregates] == ["mean-1", "mean-2", "rollout"]
     np.testing.assert_allclose(aggregates[-1].pattern, cross_rollout(traced).aligned[-1], rtol=1e-6)
 
 
-def test_open_cells_are_those_that_the_masks_connect(translator) -> None:
+def test_open_cells_are_those_that_the_masks_connect_also_on_a_way_round(translator) -> None:
     causal = aggregates_of(trace(translator, "The cat ran", "我爱你猫"), "decoder")
     for aggregate in causal:
         np.testing.assert_array_equal(aggregate.mask, np.tril(np.ones_like(aggregate.mask)))
@@ -218,9 +209,6 @@ def test_open_cells_are_those_that_the_masks_connect(translator) -> None:
     assert not reach["mean-1"][-1, -1]  # no head looks at a PAD
     assert reach["rollout"][-1, -1]  # but it keeps itself by the residual
     assert not reach["rollout"][0, -1]
-
-
-def test_a_cell_closed_in_each_layer_stays_open_on_a_way_round(translator) -> None:
     shut = tuple(CellEdit(f"encoder.blocks.{layer}.attn", None, 0, 1, False) for layer in range(3))
     aggregates = {
         aggregate.name: aggregate
@@ -300,7 +288,7 @@ def test_the_same_as_one_head_at_a_time(family, edits, pads, request) -> None:
     assert found.logprobs.max() < 0
 
 
-def test_what_is_scored(translator, writer) -> None:
+def test_what_is_scored_are_the_written_tokens_or_others(translator, writer) -> None:
     end = translator.marks.end
     traced = trace(translator, TEXT, TARGET, pads=2)
     assert written_tokens(traced) == (*traced.tgt_tokens[1:-2], end)
@@ -311,9 +299,6 @@ def test_what_is_scored(translator, writer) -> None:
     tokens = written_tokens(traced)
     expected = log_softmax[range(len(tokens)), list(tokens)]
     np.testing.assert_allclose(token_logprobs(traced.logits, tokens), expected, rtol=1e-12)
-
-
-def test_other_tokens_can_be_scored(translator) -> None:
     traced = trace(translator, TEXT, TARGET)
     written = written_tokens(traced)
     other = (*written[:2], 7)
@@ -358,7 +343,7 @@ def test_progress_and_nothing_in_force_between_steps(
         np.testing.assert_allclose(found.token_deltas[name], deltas, atol=1e-5)
 
 
-def test_the_head_that_is_needed_most(translator) -> None:
+def test_the_head_that_is_needed_most(translator, tiny) -> None:
     found = ablate(translator, trace(translator, TEXT, TARGET))
     site, head = found.most_needed()
     lowest = min(deltas.sum(1).min() for deltas in found.token_deltas.values())
@@ -366,8 +351,5 @@ def test_the_head_that_is_needed_most(translator) -> None:
     assert (
         found.totals[12:16].tolist() == found.token_deltas["decoder.blocks.0.attn"].sum(1).tolist()
     )
-
-
-def test_the_trace_of_another_model_is_refused(tiny, translator) -> None:
     with pytest.raises(ValueError, match="'tiny'"):
         ablate(tiny("other"), trace(translator, TEXT, TARGET))

@@ -51,7 +51,7 @@ def test_divergence_by_hand() -> None:
     assert np.isnan(mean_divergence(rows[3:], others[3:]))
 
 
-def test_the_head_that_was_changed_comes_first_and_no_other_differs(traced) -> None:
+def test_the_head_that_was_changed_comes_first_and_the_most_similar_is_found(traced) -> None:
     changed = with_pattern(traced, 2, [[1, 0, 0], [1, 0, 0], [0, 0, 1]])
     other = with_pattern(traced, 2, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
     found = versus(changed, other, "decoder")
@@ -61,9 +61,6 @@ def test_the_head_that_was_changed_comes_first_and_no_other_differs(traced) -> N
     assert found.by_number
     assert found.comparable
     assert found.queries.whole
-
-
-def test_the_most_similar_head_is_found_wherever_it_stands(traced) -> None:
     rows = traced.pattern(SITE)[3].tolist()
     moved = with_pattern(with_pattern(traced, 3, [[1, 0, 0]] * 3), 0, rows)
     found = versus(traced, moved, "decoder")
@@ -80,7 +77,7 @@ def test_padding_counts_nowhere(traced, translator) -> None:
         assert found.difference.max() < 1e-6
 
 
-def test_kinds_are_paired_by_what_they_read(traced, writer) -> None:
+def test_kinds_are_paired_by_what_they_read_and_other_shapes_not_by_number(traced, writer) -> None:
     written = trace(writer, "The cat ran")
     assert counterpart(traced, written, "encoder") == "decoder"
     assert counterpart(written, traced, "decoder") == "encoder"
@@ -89,10 +86,6 @@ def test_kinds_are_paired_by_what_they_read(traced, writer) -> None:
     assert versus(traced, written, "cross") is None
     with pytest.raises(ValueError, match="no attention of the kind 'cross'"):
         versus(written, traced, "cross")
-
-
-def test_other_shapes_are_not_compared_by_number(traced, writer) -> None:
-    written = trace(writer, "The cat ran")
     found = versus(traced, written, "encoder")
     assert found.shapes[0] != found.shapes[1]
     assert found.difference is None
@@ -102,7 +95,7 @@ def test_other_shapes_are_not_compared_by_number(traced, writer) -> None:
     assert 0 < nearest[1] < 1
 
 
-def test_predictions_piece_by_piece(traced, translator) -> None:
+def test_predictions_are_compared_if_they_answer_one_question(traced, translator, writer) -> None:
     shown = translator.str_tokens
     logits = traced.logits.copy()
     logits[1] = -logits[1]  # what was least expected after the second token is most expected now
@@ -113,13 +106,7 @@ def test_predictions_piece_by_piece(traced, translator) -> None:
     chances = np.exp(traced.logits[0] - np.logaddexp.reduce(traced.logits[0]))
     assert [chance for _, chance in found[0].one] == pytest.approx(sorted(chances)[:-4:-1])
     assert found[0].one[0][0].removeprefix("·") == traced.predicted_str_tokens[0].removeprefix("·")
-
-
-def test_predictions_that_answer_different_questions_are_not_compared(
-    traced, translator, writer
-) -> None:
     written = trace(writer, "The cat ran")
-    shown = translator.str_tokens
     for other, why in (
         (written, "other_task"),
         (
@@ -154,7 +141,7 @@ def down(block: AllHeads, place: tuple[int, ...]) -> Change:
     return block.down(place)
 
 
-def test_a_selection_is_stored_with_pins_scale_and_aggregates() -> None:
+def test_a_selection_is_stored_and_a_cell_of_whole_words_opens_at_their_first_tokens() -> None:
     state, (block,) = drawn()
     layers = block.grid.shape[0]
     chosen = HeadsSelection((layers, 0), ((1, 2),), query=2, key=1, scale="log", shared=False)
@@ -168,9 +155,6 @@ def test_a_selection_is_stored_with_pins_scale_and_aggregates() -> None:
         "own_range": True,
         "by_measure": False,
     }
-
-
-def test_a_cell_of_whole_words_opens_at_their_first_tokens() -> None:
     state, (block,) = drawn(text="unbelievable dogs.", words=True, site="encoder")
     by_token = drawn(text="unbelievable dogs.", site="encoder")[1][0]
     assert block.grid.shape[2] < by_token.grid.shape[2]
@@ -182,15 +166,12 @@ def test_a_cell_of_whole_words_opens_at_their_first_tokens() -> None:
     assert made["row"] == by_token.grid.shape[2] - 1
 
 
-def test_a_cell_of_the_second_sentence_swaps_the_sentences() -> None:
+def test_a_cell_of_the_second_sentence_or_model_swaps_the_two() -> None:
     state, (left, right) = drawn(beside=f"{SECOND}\nWe went.")
     place = {"layer": 1, "head": 2, "row": 1, "key": 0, "goal": None}
     assert down(left, (1, 2, 1, 0)).choices(state) == place
     swapped = {"text": SECOND, "target": None, "beside": f"{FIRST}\nWe went."}
     assert down(right, (1, 2, 1, 0)).choices(state) == place | swapped
-
-
-def test_a_cell_of_the_other_model_swaps_the_models() -> None:
     state, (_, right) = drawn(with_="reverse", site="decoder", model="copy", text="a b c")
     change = down(right, (0, 1, 2, 1))
     assert (change.visit, change.elsewhere) == ("score", True)
