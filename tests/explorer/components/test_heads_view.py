@@ -121,7 +121,7 @@ def test_pinned_heads_come_first_and_none_twice():
     np.testing.assert_array_equal(weights_of(arrays, 1), PATTERNS[0, 0].astype(np.float16))
 
 
-def test_reasons_are_asked_of_shown_heads_only_and_numbered_once():
+def test_blocked_cells_have_reasons_which_share_one_list():
     asked = []
 
     def why(layer: int, head: int) -> list[list[str]]:
@@ -135,9 +135,6 @@ def test_reasons_are_asked_of_shown_heads_only_and_numbered_once():
     assert asked == [(0, 1)]
     assert head["chosen"]["reasons"] == ["causal mask"]
     np.testing.assert_array_equal(arrays["blocked"], [[[0, 0, 2], [0, 0, 0]]])
-
-
-def test_reasons_share_one_list_and_words_on_open_cells_count_nothing():
     known = ["padding"]
     codes = reasons(np.array([[True, True, True, False]]), [["", "b", "padding", "c"]], known)
     np.testing.assert_array_equal(codes, [[1, 3, 2, 0]])
@@ -149,7 +146,7 @@ def test_reasons_share_one_list_and_words_on_open_cells_count_nothing():
         reasons(np.ones((1, 255), bool), many, [])
 
 
-def test_extras_follow_the_heads_with_addresses_of_their_own():
+def test_extras_follow_the_heads_and_are_taken_back_by_addresses_of_their_own():
     mean = PATTERNS[0].mean(axis=0)
     chosen = HeadsSelection(opened=(1, 0))
     head, arrays = unpack(
@@ -161,6 +158,8 @@ def test_extras_follow_the_heads_with_addresses_of_their_own():
     assert head["chosen"]["opened"] == 2
     np.testing.assert_array_equal(weights_of(arrays, 0), np.where(MASK, mean, 0).astype(np.float16))
     np.testing.assert_array_equal(pictures(arrays, 2, 3)[2] == BLOCKED, ~MASK)
+    sent = {"opened": [1, 0], "pinned": [[1, 1]], "query": None}
+    assert read_selection(sent, HeadAddresses(1, 2, 1), 2, 3) == HeadsSelection((1, 0))
 
 
 def test_a_measure_sorts_largest_first_and_unknown_last():
@@ -230,11 +229,6 @@ def test_what_does_not_fit_is_refused(change, message):
 )
 def test_only_what_exists_is_taken_back(sent, expected):
     assert read_selection(sent, HeadAddresses(1, 2, 0), 2, 3) == expected
-
-
-def test_an_extra_can_be_taken_back():
-    sent = {"opened": [1, 0], "pinned": [[1, 1]], "query": None}
-    assert read_selection(sent, HeadAddresses(1, 2, 1), 2, 3) == HeadsSelection((1, 0))
 
 
 def test_a_grid_made_layer_by_layer_is_that_of_all_at_once():
@@ -307,7 +301,9 @@ def test_thumbnails_that_the_browser_holds_are_not_sent_again(monkeypatch):
     assert {**light, "arrays": None} == {**head, "arrays": None}
 
 
-def test_a_row_locked_in_another_picture_is_not_locked_in_this_one(monkeypatch):
+def test_a_row_locked_in_another_picture_is_not_locked_in_this_one(
+    monkeypatch,
+):
     monkeypatch.setattr(module, "view", module.view)
     app = AppTest.from_function(clicked_page)
     app.query_params["locked"] = "1"
@@ -327,7 +323,7 @@ def test_a_row_can_say_what_it_is_about_to_write():
         pack_heads_view(PATTERNS, about_to_write=("the",), **TOKENS)
 
 
-def test_thumbnails_of_a_thousand_heads_fit_into_a_megabyte():
+def test_many_heads_fit_into_a_megabyte():
     codes = np.zeros((32 * 32, 64, 64), np.uint8)
     codes[:, 63, 0] = 200
     step = further_step(codes)
@@ -335,9 +331,6 @@ def test_thumbnails_of_a_thousand_heads_fit_into_a_megabyte():
     assert cells.nbytes <= MAX_BYTES
     assert (step, cells.shape) == (3, (1024, 22, 22))  # 31 x 31 of step 2 are 1,048,576 bytes
     assert (cells[:, 21, 0] == 200).all()  # the largest weight of a square is not lost
-
-
-def test_causal_heads_of_a_real_model_travel_whole():
     causal = np.tri(64, dtype=bool)
     mask, layer = (
         np.broadcast_to(causal, (9, 64, 64)),
@@ -351,9 +344,6 @@ def test_causal_heads_of_a_real_model_travel_whole():
     assert len(data) < MAX_BYTES
     _, arrays = unpack(data)
     np.testing.assert_array_equal(pictures(arrays, 64, 64), made.codes)
-
-
-def test_a_cell_open_in_one_head_travels_for_all():
     masks = np.stack([np.tri(3, dtype=bool), np.eye(3, dtype=bool)[::-1]])
     made = grid((1, 2, 3, 3), [(np.full((2, 3, 3), 0.25, np.float32), masks)])
     assert made.open.tolist() == (np.tri(3, dtype=bool) | np.eye(3, dtype=bool)[::-1]).tolist()

@@ -49,7 +49,7 @@ def test_modules_stay_apart_and_come_in_order(tmp_path):
     )
 
 
-def test_every_form_of_export_is_known(tmp_path):
+def test_every_form_of_export_and_imports_over_several_lines_are_known(tmp_path):
     written(
         tmp_path,
         all="export const a = 1;\nexport function b() {}\nexport async function c() {}\n"
@@ -58,9 +58,6 @@ def test_every_form_of_export_is_known(tmp_path):
     module = read(tmp_path, "all.js")
     assert module.exports == ("a", "b", "c", "d", "E")
     assert not module.default
-
-
-def test_an_import_may_take_several_lines(tmp_path):
     written(tmp_path, view='import {\n  one,\n  two as three,\n} from "./other.js";\n')
     (imported,) = read(tmp_path, "view.js").imports
     assert imported == ("other.js", (("one", "one"), ("two", "three")))
@@ -177,15 +174,12 @@ def test_a_chart_keeps_the_ground_of_its_theme_or_has_a_figure_for_each(colours)
     assert 'aria-label="a"></div>' in page("", [Plot(figure, "a", dark=figure)], "en")
 
 
-def test_a_views_payload_arrives_as_it_was():
+def test_a_payload_arrives_as_it_was_and_travels_as_it_is_if_large():
     payload = pack({"tokens": [NASTY]})
     made = page("", [Component("token_strip", payload)], "zh")
     sent = re.search(r'headlight\("token_strip", "b0", "([^"]*)", true\)', made)
     assert zlib.decompress(base64.b64decode(sent[1])) == payload
     assert '<html lang="zh">' in made
-
-
-def test_a_large_payload_travels_as_it_is():
     payload = bytes(MOST_PACKED + 1)
     made = page("", [Component("token_strip", payload)], "en")
     assert f'"{base64.b64encode(payload).decode()}", false)' in made

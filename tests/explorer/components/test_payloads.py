@@ -1,21 +1,320 @@
-"""What components send to the browser, byte by byte, and what they refuse."""
+"""What the film and the batch send to the browser, what they take back, and what they refuse."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
+import streamlit as st
+from hypothesis import given, strategies as some
 from payloads import unpack
 
-from explorer.components.heads_payload import further_step, pool, row_sums, step_of
+from explorer.components.batch_rows import pack_batch_rows
+from explorer.components.film import Frame, Scene, fine, pack_film, read_scene, read_taken
+from explorer.components.heads_payload import (
+    HeadAddresses,
+    HeadsSelection,
+    further_step,
+    pool,
+    read_selection,
+    row_sums,
+    step_of,
+)
 from explorer.components.heads_view import pack_heads_view
-from explorer.components.mount import FOLDER, index_of
+from explorer.components.matrices import Stroke, stroke_of
+from explorer.components.mount import FOLDER, index_of, inside, whole
 from explorer.components.payload import BLOCKED, encode_weights, pack
+from explorer.components.start import (
+    HeadDetails,
+    Heads,
+    Moment,
+    Picked,
+    Thread,
+    pack_start,
+    pick_of,
+    signed,
+)
 from explorer.components.token_strip import pack_token_strip
 from explorer.figures.matrix import Axis
 from explorer.labels import SpecialToken
 from explorer.text import family
+from explorer.ui import controls
 
-HEADS, STRIP = (family(f"components.{name}", lang="en") for name in ("heads_view", "token_strip"))
+WORDS, BATCH = (family(f"components.{name}", lang="en") for name in ("film", "batch_rows"))
+
+OWN = np.zeros((2, 3, 2, 2), np.float32)  # two layers, three heads, two steps
+OWN[..., 0, 0] = 1
+OWN[..., 1, :] = (0.25, 0.75)
+CROSS = np.full((2, 3, 2, 4), 0.25, np.float32)
+ROW = (SpecialToken("<s>"), "<script>", SpecialToken("</s>"))
+SOURCE = ("a", "b", "c", "</s>")
+FRAMES = [
+    Frame(("x", "<script>"), (0.7, 0.2), (0.0, 1.0), (False, True), 1, False, "drawn"),
+    Frame(("</s>",), (0.9,), (0.9,), (True,), 0, True, "given"),
+]
+
+
+START = family("components.start", lang="en")
+HEADS = Heads(
+    title="self-attention",
+    role="decoder",
+    cells=np.array([[[1.0, 0.0], [0.25, 0.75]]]),
+    allowed=np.array([[[True, False], [True, True]]]),
+    rows=np.array([[[1.0, 0.0]], [[0.25, 0.75]]]),
+    there=np.array([[True, False], [True, True]]),
+)
+THREAD = Thread("tgt", "text", ("a", "b"), 1, None, None, False, (("Block 1", (HEADS,)),))
+MOMENTS = (Moment(0, ("b", "c"), (0.7, 0.2), 0, "b"), Moment(1, ("c",), (0.9,), 0, "bc"))
+COUNTS = (((1,),), ((2, 3),))
+
+
+numbers = some.integers() | some.integers(-2, 4) | some.floats() | some.sampled_from([1e300, 2.0])
+anything = some.recursive(
+    some.none() | some.booleans() | numbers | some.text(max_size=5),
+    lambda inner: some.lists(inner, max_size=4) | some.dictionaries(some.text(max_size=5), inner),
+    max_leaves=12,
+)
+THREE = (Frame(("a", "b"), (0.5, 0.5), (0.5, 0.5), (False, True), 0, False, ""),) * 3
+
+
+def weights(codes: np.ndarray) -> np.ndarray:
+    """What the browser reads out of the two bytes of each weight."""
+    return codes.reshape(-1, 2).copy().view("<u2").reshape(codes.shape[:-1]) / 65535
+
+
+def test_all_steps_go_at_once_with_four_digits_of_each_weight():
+    head, arrays = unpack(
+        pack_film(FRAMES, ROW, OWN, CROSS, SOURCE, scene=Scene(1, 1, 2), turn=4, words=WORDS)
+    )
+    np.testing.assert_allclose(weights(arrays["own"]), OWN, atol=1e-5)
+    np.testing.assert_allclose(weights(arrays["cross"]), CROSS, atol=1e-5)
+    assert head["scene"] == {"step": 1, "layer": 1, "head": 2, "turn": 4}
+    assert (head["layers"], head["heads"]) == (2, 3)
+    assert head["row"]["tokens"] == list(ROW)
+    assert head["row"]["special"] == [True, False, True]
+    assert head["source"]["stream"] == "src"
+    first, second = head["frames"]
+    assert (first["kept"], first["left"], first["chosen"]) == ([False, True], [0, 1], 1)
+    assert second["forced"]
+    given = np.linspace(0, 1, 999, dtype=np.float32)
+    assert np.abs(weights(fine(given)) - given).max() < 1e-5
+    with pytest.raises(ValueError, match=r"weights run from 0 to 1\.5, expected 0 to 1"):
+        fine(np.array([0.0, 1.5]))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"row": ROW[:2]}, "row has 2 entries, but there are 3 positions in own"),
+        ({"frames": FRAMES[:1]}, r"own has shape \(2, 3, 2, 2\), expected .* 1 steps"),
+        ({"cross": CROSS[..., :3]}, r"cross has shape \(2, 3, 2, 3\), expected \(2, 3, 2, 4\)"),
+        ({"scene": Scene(2)}, "step is 2, but there are 2 steps"),
+        ({"scene": Scene(0, 2)}, "layer is 2, but there are 2 layers"),
+    ],
+)
+def test_sizes_that_disagree_are_named(change, message):
+    usual = {"frames": FRAMES, "row": ROW, "own": OWN, "cross": CROSS, "source": SOURCE}
+    with pytest.raises(ValueError, match=message):
+        pack_film(**(usual | change), words=WORDS)
+
+
+def test_what_the_browser_sends_late_is_read_as_far_as_it_still_exists():
+    sent = {"step": 1, "layer": 1, "head": None, "turn": 3}
+    assert read_scene(sent, 2, 2, 3) == Scene(1, 1, None)
+    assert read_scene(sent, 1, 1, 3) == Scene(0, None, None)
+    assert read_scene(None, 2, 2, 3) is None
+    assert read_taken([0, 1], FRAMES) == (0, 1)
+    assert read_taken([1, 1], FRAMES) is None
+    assert read_taken([2, 0], FRAMES) is None
+    assert read_taken(None, FRAMES) is None
+
+
+def test_a_batch_says_which_labels_count():
+    inputs = [["<s>", "<b>"], ["<s>", "<pad>"]]
+    labels = [["<b>", "</s>"], ["</s>", "<pad>"]]
+    counts = np.array([[True, True], [True, False]])
+    losses = np.array([[0.5, 1.25], [2.0, 0.0]])
+    head, _ = unpack(
+        pack_batch_rows(
+            inputs, labels, counts, losses, [["a"], ["b", "c"]], padding="<pad>", words=BATCH
+        )
+    )
+    assert head["rows"][1]["counts"] == [True, False]
+    assert head["rows"][0]["losses"] == [0.5, 1.25]
+    assert head["rows"][0]["input"]["tokens"] == ["<s>", "<b>"]
+    assert head["rows"][1]["source"]["tokens"] == ["b", "c"]
+    alone, _ = unpack(pack_batch_rows(inputs, labels, counts, losses, padding="<pad>", words=BATCH))
+    assert alone["rows"][0]["source"] is None
+    with pytest.raises(ValueError, match=r"losses has shape \(2, 1\), inputs have \(2, 2\)"):
+        pack_batch_rows(inputs, labels, counts, losses[:, :1], padding="<pad>", words=BATCH)
+    with pytest.raises(ValueError, match="labels has 1 entries, but there are 2"):
+        pack_batch_rows(inputs, labels[:1], counts, losses, padding="<pad>", words=BATCH)
+
+
+def test_a_text_that_is_filled_in_says_which_token_each_step_is_about():
+    whole, mask = ("the", "cat"), SpecialToken("<mask>")
+    data = pack_film(FRAMES, (*whole, mask), OWN, places=[1, 0], words=WORDS)
+    head, _ = unpack(data)
+    assert head["places"] == [1, 0]
+    assert head["row"]["tokens"] == ["the", "cat", "<mask>"]
+    assert unpack(pack_film(FRAMES, ROW, OWN, words=WORDS))[0]["places"] is None
+    with pytest.raises(ValueError, match="places"):
+        pack_film(FRAMES, (*whole, mask), OWN, places=[1], words=WORDS)
+    with pytest.raises(ValueError, match="place"):
+        pack_film(FRAMES, (*whole, mask), OWN, places=[1, 2], words=WORDS)
+
+
+def packed(**changes: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    usual: dict[str, Any] = {
+        "lanes": (THREAD,),
+        "moments": MOMENTS,
+        "masks": (("trained", "as trained"),),
+        "mask": "trained",
+        "diff": (),
+        "door": "",
+        "opened": None,
+        "links": {},
+        "said": "bc",
+        "prompt": "",
+        "words": START,
+    }
+    usual |= changes
+    return unpack(pack_start(usual.pop("lanes"), usual.pop("moments"), **usual))
+
+
+def test_weights_and_vectors_travel_in_bytes():
+    head, arrays = packed()
+    # 254 sqrt(1), blocked; 254 sqrt(.25), 254 sqrt(.75) = 219.97
+    assert arrays["cells0.0.0"].tolist() == [[[254, 255], [127, 220]]]
+    assert arrays["rows0.0.0"].tolist() == [[[254, 255]], [[127, 220]]]
+    assert head["lanes"][0]["given"] == 1
+    assert [moment["said"] for moment in head["moments"]] == ["b", "bc"]
+    assert signed(np.array([[-2.0, 0.0, 1.0, 2.0]])).tolist() == [[0, 127, 191, 254]]
+    assert signed(np.zeros((1, 2))).tolist() == [[127, 127]]
+    assert signed(np.array([[np.nan, np.inf, 1.0]])).tolist() == [[127, 127, 254]]
+    square = np.zeros((2, 2))
+    opened = HeadDetails((0, 0, 0), 0, ("a", "b"), ("a",), {}, square, square > 0, square, (2, 2))
+    with pytest.raises(ValueError, match="scores have shape"):
+        packed(opened=opened)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"moments": (Moment(2), Moment(0))}, "thread is 2, but there are 2 threads"),
+        ({"moments": (Moment(0, ("a",), (1.0,), 1),) * 2}, "chosen is 1, but there are 1"),
+        ({"moments": MOMENTS[:1]}, "rows has 2 entries, but there are 1 steps"),
+        (
+            {"lanes": (Thread("tgt", "", ("a",), 1, None, None, False, THREAD.blocks),)},
+            "cells has 2 entries, but there are 1 threads",
+        ),
+        (
+            {"lanes": (Thread("tgt", "", ("a", "b"), 1, np.ones((3, 4)), None, False, ()),)},
+            "embedded has 3 entries, but there are 2 threads",
+        ),
+    ],
+)
+def test_sizes_that_disagree_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        packed(**changes)
+
+
+@pytest.mark.parametrize(
+    ("sent", "picked"),
+    [
+        ({"door": "waves"}, Picked(door="waves")),
+        ({"door": ""}, Picked(door="")),
+        ({"door": "cellar"}, Picked()),
+        ({"mask": "causal"}, Picked(mask="causal")),
+        ({"mask": "none of these"}, Picked()),
+        ({"head": [1, 0, 1, 2]}, Picked(head=(1, 0, 1, 2))),
+        ({"head": [1, 0, 1, 3]}, Picked()),  # of a model with more heads
+        ({"head": [2, 0, 0, 0]}, Picked()),
+        ({"head": [1, 0, True, 0]}, Picked()),
+        ({"head": "1010"}, Picked()),
+        ({"link": "heads?text=a"}, Picked(link="heads?text=a")),
+        ({"link": 3}, Picked()),
+        (["door", "waves"], Picked()),
+        (None, Picked()),
+    ],
+)
+def test_what_the_browser_sent_is_checked(sent, picked):
+    assert pick_of(sent, COUNTS, ("trained", "causal")) == picked
+
+
+SENT = (
+    *("cells", "open", "step", "layer", "head", "turn", "opened", "pinned", "query", "key"),
+    *("scale", "shared", "by_measure", "point_index", "customdata"),
+)
+"""All names that views send."""
+records = some.fixed_dictionaries({}, optional=dict.fromkeys(SENT, anything))
+
+
+def clicked(points: Any) -> int | None:
+    """What a click that sends these points chooses, of three."""
+    st.session_state["chart"] = type("State", (), {"selection": type("", (), {"points": points})})
+    return controls.clicked_point("chart", 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "number"),
+    [
+        (3, 3),
+        (3.0, 3),
+        (3.5, None),
+        (True, None),
+        ("3", None),
+        (None, None),
+        ([3], None),
+        (float("nan"), None),
+        (float("inf"), None),
+    ],
+)
+def test_only_whole_numbers_are_numbers(given, number):
+    assert whole(given) == number
+
+
+@given(records | anything | some.lists(records, min_size=1, max_size=2))
+def test_whatever_is_sent_only_what_exists_is_read(sent):
+    assert inside(sent, 3) in (None, 0, 1, 2)
+    assert index_of(sent, (2, 3)) in (None, *np.ndindex(2, 3))
+    stroke = stroke_of(sent, (2, 3))
+    assert stroke is None or set(stroke.cells) <= set(np.ndindex(2, 3))
+    scene = read_scene(sent, 3, 2, 4)
+    assert scene is None or scene.step in range(3)
+    assert scene is None or scene.layer in (None, *range(2))
+    assert scene is None or scene.head in (None, *range(4))
+    assert read_taken(sent, THREE) in (None, *np.ndindex(3, 2))
+    heads = HeadAddresses(2, 4, 1)
+    selection = read_selection(sent, heads, 2, 3) or HeadsSelection()
+    assert all(heads.index(address) is not None for address in selection.shown)
+    assert selection.query in (None, 0, 1)
+    assert selection.key in (None, 0, 1, 2)
+    assert clicked(sent) in (None, 0, 1, 2)
+
+
+def test_a_stroke_has_no_more_cells_than_the_matrix():
+    found = stroke_of({"cells": [0, 0] * 1_000_000, "open": True}, (2, 3))
+    assert found == Stroke(((0, 0),) * 6, True)
+
+
+@pytest.mark.parametrize(
+    ("point", "index"),
+    [
+        ({"point_index": 1}, 1),
+        ({"point_index": 1, "customdata": "<b>hover</b>"}, 1),
+        ({"point_index": 1, "customdata": ["<b>hover</b>"]}, 1),
+        ({"point_index": 0, "customdata": [2, "the third of all traces"]}, 2),
+        ({"point_index": 0, "customdata": [3, "too many"]}, None),
+    ],
+)
+def test_a_point_of_several_traces_is_told_by_its_own_number(point, index):
+    assert clicked([point]) == index
+
+
+VIEW_WORDS, STRIP = (
+    family(f"components.{name}", lang="en") for name in ("heads_view", "token_strip")
+)
 
 QUERIES = ("<s>", "狗")
 KEYS = ("the", "<script>", SpecialToken("</s>"))
@@ -60,7 +359,9 @@ def test_long_patterns_are_pooled_to_their_maxima():
     tokens = Axis(tuple(map(str, range(130))))
     causal = np.tril(np.ones((130, 130), bool))
     patterns = np.broadcast_to(np.eye(130, dtype=np.float32), (1, 1, 130, 130))
-    head, arrays = unpack(pack_heads_view(patterns, (tokens, tokens), mask=causal, words=HEADS))
+    head, arrays = unpack(
+        pack_heads_view(patterns, (tokens, tokens), mask=causal, words=VIEW_WORDS)
+    )
     assert head["step"] == 3
     lower = np.tril_indices(44)
     assert arrays["cells"].shape == (1, len(lower[0]))  # those above are blocked
