@@ -1,7 +1,6 @@
 """Asking: what is answered once is kept, and what takes long goes step by step."""
 
 import gc
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,7 +12,6 @@ import pytest
 from explorer.engine import caching, memory
 from explorer.engine.asking import Request, ask, is_answered
 from explorer.engine.caching import Store
-from explorer.engine.turns import TURNS
 from explorer.runs.passes import Steps
 
 Asked = list[str]
@@ -68,39 +66,6 @@ def test_a_part_is_given_to_who_stopped_and_to_nobody_else():
     assert not is_answered(request_of(halves))
     assert ask(request_of(halves)) == "all"
     assert ask(request_of(halves), lambda done, total: False) == "all"
-
-
-def test_others_compute_between_two_steps():
-    """Whoever has computed less goes first, as soon as a step ends."""
-    order: Asked = []
-    begun, waiting = threading.Event(), threading.Event()
-
-    def long() -> Iterator[tuple[int, int]]:
-        begun.set()
-        waiting.wait(5)
-        order.append("first step")
-        yield 1, 2
-        order.append("second step")
-
-    def short() -> None:
-        ticket = TURNS.ticket()
-        begun.wait(5)
-        threading.Thread(target=lambda: (ahead(ticket), waiting.set())).start()
-        with TURNS.turn(ticket):
-            order.append("short work")
-
-    def ahead(ticket: Any) -> None:
-        while not TURNS.ahead(ticket):
-            pass
-
-    other = threading.Thread(target=short)
-    other.start()
-    mine = TURNS.ticket()
-    mine.used = 1.0  # it has computed for a second already
-    with TURNS.turn(mine):
-        ask(request_of(long))
-    other.join(5)
-    assert order == ["first step", "short work", "second step"]
 
 
 class Ring:

@@ -86,22 +86,6 @@ def test_the_least_recently_used_goes_first(store):
     assert made.count(1) == 2
 
 
-def test_arguments_are_compared_as_values_however_they_are_given(store):
-    made: list[str] = []
-
-    @cached
-    def make(text: str, edits: tuple[str, ...] = ()) -> str:
-        made.append(text)
-        return text
-
-    make("a")
-    make(text="a", edits=())
-    assert made == ["a"]
-    assert make.is_kept("a", edits=())
-    make("a", ("b",))
-    assert made == ["a", "a"]
-
-
 def test_work_step_by_step_is_cached_whether_called_or_part_of_longer_work(store):
     made: list[int] = []
 
@@ -122,7 +106,7 @@ def test_work_step_by_step_is_cached_whether_called_or_part_of_longer_work(store
     assert made == [2, 3]
 
 
-def test_another_function_or_folder_of_checkpoints_is_another_result(store, monkeypatch, tmp_path):
+def test_results_are_told_apart_by_values_function_and_folder(store, monkeypatch, tmp_path):
     @cached
     def folder(name: str) -> str:
         return str(library.CHECKPOINTS / name)
@@ -140,9 +124,22 @@ def test_another_function_or_folder_of_checkpoints_is_another_result(store, monk
     monkeypatch.setattr(library, "CHECKPOINTS", tmp_path / "one")
     assert folder.is_kept("m")
     assert folder("m") == str(tmp_path / "one" / "m")
+    made: list[str] = []
+
+    @cached
+    def make(text: str, edits: tuple[str, ...] = ()) -> str:
+        made.append(text)
+        return text
+
+    make("a")
+    make(text="a", edits=())
+    assert made == ["a"]
+    assert make.is_kept("a", edits=())
+    make("a", ("b",))
+    assert made == ["a", "a"]
 
 
-def test_what_is_larger_than_the_budget_is_handed_over_and_not_kept(store):
+def test_what_is_too_large_is_not_kept_and_what_is_kept_is_read_only(store):
     @cached
     def large(size: int) -> np.ndarray:
         return np.zeros(size, np.uint8)
@@ -152,8 +149,6 @@ def test_what_is_larger_than_the_budget_is_handed_over_and_not_kept(store):
     assert not large.is_kept(2 * ROOM)
     assert large.is_kept(1000)  # nothing was thrown out for it in vain
 
-
-def test_arrays_become_read_only_as_they_are_kept(store):
     @cached
     def trace(text: str) -> Made:
         return Made((text,), kilo(), {"scores": kilo()})
@@ -368,21 +363,15 @@ def test_who_waits_is_told_the_progress_and_may_give_up(store):
 # Bytes.
 
 
-def test_shared_memory_is_counted_once_and_a_view_with_all_that_it_keeps():
+def test_the_bytes_of_arrays_modules_and_words_are_counted_once():
     whole = np.zeros(100_000, np.uint8)
     assert 100_000 <= size_of(whole) < 100_500
     assert 100_000 <= size_of({"a": whole, "b": whole[:10], "c": (whole[5:], [whole])}) < 101_500
     assert size_of(whole[:10]) > 100_000
     assert size_of(whole[:10].copy()) < 500
-
-
-def test_an_array_over_a_tensor_is_counted_with_the_tensor():
     batch = torch.zeros(4, 1000)
     assert size_of(batch[0].numpy()) > 16_000
     assert size_of((batch[0].numpy(), batch[1].numpy(), batch)) < 17_500
-
-
-def test_weights_of_a_module_are_counted_with_what_stands_beside_them():
     module = nn.Linear(1000, 10, bias=False)
     assert 40_000 < size_of(module) < 50_000
     vars(module)["copy"] = module.weight.detach().clone()
@@ -393,8 +382,6 @@ def test_weights_of_a_module_are_counted_with_what_stands_beside_them():
     packed.lay_out()  # its second copy has no storage to look at
     assert size_of(packed) > 80_000
 
-
-def test_words_and_slots_are_counted_and_what_belongs_to_the_program_is_not():
     class Slotted:
         __slots__ = ("values",)
 

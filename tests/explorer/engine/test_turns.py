@@ -1,7 +1,8 @@
 """One thread computes at a time, short work before long work, and nobody waits for who waits."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -70,38 +71,45 @@ def queue(turns: Turns, names: str, order: list[str]) -> list[threading.Thread]:
     return threads
 
 
-def test_one_at_a_time_in_the_order_in_which_they_came():
-    turns, order = Turns(), []
+@contextmanager
+def turn_before(turns: Turns, names: str) -> Iterator[list[str]]:
+    """A turn for which threads wait, one a letter; gives the letters of those that have gone."""
+    order: list[str] = []
     with turns.turn():
-        threads = queue(turns, "abc", order)
-        assert order == []
+        threads = queue(turns, names, order)
+        yield order
     for thread in threads:
         thread.join(PATIENCE)
+
+
+def test_one_at_a_time_in_the_order_in_which_they_came():
+    turns = Turns()
+    with turn_before(turns, "abc") as order:
+        assert order == []
     assert order == ["a", "b", "c"]
     assert n_waiting(turns) == 0
+    turns.rest()  # outside a turn nothing waits
+    with turns.away():
+        assert n_waiting(turns) == 0
 
 
 def test_long_work_lets_those_go_first_who_have_computed_less(clock):
-    turns, order = Turns(), []
-    with turns.turn():
-        threads = queue(turns, "ab", order)
+    turns = Turns()
+    with turn_before(turns, "ab") as order:
         turns.rest()  # as short as theirs so far, and first
         assert order == []
         clock.now += 2 * SHORT
         turns.rest()
         assert order == ["a", "b"]
         turns.rest()  # nobody waits
-    for thread in threads:
-        thread.join(PATIENCE)
 
 
 def test_of_two_long_works_the_one_that_has_computed_less_goes_on(clock):
-    turns, order, begun = Turns(), [], threading.Event()
+    turns, order = Turns(), []
 
     def long() -> None:
         with turns.turn():
             clock.now += 2 * SHORT
-            begun.set()
             turns.rest()
             order.append("two")
 
@@ -112,18 +120,14 @@ def test_of_two_long_works_the_one_that_has_computed_less_goes_on(clock):
         turns.rest()  # lets it begin; it rests in turn, having used 2 against 3
         order.append("three")
     thread.join(PATIENCE)
-    assert begun.is_set()
     assert order == ["two", "three"]
 
 
 def test_others_compute_while_one_is_away():
-    turns, order = Turns(), []
-    with turns.turn():
-        threads = queue(turns, "a", order)
+    turns = Turns()
+    with turn_before(turns, "a") as order:
         with turns.away():
-            for thread in threads:
-                thread.join(PATIENCE)
-            assert order == ["a"]
+            until(lambda: order == ["a"])
         queue(turns, "b", order)
         assert order == ["a"]  # back in its turn
 
@@ -164,13 +168,6 @@ def test_a_turn_in_a_turn_is_the_same_and_ends_after_an_error():
     assert done == [1]
 
 
-def test_outside_a_turn_nothing_waits():
-    turns = Turns()
-    turns.rest()
-    with turns.away():
-        assert n_waiting(turns) == 0
-
-
 def test_a_job_goes_on_while_the_page_waits_for_it():
     """The page holds the turn that the job needs, and would wait for ever if it kept it."""
     with TURNS.turn():
@@ -201,9 +198,7 @@ def test_who_waits_for_the_same_result_lets_its_maker_compute():
 
 
 def test_a_step_is_a_rest(clock):
-    order: list[str] = []
-    with TURNS.turn():
-        threads = queue(TURNS, "a", order)
+    with turn_before(TURNS, "a") as order:
 
         def steps() -> Steps[str]:
             yield 1, 2
@@ -214,7 +209,6 @@ def test_a_step_is_a_rest(clock):
             return "made"
 
         assert walked(steps()) == "made"
-    threads[0].join(PATIENCE)
 
 
 def test_work_ends_some_time_after_its_visitor_has_gone(monkeypatch):
@@ -277,18 +271,15 @@ def test_a_job_knows_how_many_go_first_also_those_that_come_later():
 
 def test_others_go_first_before_each_pass_of_a_model(clock):
     """An analysis that reads many times need not know of turns."""
-    turns, order = Turns(), []
     model = build_model(ModelConfig(vocab_size=7, d_model=8, n_heads=2, family="decoder-only"))
     rows = Rows(torch.tensor([[1, 2, 3]]))
-    with turns.turn():
+    with turn_before(Turns(), "a") as order:
         clock.now += 2 * SHORT
-        (other,) = queue(turns, "a", order)
         with seeded(0):  # who went first might wait for the seed
             model.read(rows)
         assert order == []
         model.read(rows)
         assert order == ["a"]
-    other.join(PATIENCE)
 
 
 def test_at_the_end_of_the_process_who_computes_ends_a_step_and_nobody_begins_another():
@@ -345,23 +336,20 @@ def test_who_is_away_has_no_turn_to_give_to_others():
 
 
 def test_who_steps_back_lets_everybody_who_waits_go_once():
-    turns, order = Turns(), []
-    with turns.turn():
-        threads = queue(turns, "ab", order)
+    turns = Turns()
+    with turn_before(turns, "ab") as order:
         turns.step_back()
         order.append("me")
-        threads += queue(turns, "c", order)
+        (later,) = queue(turns, "c", order)
         turns.rest()  # those who came later come later
         order.append("me")
-    for thread in threads:
-        thread.join(PATIENCE)
+    later.join(PATIENCE)
     assert order == ["a", "b", "me", "me", "c"]
 
 
 def test_who_computes_for_others_pays_for_its_own_part(clock):
-    turns, order = Turns(), []
-    with turns.turn():
-        threads = queue(turns, "a", order)
+    turns = Turns()
+    with turn_before(turns, "a") as order:
         with turns.shared(4):
             clock.now += 2 * SHORT
         turns.rest()
@@ -369,8 +357,6 @@ def test_who_computes_for_others_pays_for_its_own_part(clock):
         clock.now += SHORT
         turns.rest()
         assert order == ["a"]
-    for thread in threads:
-        thread.join(PATIENCE)
 
 
 def test_waiting_requests_of_a_group_are_answered_by_one_call():

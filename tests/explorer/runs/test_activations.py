@@ -82,8 +82,7 @@ def test_one_block_alone_runs_again(translator, monkeypatch):
     keeping(monkeypatch, 0)
     traced = trace(translator, TEXT, "猫")
     ran: list[torch.nn.Module] = []
-    handle = register_module_forward_pre_hook(lambda module, _: ran.append(module))
-    try:
+    with register_module_forward_pre_hook(lambda module, _: ran.append(module)):
         assert "decoder.blocks.1.hook_ffn_out" in traced.activations  # known without a run
         assert "decoder.blocks.1.ffn.hook_pre" not in traced.activations
         assert traced.activations["decoder.blocks.1.hook_resid_pre"] is not None  # kept
@@ -99,10 +98,15 @@ def test_one_block_alone_runs_again(translator, monkeypatch):
         assert traced.logits.shape == (len(traced.tgt_tokens), translator.config.vocab_size)
         assert translator.model.unembed in ran
         assert blocks[1].attn not in ran
-    finally:
-        handle.remove()
+        ran.clear()
+        assert not traced.patterns_kept
+        traced.pattern(SELF)  # read without the rest of its block
+        assert blocks[0].attn in ran
+        assert blocks[0].ffn not in ran
     with pytest.raises(KeyError, match="nowhere"):
         traced.activations["nowhere"]
+    keeping(monkeypatch, 10**9)
+    assert trace(translator, TEXT, "猫").patterns_kept
 
 
 def test_a_long_run_keeps_streams_and_not_cells(tiny, monkeypatch):
@@ -133,20 +137,6 @@ def test_others_can_stand_in_place_of_some(writer, monkeypatch):
     part = own(traced).parts[name]
     assert part is not None
     np.testing.assert_array_equal(read_again(writer, traced, part)[name], traced.activations[name])
-
-
-def test_a_pattern_is_read_without_the_rest_of_its_block(translator, monkeypatch):
-    keeping(monkeypatch, 0)
-    traced = trace(translator, TEXT, "猫")
-    assert not traced.patterns_kept
-    ran: list[object] = []
-    with register_module_forward_pre_hook(lambda module, given: ran.append(module)):
-        traced.pattern(SELF)
-    block = translator.model.get_submodule("decoder.blocks.0")
-    assert block.get_submodule("attn") in ran
-    assert block.get_submodule("ffn") not in ran
-    keeping(monkeypatch, 10**9)
-    assert trace(translator, TEXT, "猫").patterns_kept
 
 
 def test_every_pass_of_every_stack_is_announced_except_where_nobody_may_disturb():

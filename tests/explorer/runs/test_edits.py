@@ -81,11 +81,19 @@ def test_a_bad_edit_is_named(text):
     assert caught.value.values["edit"] in text
 
 
-def test_the_link_text_is_short_and_readable():
+def test_the_link_text_is_short_readable_and_not_endless():
     these = (MaskSwitch("causal", False), CellEdit("decoder.blocks.0.attn", None, 2, 3, True))
     assert format_edits(these) == "causal-off~cells-decoder.blocks.0.attn-all-open-2.3"
     assert format_edits(()) == ""
     assert parse_edits("") == ()
+    painted = [CellEdit("decoder", None, 1, key, False) for key in (0, 1)]
+    painted += [CellEdit("decoder", 2, 1, 0, True)]
+    text = "causal-off~cells-decoder-all-shut-1.0-1.1~cells-decoder-2-open-1.0"
+    assert format_edits((MaskSwitch("causal", False), *painted)) == text
+    assert parse_edits("cell-decoder-all-1-0-shut") == (painted[0],)  # as old links say it
+    many = "cells-decoder-all-open" + "-1.2" * (MOST_EDITS + 1)
+    with pytest.raises(InputProblem):
+        parse_edits(many)
 
 
 def test_a_problem_says_just_its_values_and_survives_pickling():
@@ -96,20 +104,6 @@ def test_a_problem_says_just_its_values_and_survives_pickling():
     with pytest.raises(KeyError):
         InputProblem("no such key")
     assert "empty" in PROBLEMS
-
-
-def test_cells_painted_alike_share_an_entry():
-    painted = [CellEdit("decoder", None, 1, key, False) for key in (0, 1)]
-    painted += [CellEdit("decoder", 2, 1, 0, True)]
-    text = "causal-off~cells-decoder-all-shut-1.0-1.1~cells-decoder-2-open-1.0"
-    assert format_edits((MaskSwitch("causal", False), *painted)) == text
-    assert parse_edits("cell-decoder-all-1-0-shut") == (painted[0],)  # as old links say it
-
-
-def test_a_link_cannot_hold_endless_cells():
-    many = "cells-decoder-all-open" + "-1.2" * (MOST_EDITS + 1)
-    with pytest.raises(InputProblem):
-        parse_edits(many)
 
 
 def test_a_stroke_and_its_opposite_leave_nothing_behind():
@@ -132,19 +126,13 @@ def same(mask, expected):
     assert torch.equal(mask, expected)
 
 
-def test_prefix_mask():
+def test_masks_of_prefixes_packed_texts_and_windows():
     same(prefix_mask(4, 2), drawn("xx..", "xx..", "xxx.", "xxxx"))
     same(prefix_mask(3, 0), causal_mask(3))
-
-
-def test_block_mask_keeps_packed_texts_apart():
     mask = block_mask(torch.tensor([[0, 0, 1, 1, 1], [7, 7, 7, 7, 3]]))
     assert mask.shape == (2, 1, 5, 5)
     same(mask[0, 0], drawn("xx...", "xx...", "..xxx", "..xxx", "..xxx"))
     same(mask[1, 0], drawn("xxxx.", "xxxx.", "xxxx.", "xxxx.", "....x"))
-
-
-def test_window_mask_looks_both_ways():
     same(window_mask(4, window=2), drawn("xx..", "xxx.", ".xxx", "..xx"))
     same(window_mask(2, 5, offset=3, window=2), drawn("..xxx", "...xx"))
     same(window_mask(3, window=1), torch.eye(3, dtype=torch.bool))
@@ -195,20 +183,19 @@ def test_cleaning_twice_changes_nothing_more(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "key"),
-    [("", "empty"), (" \n\t\u3000", "whitespace_only"), ("\x00\x07", "nothing_left")],
+    ("text", "key", "values"),
+    [
+        ("", "empty", {}),
+        (" \n\t\u3000", "whitespace_only", {}),
+        ("\x00\x07", "nothing_left", {}),
+        ("a" * (MAX_CHARS + 1), "too_long_chars", {"limit": MAX_CHARS, "length": MAX_CHARS + 1}),
+    ],
 )
-def test_text_without_text_is_refused(text, key):
+def test_text_without_text_and_too_much_of_it_are_refused(text, key, values):
     with pytest.raises(InputProblem) as caught:
         clean_text(text)
-    assert caught.value.key == key
-
-
-def test_the_limit_of_characters_is_exact():
+    assert (caught.value.key, caught.value.values) == (key, values)
     assert len(clean_text("a" * (MAX_CHARS - 2) + " \n")) == MAX_CHARS
-    with pytest.raises(InputProblem) as caught:
-        clean_text("a" * (MAX_CHARS + 1))
-    assert caught.value.values == {"limit": MAX_CHARS, "length": MAX_CHARS + 1}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"])

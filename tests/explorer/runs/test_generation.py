@@ -83,7 +83,7 @@ def test_the_rows_of_the_steps_are_those_of_one_teacher_forced_pass(translator, 
             np.testing.assert_allclose(row, again.rows[site], atol=1e-5)
 
 
-def test_what_sampling_cuts_has_probability_0(translator):
+def test_what_sampling_cuts_has_probability_0_and_a_rare_choice_is_a_candidate(translator):
     made = generate(translator, TEXT, Sample(temperature=1.5, top_k=3, seed=1), 4)
     for step in made.steps:
         kept = [candidate.kept for candidate in step.candidates]
@@ -95,9 +95,6 @@ def test_what_sampling_cuts_has_probability_0(translator):
         weights = np.exp([c.logprob / 1.5 for c in step.candidates[:3]])
         expected = list(weights / weights.sum())
         assert [c.prob for c in step.candidates[:3]] == pytest.approx(expected, rel=1e-4)
-
-
-def test_a_rare_choice_stands_among_the_candidates(translator):
     least = generate(translator, TEXT, Sample(temperature=1e6, seed=3), 6)
     assert any(len(step.candidates) == 13 for step in least.steps)
     for step in least.steps:
@@ -204,7 +201,7 @@ def test_whatever_the_draft_says_the_same_is_written(translator, edits):
         assert tokens_after(draft, edits, translator) == step_by_step
 
 
-def test_a_draft_that_is_right_is_read_in_one_pass(translator, monkeypatch):
+def test_a_draft_is_read_together_up_to_a_place_seen_earlier(translator, monkeypatch):
     stack, lengths = translator.model.last_stack, []
     run = stack.run
 
@@ -219,9 +216,6 @@ def test_a_draft_that_is_right_is_read_in_one_pass(translator, monkeypatch):
     lengths.clear()
     tokens_after(right, CHANGES["causal"], translator)
     assert lengths == list(range(1, len(right) + 1))  # each token changes all before it
-
-
-def test_only_a_place_that_an_earlier_query_sees_ends_what_is_read_together(translator):
     sites = translator.sites
     for name, query, place in (
         ("head", 0, BEYOND),
@@ -237,9 +231,6 @@ def test_only_a_place_that_an_earlier_query_sees_ends_what_is_read_together(tran
         assert first_seen(sites, CHANGES[name], query) == place, (name, query)
     past = (CellEdit("decoder", None, 4, 1, True),)
     assert first_seen(sites, past, 0) == BEYOND
-
-
-def test_a_model_without_probabilities_is_refused(translator, monkeypatch):
     lost = lambda x: torch.full((*x.shape[:2], 3), torch.nan)  # noqa: E731
     monkeypatch.setattr(translator.model, "logits_of", lost)
     with pytest.raises(ValueError, match="no probabilities"):

@@ -70,7 +70,7 @@ def test_a_trace_is_what_the_model_computes(translator):
     assert traced.key_tokens(CROSS) == traced.src_str_tokens
 
 
-def test_without_a_target_the_model_writes_it(translator):
+def test_without_a_target_the_model_writes_it_and_unknown_characters_are_reported(translator):
     traced = trace(translator, TEXT)
     written = [*traced.tgt_tokens[1:], translator.marks.end]
     n = len(traced.tgt_tokens) - 1
@@ -79,6 +79,9 @@ def test_without_a_target_the_model_writes_it(translator):
         assert traced.predicted_tokens[n] == translator.marks.end
     assert traced.output == translator.tokenizer.decode(written)
     assert trace(translator, TEXT, "  ").tgt_tokens == traced.tgt_tokens
+    traced = trace(translator, "I love 鸭 😀 鸭.", TARGET)
+    assert traced.unknown == ("鸭", "😀")
+    assert translator.tokenizer.marks.unknown in traced.src_tokens
 
 
 def test_a_trace_is_frozen_and_travels(translator):
@@ -139,25 +142,12 @@ def test_with_a_padding_mask_off_padding_is_seen(part, translator):
     np.testing.assert_allclose(unpadded.logits, right.logits[:-3], atol=1e-5)
 
 
-def test_the_translation_is_made_under_the_edits(translator):
+def test_the_translation_is_made_under_the_edits_step_by_step(translator):
     usual = trace(translator, TEXT)
     traced = trace(translator, TEXT, edits=[HeadOff(CROSS, head) for head in range(4)])
     assert traced.output != usual.output
     n = len(traced.tgt_tokens) - 1
     assert traced.predicted_tokens[:n] == traced.tgt_tokens[1:]
-
-
-def test_with_the_causal_mask_off_every_query_sees_every_key(translator):
-    off = trace(translator, TEXT, TARGET, (MaskSwitch("causal", False),), pads=1)
-    assert off.mask(SELF)[:, :, :-1].all()
-    assert not off.mask(SELF)[:, :, -1].any()  # padding stays hidden
-    assert (off.pattern(SELF)[:, 0, 1:-1] > 0).all()
-    # The future now reaches the past: another last token changes the first row's logits.
-    other = trace(translator, TEXT, TARGET + "狗", (MaskSwitch("causal", False),), pads=1)
-    assert np.abs(other.logits[0] - off.logits[0]).max() > 1e-3
-
-
-def test_without_the_causal_mask_each_step_reads_the_whole_row_anew(translator):
     traced = trace(translator, TEXT, edits=[MaskSwitch("causal", False)])
     assert traced.tgt_tokens != trace(translator, TEXT).tgt_tokens
     sites = [site for site in translator.sites if site.stack == "decoder" and site.kind == "self"]
@@ -170,22 +160,26 @@ def test_without_the_causal_mask_each_step_reads_the_whole_row_anew(translator):
         row.append(token)
 
 
-def test_padding_queries_can_be_masked_too(translator):
+def test_switches_of_masks_open_and_close_what_they_name(translator):
+    off = trace(translator, TEXT, TARGET, (MaskSwitch("causal", False),), pads=1)
+    assert off.mask(SELF)[:, :, :-1].all()
+    assert not off.mask(SELF)[:, :, -1].any()  # padding stays hidden
+    assert (off.pattern(SELF)[:, 0, 1:-1] > 0).all()
+    # The future now reaches the past: another last token changes the first row's logits.
+    other = trace(translator, TEXT, TARGET + "狗", (MaskSwitch("causal", False),), pads=1)
+    assert np.abs(other.logits[0] - off.logits[0]).max() > 1e-3
     on = trace(translator, TEXT, TARGET, (MaskSwitch("pad_queries", True),), pads=2)
     for site in on.sites:
         assert not on.pattern(site.name)[:, -2:].any()
         assert np.isfinite(on.logits).all()
         assert on.mask(site.name)[:, :-2].any(-1).all()
-
-
-def test_a_later_switch_wins(translator):
     both = (MaskSwitch("causal", False), MaskSwitch("causal", True))
     np.testing.assert_array_equal(
         trace(translator, TEXT, TARGET, both).mask(SELF), trace(translator, TEXT, TARGET).mask(SELF)
     )
 
 
-def test_cells_open_and_close(translator):
+def test_cells_open_and_close_and_edits_that_do_not_fit_are_handed_back(translator, writer):
     edits = (CellEdit(SELF, 1, 0, 2, True), CellEdit(CROSS, None, 1, 0, False))
     usual, edited = trace(translator, TEXT, TARGET), trace(translator, TEXT, TARGET, edits)
     flipped = usual.mask(SELF) != edited.mask(SELF)
@@ -195,9 +189,6 @@ def test_cells_open_and_close(translator):
     assert np.argwhere(flipped).tolist() == [[head, 1, 0] for head in range(4)]
     assert not edited.pattern(CROSS)[:, 1, 0].any()
     np.testing.assert_allclose(edited.pattern(CROSS).sum(-1), 1, atol=1e-5)
-
-
-def test_edits_that_do_not_fit_are_handed_back(translator, writer):
     fitting: list[Edit] = [HeadOff(CROSS, 3), CellEdit(ENCODER, None, 0, 0, False)]
     unfit: list[Edit] = [
         HeadOff("encoder.blocks.9.attn", 0),
@@ -285,12 +276,6 @@ def test_the_memory_that_a_text_would_take_is_a_limit(tiny, monkeypatch):
     # Where the model's own length is less, that is what is said.
     short = tiny("short", family="decoder-only", n_ctx=5)
     assert refused("too_many_tokens", short, "，" * 9).values["limit"] == 5
-
-
-def test_unknown_characters_are_read_and_reported(translator):
-    traced = trace(translator, "I love 鸭 😀 鸭.", TARGET)
-    assert traced.unknown == ("鸭", "😀")
-    assert translator.tokenizer.marks.unknown in traced.src_tokens
 
 
 def test_a_snapshot_of_the_training_opens_by_its_step(translator, tiny, tmp_path):
