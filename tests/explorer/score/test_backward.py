@@ -107,9 +107,8 @@ def test_heads_of_models_agree_with_autograd(tiny, changes) -> None:
         assert not found.gradients["scores"][blocked].any()
 
 
-def test_the_upstream_gradient_is_that_of_the_logit(translator) -> None:
+def test_the_upstream_gradient_is_that_of_the_logit_or_the_output(translator, traced) -> None:
     """In the last layer, no later attention mixes rows: only z at the position itself counts."""
-    traced = trace(translator, TEXT)
     last = traced.sites_of("cross")[-1]
     found = head_backward(translator, traced, last, 1, (2, 7))
     rows = np.abs(found.upstream).max(-1)
@@ -117,17 +116,10 @@ def test_the_upstream_gradient_is_that_of_the_logit(translator) -> None:
     assert not np.delete(rows, 2).any()
     earlier = head_backward(translator, traced, traced.sites[0], 1, (2, 7))
     assert (np.abs(earlier.upstream).max(-1) > 0).all()  # the encoder reaches it from everywhere
-
-
-def test_without_a_logit_the_gradient_is_the_output_itself(translator) -> None:
-    traced = trace(translator, TEXT)
     site = traced.sites[0]
     found = head_backward(translator, traced, site, 1, None)
     np.testing.assert_allclose(found.upstream, traced.activations[site.hook("z")][1], atol=1e-6)
-
-
-def test_a_switched_off_head_still_has_a_slope(translator) -> None:
-    """The edit sets z to 0 after the fact; what a changed z would do is asked behind it."""
+    # The edit sets z to 0 after the fact; what a changed z would do is asked behind it.
     site = translator.sites[0]
     traced = trace(translator, TEXT, edits=(HeadOff(site.name, 1),))
     found = head_backward(translator, traced, site, 1, (1, 7))
@@ -135,8 +127,7 @@ def test_a_switched_off_head_still_has_a_slope(translator) -> None:
     assert max(found.errors.values()) < 1e-12
 
 
-def test_the_fused_kernel_keeps_no_matrix_of_weights(translator) -> None:
-    traced = trace(translator, TEXT)
+def test_the_fused_kernel_keeps_no_matrix_of_weights(traced) -> None:
     own, long = memory_kept(traced, traced.sites[0])
     n = len(traced.src_tokens)
     assert (own.n_query, own.n_key) == (n, n)
@@ -148,12 +139,25 @@ def test_the_fused_kernel_keeps_no_matrix_of_weights(translator) -> None:
     assert long.fused < weights
 
 
-def test_the_spread_of_a_matrix_by_formula() -> None:
+def test_the_spread_of_a_matrix_and_of_embeddings_as_each_rule_says() -> None:
     assert weight_std("xavier", 512, 512) == pytest.approx(0.0442, abs=5e-5)
     assert weight_std("xavier", 512, 1536) == pytest.approx(0.03125)
     assert weight_std("ours", 512, 64) == pytest.approx(0.0589, abs=5e-5)
     assert weight_std("torch", 512, 7) == pytest.approx(1 / math.sqrt(3 * 512))
     assert weight_std("gpt2", 512, 7) == 0.02
+    spread = {init: float(fresh_model(WIDE, init, 0).embed.weight.std()) for init in INITS}
+    expected = {"torch": 1.0, "unit": 1.0, "gpt2": 0.02, "ours": 512**-0.5}
+    expected["xavier"] = math.sqrt(2 / (512 + 50))
+    assert spread == pytest.approx(expected, rel=0.02)
+    for init in INITS:
+        bias = fresh_model(WIDE, init, 0).get_submodule("blocks.0.attn").w_q.bias
+        assert float(bias.std()) == pytest.approx(
+            (3 * 512) ** -0.5 if init in ("xavier", "torch") else 0.0, rel=0.1
+        )
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    fresh_model(WIDE, "xavier", 1, "fused")
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("init", INITS)
@@ -166,25 +170,6 @@ def test_what_is_drawn_has_that_spread(init, storage) -> None:
         assert float(linear.weight.std()) == pytest.approx(weight_std(init, 512, rows), rel=0.01)
     # Another head is another draw, in every storage.
     assert not torch.equal(module.w_q.weight[:64], module.w_q.weight[64:128])
-
-
-def test_biases_and_embeddings_as_each_rule_says() -> None:
-    spread = {init: float(fresh_model(WIDE, init, 0).embed.weight.std()) for init in INITS}
-    expected = {"torch": 1.0, "unit": 1.0, "gpt2": 0.02, "ours": 512**-0.5}
-    expected["xavier"] = math.sqrt(2 / (512 + 50))
-    assert spread == pytest.approx(expected, rel=0.02)
-    for init in INITS:
-        bias = fresh_model(WIDE, init, 0).get_submodule("blocks.0.attn").w_q.bias
-        assert float(bias.std()) == pytest.approx(
-            (3 * 512) ** -0.5 if init in ("xavier", "torch") else 0.0, rel=0.1
-        )
-
-
-def test_drawing_leaves_the_global_generator_alone() -> None:
-    torch.manual_seed(3)
-    before = torch.get_rng_state()
-    fresh_model(WIDE, "xavier", 1, "fused")
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize(

@@ -56,17 +56,6 @@ def test_all_three_compute_the_layer(tiny, changes) -> None:
         np.testing.assert_allclose(explicit.wrong, own, atol=1e-6)
 
 
-def test_the_written_out_engine_gives_what_the_model_had(translator) -> None:
-    """The yardstick of the comparison is the model's own attention sublayer."""
-    traced = trace(translator, TEXT)
-    site = traced.sites[0]
-    own = traced.activations[site.block_hook("attn_out")]
-    q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in "qkv")
-    layer = module_of(translator, site)
-    z = fused(q, k, v, torch.tensor(traced.mask(site.name))[None], None, layer.divisor)
-    np.testing.assert_allclose(layer.w_o(z.transpose(1, 2).flatten(2))[0], own, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("changes", "role", "differs", "why"),
     [
@@ -89,7 +78,7 @@ def test_what_torch_cannot_do_is_named_and_shows(tiny, changes, role, differs, w
     assert found.why == ((*why, "rest", "drops") if why else ("agree", "drops"))
 
 
-def test_heads_of_another_width_do_not_fit_the_module(tiny) -> None:
+def test_heads_of_another_width_do_not_fit_the_module_and_every_weight_is_taken_over(tiny) -> None:
     wide = tiny("wide", head_dim=10)
     found = backend(wide, trace(wide, TEXT), wide.sites[0], 0, "module")
     assert [row.outcomes[0][0] for row in found.rows] == ["agrees", "agrees", "unfit"]
@@ -97,10 +86,17 @@ def test_heads_of_another_width_do_not_fit_the_module(tiny) -> None:
     assert (found.pair, found.opened) == (None, ())
     with pytest.raises(ValueError, match="4 heads of 10 are no 24"):
         module_like(module_of(wide, wide.sites[0]))
+    loaded = tiny("few", n_kv_heads=2)
+    layer = module_of(loaded, loaded.sites[0])
+    module = module_like(layer)
+    d_model, d_head = 24, 6
+    keys = module.in_proj_weight[d_model : 2 * d_model].reshape(4, d_head, d_model)
+    assert torch.equal(keys[0], keys[1])
+    assert torch.equal(keys[2], layer.w_k.weight[d_head:])
+    assert module.in_proj_bias[2 * d_model] == layer.w_v.bias[0]
 
 
-def test_only_the_fused_function_drops_in_eval_mode(translator) -> None:
-    traced = trace(translator, TEXT)
+def test_where_each_engine_drops_and_which_weights_come_back(translator, traced) -> None:
 
     def twice(**chosen) -> list[float]:
         found = backend(translator, traced, traced.sites[0], 0, **chosen)
@@ -111,10 +107,6 @@ def test_only_the_fused_function_drops_in_eval_mode(translator) -> None:
     assert by_torch > 0.01
     assert min(twice(p=0.5, training=True)) > 0.01
     assert twice(p=0.0, training=True) == [0, 0, 0]
-
-
-def test_weights_that_come_back_are_whole_dropped_or_missing(translator) -> None:
-    traced = trace(translator, TEXT)
     explicit, by_torch, module = (
         row.values[3:]
         for row in backend(translator, traced, traced.sites[0], 0, training=True).rows
@@ -124,8 +116,7 @@ def test_weights_that_come_back_are_whole_dropped_or_missing(translator) -> None
     assert module[0] < 0.9 < 1.1 < module[1]  # returned after dropout
 
 
-def test_options_mean_what_they_say(translator) -> None:
-    traced = trace(translator, TEXT)
+def test_options_mean_what_they_say(translator, traced) -> None:
     encoder, decoder = traced.sites_of("encoder")[0], traced.sites_of("decoder")[0]
 
     def tried(site, **chosen) -> list[tuple[float, ...]]:
@@ -147,22 +138,18 @@ def test_a_row_that_may_attend_to_nothing_is_nan_in_the_module_alone(translator)
     found = backend(translator, traced, traced.sites[0], 0)
     assert [row.values[1] for row in found.rows] == [0, 0, 2]
     assert found.rows[2].values[0] < 1e-5
-
-
-def test_the_module_takes_over_every_weight(tiny) -> None:
-    loaded = tiny("few", n_kv_heads=2)
-    layer = module_of(loaded, loaded.sites[0])
-    module = module_like(layer)
-    d_model, d_head = 24, 6
-    keys = module.in_proj_weight[d_model : 2 * d_model].reshape(4, d_head, d_model)
-    assert torch.equal(keys[0], keys[1])
-    assert torch.equal(keys[2], layer.w_k.weight[d_head:])
-    assert module.in_proj_bias[2 * d_model] == layer.w_v.bias[0]
+    # The yardstick of the comparison is the model's own attention sublayer.
+    traced = trace(translator, TEXT)
+    site = traced.sites[0]
+    own = traced.activations[site.block_hook("attn_out")]
+    q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in "qkv")
+    layer = module_of(translator, site)
+    z = fused(q, k, v, torch.tensor(traced.mask(site.name))[None], None, layer.divisor)
+    np.testing.assert_allclose(layer.w_o(z.transpose(1, 2).flatten(2))[0], own, atol=1e-5)
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.0])
-def test_a_bad_dropout_is_refused(translator, p) -> None:
-    traced = trace(translator, TEXT)
+def test_a_bad_dropout_is_refused(translator, p, traced) -> None:
     with pytest.raises(ValueError, match="dropout must be at least 0"):
         backend(translator, traced, traced.sites[0], 0, p=p)
 
@@ -170,19 +157,19 @@ def test_a_bad_dropout_is_refused(translator, p) -> None:
 def test_a_head_worked_out_by_hand() -> None:
     """d_in = 2, d_out = 1: q = x1, k = x2, v = x1 + x2, then out = (z, -z)."""
     head = SingleHead(2, 1, bias=False)
+    weights = {
+        head.w_q: [[1.0, 0.0]],
+        head.w_k: [[0.0, 1.0]],
+        head.w_v: [[1.0, 1.0]],
+        head.w_o: [[1.0], [-1.0]],
+    }
     with torch.no_grad():
-        for linear, weight in (
-            (head.w_q, [[1.0, 0.0]]),
-            (head.w_k, [[0.0, 1.0]]),
-            (head.w_v, [[1.0, 1.0]]),
-            (head.w_o, [[1.0], [-1.0]]),
-        ):
+        for linear, weight in weights.items():
             linear.weight.copy_(torch.tensor(weight))
         x = torch.tensor([[1.0, 0.0], [0.0, math.log(3.0)]])
         found = head(x, x, torch.ones(2, 2, dtype=torch.bool))
     # scores: row 0 is 1 * (0, ln 3), so weights 1/4 and 3/4; row 1 is 0: even
-    expected = torch.tensor([[0.25, 0.75], [0.5, 0.5]])
-    torch.testing.assert_close(found["pattern"], expected)
+    torch.testing.assert_close(found["pattern"], torch.tensor([[0.25, 0.75], [0.5, 0.5]]))
     z = 0.25 * 1.0 + 0.75 * math.log(3.0)
     torch.testing.assert_close(found["out"][0], torch.tensor([z, -z], dtype=torch.float32))
 
@@ -200,8 +187,7 @@ def test_at_its_own_width_it_is_the_head_of_the_model(tiny, changes) -> None:
             np.testing.assert_allclose(found.tensors["out"][query], own, atol=1e-5)
 
 
-def test_shapes_follow_d_out_and_only_x_and_the_output_have_d_in(translator) -> None:
-    traced = trace(translator, TEXT)
+def test_shapes_follow_d_out_and_the_root_of_d_in_flattens(translator, traced) -> None:
     site = traced.sites_of("cross")[0]
     n_query, n_key = traced.pattern(site.name).shape[1:]
     assert widths(translator, site) == (1, 2, 4, 6, 8, 16, 24)
@@ -221,10 +207,6 @@ def test_shapes_follow_d_out_and_only_x_and_the_output_have_d_in(translator) -> 
         assert found.parameters == 3 * (24 * d_out + d_out) + d_out * 24
         assert found.own == (d_out == 6)
         assert bool(found.refused) == (d_out != 24)
-
-
-def test_dividing_by_the_root_of_d_in_flattens(translator) -> None:
-    traced = trace(translator, TEXT)
     site = traced.sites[0]
     narrow, whole = (single(translator, traced, site, 0, d_out) for d_out in (2, 24))
     assert narrow.entropy < narrow.entropy_wide < narrow.most
@@ -233,7 +215,7 @@ def test_dividing_by_the_root_of_d_in_flattens(translator) -> None:
     assert narrow.most == pytest.approx(np.log2(n_key))
 
 
-def test_positions_in_the_scores_are_left_out(tiny) -> None:
+def test_what_a_single_head_leaves_out_is_named(tiny) -> None:
     loaded = tiny("turned", positions="rotary")
     traced = trace(loaded, TEXT)
     decoder, cross = traced.sites_of("decoder")[0], traced.sites_of("cross")[0]
@@ -241,33 +223,23 @@ def test_positions_in_the_scores_are_left_out(tiny) -> None:
         found = single(loaded, traced, site, 1, 6)
         assert found.lacks == lacks
         assert (found.apart > 1e-3) == bool(lacks)
-
-
-def test_norms_of_queries_and_keys_are_left_out_too(tiny) -> None:
     loaded = tiny("normed", qk_norm=True)
     found = single(loaded, trace(loaded, TEXT), loaded.sites[0], 1, 6)
     assert found.lacks == ("normed",)
     assert found.apart > 1e-3
 
 
-def test_a_model_with_a_divisor_of_its_own_keeps_it_at_every_width(tiny) -> None:
+def test_a_single_head_keeps_its_divisor_and_repeats_rows_up_to_its_width(tiny, translator) -> None:
     loaded = tiny("undivided", score_divisor=1.0)
     traced = trace(loaded, TEXT)
     found = single(loaded, traced, loaded.sites[0], 1, 2).tensors
     expected = torch.tensor(found["q"] @ found["k"].T).softmax(-1)
     np.testing.assert_allclose(found["pattern"], expected, atol=1e-6)
-
-
-def test_rows_behind_the_last_are_the_first_again(translator) -> None:
     site = translator.sites[0]
     weight = translator.model.get_submodule(site.name).w_q.weight
     head = cut_head(translator, site, 3, 8)
     torch.testing.assert_close(head.w_q.weight, torch.cat([weight[18:], weight[:2]]))
-
-
-def test_a_width_that_the_layer_cannot_give_is_refused(tiny) -> None:
     loaded = tiny("few", n_kv_heads=2)
-    traced = trace(loaded, TEXT)
     assert widths(loaded, traced.sites[0])[-1] == 12  # two key heads of 6
     with pytest.raises(ValueError, match="d_out is 24"):
         single(loaded, traced, traced.sites[0], 0, 24)

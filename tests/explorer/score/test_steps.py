@@ -105,16 +105,13 @@ def test_the_only_cell_of_a_row_is_the_whole_head(tiny) -> None:
     cell = cell_of(loaded, traced, site, 2, 0, 0)
     assert cell.weight == 1
     np.testing.assert_allclose(cell.written, cell.head_written, atol=1e-6)
-    alone = trace(loaded, "The")
     first = effect(loaded, traced, cell, 0)
     off = trace(loaded, "The", edits=(HeadOff(site.name, 2),))
-    assert alone.tgt_tokens[0] == traced.tgt_tokens[0]
     np.testing.assert_allclose(first.after, off.logits[0, list(first.tokens)], atol=1e-4)
     assert np.abs(first.change).max() > 1e-3
 
 
-def test_a_cell_that_the_mask_blocks_writes_nothing(translator) -> None:
-    traced = trace(translator, TEXT)
+def test_what_is_blocked_or_off_writes_nothing(translator, traced) -> None:
     site = next(site for site in traced.sites if site.role == "decoder")
     cell = cell_of(translator, traced, site, 0, 1, 3)
     assert not cell.is_allowed
@@ -123,9 +120,6 @@ def test_a_cell_that_the_mask_blocks_writes_nothing(translator) -> None:
     found = effect(translator, traced, cell, 1)
     np.testing.assert_allclose(found.change, 0, atol=1e-5)
     assert found.slope == 0
-
-
-def test_a_head_that_is_off_writes_nothing_and_keeps_its_weights(translator) -> None:
     site = next(site for site in translator.sites if site.role == "cross")
     traced = trace(translator, TEXT, edits=(HeadOff(site.name, 1), MaskSwitch("causal", False)))
     cell = cell_of(translator, traced, site, 1, 2, 0)
@@ -149,39 +143,31 @@ def test_the_stream_before_is_what_the_sublayer_was_joined_to(tiny) -> None:
         )
 
 
-def test_what_is_not_there_is_refused(translator, writer) -> None:
-    traced = trace(translator, TEXT)
+def test_what_is_not_there_is_refused_and_a_chosen_token_shown(translator, writer, traced) -> None:
     site = traced.sites[0]
-    with pytest.raises(IndexError, match="no head 4: its size is 4"):
-        cell_of(translator, traced, site, 4, 0, 0)
-    with pytest.raises(IndexError, match="no key 99: its size is"):
-        cell_of(translator, traced, site, 0, 0, 99)
-    with pytest.raises(ValueError, match="the trace was made by"):
-        cell_of(writer, traced, site, 0, 0, 0)
-    cell = cell_of(translator, traced, site, 0, 0, 0)
+    for loaded, at, error, message in (
+        (translator, (4, 0, 0), IndexError, "no head 4: its size is 4"),
+        (translator, (0, 0, 99), IndexError, "no key 99: its size is"),
+        (writer, (0, 0, 0), ValueError, "the trace was made by"),
+    ):
+        with pytest.raises(error, match=message):
+            cell_of(loaded, traced, site, *at)
+    cell = cell_of(translator, traced, traced.sites[-1], 0, 1, 0)
     with pytest.raises(IndexError, match="there is no position 99"):
         effect(translator, traced, cell, 99)
     with pytest.raises(IndexError, match="vocabulary"):
         effect(translator, traced, cell, 0, token=10**6)
-
-
-def test_a_chosen_token_joins_the_candidates(translator) -> None:
-    traced = trace(translator, TEXT)
-    cell = cell_of(translator, traced, traced.sites[-1], 0, 1, 0)
     unlikely = int(traced.logits[1].argmin())
     found = effect(translator, traced, cell, 1, token=unlikely)
     assert found.tokens[found.chosen] == unlikely
     assert len(found.tokens) == len(found.str_tokens) == 6
-
-
-def test_lengths_are_euclidean() -> None:
     assert lengths([np.array([3.0, 4.0]), np.zeros(2)]) == (5.0, 0.0)
 
 
 # What surrounds a cell: scalings, the parts of a score, layouts of weights, groups, dropout.
 
 
-def test_the_usual_scaling_is_the_model_itself(translator) -> None:
+def test_the_usual_scaling_is_the_model_itself_over_rows_with_a_choice(translator) -> None:
     traced = trace(translator, TEXT, pads=2)
     for site in traced.sites:
         usual = scaled(traced, site, 1, "head")
@@ -193,6 +179,12 @@ def test_the_usual_scaling_is_the_model_itself(translator) -> None:
         assert others["model"].divisor == pytest.approx(math.sqrt(24))
         ratio = others["none"].scores / usual.scores
         np.testing.assert_allclose(ratio, math.sqrt(6), rtol=1e-4)
+    site = next(site for site in traced.sites if site.role == "decoder")
+    n_real = int(traced.tgt_valid.sum())
+    rows = traced.pattern(site.name)[0, 1:n_real]  # row 0 sees itself alone
+    found = scaled(traced, site, 0, "head")
+    assert found.entropy == pytest.approx(entropy(rows).mean())
+    assert len(found.scores) == n_real * (n_real + 1) // 2
 
 
 def test_scores_are_capped_after_the_scaling(tiny) -> None:
@@ -208,16 +200,6 @@ def test_scores_are_capped_after_the_scaling(tiny) -> None:
     assert np.abs(usual.scores).mean() < np.abs(unscaled).mean() < 0.2
     used = dropout.dropped(traced, site, 1, 2, 0.0).after
     np.testing.assert_allclose(used, traced.pattern(site.name)[1, 2], atol=1e-6)
-
-
-def test_means_are_over_rows_with_a_choice(translator) -> None:
-    traced = trace(translator, TEXT, pads=2)
-    site = next(site for site in traced.sites if site.role == "decoder")
-    n_real = int(traced.tgt_valid.sum())
-    rows = traced.pattern(site.name)[0, 1:n_real]  # row 0 sees itself alone
-    found = scaled(traced, site, 0, "head")
-    assert found.entropy == pytest.approx(entropy(rows).mean())
-    assert len(found.scores) == n_real * (n_real + 1) // 2
 
 
 def test_the_softmax_gradient_is_that_of_autograd() -> None:
@@ -252,28 +234,19 @@ def test_the_parts_of_a_first_layer_score_add_up_to_it(tiny, changes) -> None:
         assert np.abs(found.parts["position_position"]).max() > 0
 
 
-def test_words_alone_make_equal_word_parts(translator) -> None:
+def test_parts_are_equal_for_equal_words_and_only_plain_sums_are_split(translator, tiny) -> None:
     traced = trace(translator, "cat cat")
     site = traced.sites[0]
     first, second = (
         index for index, token in enumerate(traced.src_tokens) if traced.src_tokens.count(token) > 1
     )
-    found = split.split(translator, traced, site, 0)
-    np.testing.assert_allclose(
-        found.parts["word_word"][:, first], found.parts["word_word"][:, second], atol=1e-9
+    parts = split.split(translator, traced, site, 0).parts
+    words, placed, places = (
+        parts[name] for name in ("word_word", "word_position", "position_position")
     )
-    np.testing.assert_allclose(
-        found.parts["word_position"][first], found.parts["word_position"][second], atol=1e-9
-    )
-    assert (
-        np.abs(
-            found.parts["position_position"][:, first] - found.parts["position_position"][:, second]
-        ).max()
-        > 0
-    )
-
-
-def test_scores_that_are_no_sum_are_not_split(translator, tiny) -> None:
+    np.testing.assert_allclose(words[:, first], words[:, second], atol=1e-9)
+    np.testing.assert_allclose(placed[first], placed[second], atol=1e-9)
+    assert np.abs(places[:, first] - places[:, second]).max() > 0
     traced = trace(translator, TEXT)
     for site in traced.sites:
         if site.kind == "cross" or site.layer:
@@ -299,11 +272,6 @@ def test_three_layouts_of_the_weights_give_the_numbers_of_the_run(tiny, changes)
     traced = trace(loaded, TEXT)
     for site in traced.sites:
         module = steps.module_of(loaded, site)
-        x, memory = steps.site_inputs(loaded, traced, site)
-        q = module.w_q(x).unflatten(-1, (site.n_heads, -1)).transpose(0, 1)
-        v = module.w_v(memory).unflatten(-1, (module.n_kv_heads, -1)).transpose(0, 1)
-        np.testing.assert_allclose(q.numpy(), traced.activations[site.hook("q")], atol=1e-5)
-        np.testing.assert_allclose(v.numpy(), traced.activations[site.hook("v")], atol=1e-5)
         one, small, fused = (row.values for row in layouts(loaded, traced, site).rows)
         n_heads, bias = site.n_heads + 2 * module.n_kv_heads, 1 if loaded.config.bias else 0
         assert (one[0], small[0], fused[0]) == (3, n_heads, 1 if site.kind == "self" else 2)
@@ -311,8 +279,7 @@ def test_three_layouts_of_the_weights_give_the_numbers_of_the_run(tiny, changes)
         assert max(small[2], fused[2]) < 1e-5
 
 
-def test_unprojected_scores_are_symmetric_and_projected_ones_are_not(translator) -> None:
-    traced = trace(translator, TEXT)
+def test_unprojected_scores_are_symmetric_and_projected_ones_are_not(translator, traced) -> None:
     for site in traced.sites:
         found = raw.raw(translator, traced, site, 0)
         if site.kind == "cross":
@@ -325,8 +292,7 @@ def test_unprojected_scores_are_symmetric_and_projected_ones_are_not(translator)
     np.testing.assert_allclose(unprojected, x @ x.T / math.sqrt(24), atol=1e-4)
 
 
-def test_groups_share_in_order_and_the_cache_shrinks(translator) -> None:
-    traced = trace(translator, TEXT)
+def test_groups_share_in_order_and_the_cache_shrinks(tiny, traced) -> None:
     site = next(site for site in traced.sites if site.role == "decoder")
     assert groups.possible_groups(site) == (1, 2, 4)
     own, two, one = (groups.grouped(traced, site, n) for n in (4, 2, 1))
@@ -341,9 +307,6 @@ def test_groups_share_in_order_and_the_cache_shrinks(translator) -> None:
     assert one.tiled == one.moved  # one group has no order
     with pytest.raises(ValueError, match="evenly"):
         groups.grouped(traced, site, 3)
-
-
-def test_a_model_that_shares_already_moves_only_below_its_own_number(tiny) -> None:
     loaded = tiny("gqa", family="decoder-only", n_kv_heads=2)
     traced = trace(loaded, TEXT)
     site = traced.sites[0]
@@ -352,8 +315,7 @@ def test_a_model_that_shares_already_moves_only_below_its_own_number(tiny) -> No
     assert groups.grouped(traced, site, 1).moved is not None
 
 
-def test_dropout_leaves_rows_that_no_longer_sum_to_one(translator) -> None:
-    traced = trace(translator, TEXT)
+def test_dropout_leaves_rows_that_no_longer_sum_to_one(traced) -> None:
     site = next(site for site in traced.sites if site.role == "cross")
     off = dropout.dropped(traced, site, 1, 2, 0.0)
     np.testing.assert_allclose(off.after, off.before, atol=1e-6)
