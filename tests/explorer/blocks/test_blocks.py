@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from explorer.analysis.blocks.norms import (
@@ -41,7 +41,6 @@ from models.transformer import build_model
 TOKENS = (5, 9, 300, 9, 41, 7, 8, 2)
 
 
-SHAPES = [(8,), (5, 8), (3, 5, 8), (2, 3, 5, 8)]
 SENTENCES = ("The cat ran.", "A dog ran after the cat", "I love you")
 
 
@@ -58,7 +57,7 @@ def test_the_stream_of_each_placement():
     np.testing.assert_allclose(branch.stream[:, -1], (1 + 2 * 12) ** 0.5, rtol=0.35)
 
 
-def test_the_same_seed_is_the_same_model_and_the_library_s_random_state_is_left_alone():
+def test_the_same_seed_is_the_same_model_and_what_cannot_be_built_is_refused():
     torch.manual_seed(3)
     before = torch.rand(1)
     torch.manual_seed(3)
@@ -67,6 +66,12 @@ def test_the_same_seed_is_the_same_model_and_the_library_s_random_state_is_left_
     np.testing.assert_array_equal(one.gradient, two.gradient)
     assert not np.array_equal(one.gradient, fresh_flow(TOKENS, "pre", 2, False, (5,)).gradient)
     assert not np.array_equal(one.gradient, fresh_flow(TOKENS, "pre", 2, True, (4,)).gradient)
+    with pytest.raises(ValueError, match="placement is 'post'"):
+        fresh_flow(TOKENS, "post", 2, True, residual=False)
+    with pytest.raises(ValueError, match="single token"):
+        fresh_flow((3,), "pre", 2, True)
+    with pytest.raises(ValueError, match="n_layers is 49"):
+        fresh_flow(TOKENS, "pre", 49, True)
 
 
 def test_without_the_sum_a_block_hands_on_its_branches_alone():
@@ -99,7 +104,14 @@ def test_without_the_sum_a_block_hands_on_its_branches_alone():
         assert found == pytest.approx(float(expected.pow(2).mean().sqrt()), rel=1e-5)
 
 
-def test_without_the_sum_the_gradient_fades_with_depth():
+def test_without_the_sum_tokens_become_alike_and_the_gradient_fades_with_depth():
+    """At 12 blocks the norms alone keep the gradient; what the sum keeps is the differences."""
+    cut, whole = (fresh_flow(TOKENS, "pre", 12, True, residual=on) for on in (False, True))
+    arrives = [np.exp(np.log(flow.gradient[:, 0]).mean()) for flow in (cut, whole)]
+    assert arrives[0] > 0.2 * arrives[1]
+    assert (whole.spread[:, -1] > 0.3).all()
+    assert (cut.spread[:, -1] < 0.01).all()
+    np.testing.assert_allclose(cut.spread[:, 0], whole.spread[:, 0])
     cut, whole = (fresh_flow(TOKENS, "pre", 24, True, residual=on) for on in (False, True))
     assert (cut.gradient[:, 0] < 0.5 * cut.gradient[:, -1]).all()
     assert (whole.gradient[:, 0] > whole.gradient[:, -1]).all()
@@ -110,25 +122,6 @@ def test_the_spread_is_what_tokens_do_not_have_in_common(writer):
     found = trace(writer, "The cat sat.").activations["blocks.1.hook_resid_post"].astype(float)
     common = np.linalg.norm(found.mean(0)) ** 2 * len(found)  # Pythagoras: the rest is the spread
     assert flow.spread[2] ** 2 == pytest.approx(1 - common / (found**2).sum(), abs=1e-4)
-
-
-def test_without_the_sum_tokens_become_alike_while_the_gradient_still_arrives():
-    """At 12 blocks the norms alone keep the gradient; what the sum keeps is the differences."""
-    cut, whole = (fresh_flow(TOKENS, "pre", 12, True, residual=on) for on in (False, True))
-    arrives = [np.exp(np.log(flow.gradient[:, 0]).mean()) for flow in (cut, whole)]
-    assert arrives[0] > 0.2 * arrives[1]
-    assert (whole.spread[:, -1] > 0.3).all()
-    assert (cut.spread[:, -1] < 0.01).all()
-    np.testing.assert_allclose(cut.spread[:, 0], whole.spread[:, 0])
-
-
-def test_what_cannot_be_built_is_refused():
-    with pytest.raises(ValueError, match="placement is 'post'"):
-        fresh_flow(TOKENS, "post", 2, True, residual=False)
-    with pytest.raises(ValueError, match="single token"):
-        fresh_flow((3,), "pre", 2, True)
-    with pytest.raises(ValueError, match="n_layers is 49"):
-        fresh_flow(TOKENS, "pre", 49, True)
 
 
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
@@ -180,9 +173,14 @@ def test_hidden_units_of_relu(stack, translator):
     assert (np.abs(np.delete(found.post, units, 1)).max(0) <= least).all()
 
 
-def test_only_biases_that_add_something_are_told(tiny):
+def test_a_gate_times_what_it_lets_through_and_only_biases_that_add_something(tiny):
     loaded = tiny("writer", family="decoder-only", ffn="swiglu")
     traced = trace(loaded, "The cat ran")
+    found = hidden(loaded, traced, "decoder", 0)
+    assert found.gate is not None
+    np.testing.assert_allclose(found.post, found.gate * found.pre, atol=1e-6)
+    with pytest.raises(KeyError):
+        hidden(loaded, traced, "decoder", 9)
     net = loaded.model.stacks()[0].path("blocks", 0, "ffn")
     with torch.no_grad():
         for name in ("w_gate", "w_up", "w_down"):
@@ -191,16 +189,7 @@ def test_only_biases_that_add_something_are_told(tiny):
     assert hidden(loaded, traced, "decoder", 0).biased == {"w_down"}
 
 
-def test_a_gate_times_what_it_lets_through(tiny):
-    loaded = tiny("writer", family="decoder-only", ffn="swiglu")
-    found = hidden(loaded, trace(loaded, "The cat ran"), "decoder", 0)
-    assert found.gate is not None
-    np.testing.assert_allclose(found.post, found.gate * found.pre, atol=1e-6)
-    with pytest.raises(KeyError):
-        hidden(loaded, trace(loaded, "The cat ran"), "decoder", 9)
-
-
-def test_a_batch_enters_the_first_block_as_each_sentence_does(translator):
+def test_a_batch_enters_the_first_block_as_each_sentence_does(translator, writer):
     batch = batch_of(translator, SENTENCES)
     for at, sentence in enumerate(SENTENCES):
         alone = trace(translator, sentence).activations["encoder.blocks.0.hook_resid_pre"]
@@ -209,9 +198,6 @@ def test_a_batch_enters_the_first_block_as_each_sentence_does(translator):
     assert batch.tokens[0][-1] == "<pad>"
     with pytest.raises(ValueError, match="at least one"):
         batch_of(translator, ())
-
-
-def test_a_writer_s_batch_begins_with_its_start_mark(writer):
     assert batch_of(writer, ["The cat"]).tokens[0][0] == "<s>"
 
 
@@ -262,66 +248,39 @@ def test_gamma_belongs_before_the_jacobian():
     equal = backward(x, np.full(6, 1.7), upstream, "layernorm")
     assert equal.error < 1e-12
     assert equal.wrong_error < 1e-12  # what hides the fault while all gammas are alike
-    unequal = backward(x, np.array([0.2, 1.0, 3.0, 0.5, 1.5, 2.0]), upstream, "layernorm")
-    assert unequal.error < 1e-12
-    assert unequal.wrong_error > 0.1
-    np.testing.assert_allclose(unequal.d_beta, upstream)
-    n = (x - x.mean()) / np.sqrt(x.var() + 1e-5)
-    np.testing.assert_allclose(unequal.d_gamma, upstream * n)
-    assert unequal.by_hand.sum() == pytest.approx(0, abs=1e-12)  # a shift of x changes nothing
+    gamma = np.array([0.2, 1.0, 3.0, 0.5, 1.5, 2.0])
+    layer, rms = (backward(x, gamma, upstream, norm) for norm in ("layernorm", "rmsnorm"))
+    for found, normed in (
+        (layer, (x - x.mean()) / np.sqrt(x.var() + 1e-5)),
+        (rms, x / np.sqrt((x**2).mean() + 1e-5)),
+    ):
+        assert found.error < 1e-12
+        assert found.wrong_error > 0.1
+        np.testing.assert_allclose(found.d_gamma, upstream * normed)
+    np.testing.assert_allclose(layer.d_beta, upstream)
+    assert rms.d_beta is None
+    assert layer.by_hand.sum() == pytest.approx(0, abs=1e-12)  # a shift of x changes nothing
+    assert rms.by_hand @ x == pytest.approx(0, abs=1e-4)  # nor does a longer x
+    assert abs(rms.by_hand.sum()) > 0.1  # but a shift does
 
 
-def test_rms_norm_has_a_gradient_of_its_own():
-    draw = np.random.default_rng(2)
-    x, upstream = draw.normal(size=6), draw.normal(size=6)
-    found = backward(x, np.array([0.2, 1.0, 3.0, 0.5, 1.5, 2.0]), upstream, "rmsnorm")
-    assert found.error < 1e-12
-    assert found.wrong_error > 0.1
-    assert found.d_beta is None
-    np.testing.assert_allclose(found.d_gamma, upstream * x / np.sqrt((x**2).mean() + 1e-5))
-    assert found.by_hand @ x == pytest.approx(0, abs=1e-4)  # nor does a longer x change anything
-    assert abs(found.by_hand.sum()) > 0.1  # but a shift does
-
-
-def inputs(
-    shape: tuple[int, ...], dtype: torch.dtype = torch.float64
-) -> tuple[Tensor, Tensor, Tensor]:
-    x = 3 * torch.randn(shape, dtype=dtype) + 1
-    weight = torch.linspace(-1.5, 2.5, shape[-1], dtype=dtype)
-    bias = torch.linspace(2.0, -1.0, shape[-1], dtype=dtype)
-    return x, weight, bias
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-13), (torch.float32, 2e-6)])
+@pytest.mark.parametrize("shape", [(8,), (5, 8), (3, 5, 8), (2, 3, 5, 8)])
 @pytest.mark.parametrize("eps", [1e-5, 0.3])
-def test_layer_norm_forward_is_torchs(shape, dtype, atol, eps):
-    x, weight, bias = inputs(shape, dtype)
-    expected = F.layer_norm(x, (shape[-1],), weight, bias, eps)
-    torch.testing.assert_close(
-        layer_norm_forward(x, weight, bias, eps), expected, atol=atol, rtol=0
-    )
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("eps", [1e-5, 0.3])
-def test_layer_norm_backward_is_autograds(shape, eps):
-    x, weight, bias = inputs(shape)
-    grad_out = torch.randn_like(x)
-    leaves = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
-    F.layer_norm(leaves[0], (shape[-1],), leaves[1], leaves[2], eps).backward(grad_out)
-    for ours, leaf in zip(layer_norm_backward(x, weight, eps, grad_out), leaves, strict=True):
-        torch.testing.assert_close(ours, leaf.grad, atol=1e-12, rtol=0)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("eps", [1e-6, 0.3])
-def test_rms_norm_is_torchs_and_its_backward_autograds(shape, eps):
-    x, weight, _ = inputs(shape)
-    grad_out = torch.randn_like(x)
-    leaves = [tensor.clone().requires_grad_() for tensor in (x, weight)]
-    out = F.rms_norm(leaves[0], (shape[-1],), leaves[1], eps)
-    torch.testing.assert_close(rms_norm_forward(x, weight, eps), out.detach(), atol=1e-13, rtol=0)
-    out.backward(grad_out)
-    for ours, leaf in zip(rms_norm_backward(x, weight, eps, grad_out), leaves, strict=True):
-        torch.testing.assert_close(ours, leaf.grad, atol=1e-12, rtol=0)
+def test_norms_by_hand_are_torchs_and_their_backwards_autograds(shape, eps):
+    x = 3 * torch.randn(shape, dtype=torch.float64) + 1
+    weight = torch.linspace(-1.5, 2.5, 8, dtype=torch.float64)
+    bias = torch.linspace(2.0, -1.0, 8, dtype=torch.float64)
+    grad_out, leaves = torch.randn_like(x), [t.clone().requires_grad_() for t in (x, weight, bias)]
+    layer = F.layer_norm(leaves[0], (8,), *leaves[1:], eps)
+    rms = F.rms_norm(leaves[0], (8,), leaves[1], eps)
+    for by_hand, expected, backward_by_hand, n_inputs in (
+        (layer_norm_forward(x, weight, bias, eps), layer, layer_norm_backward, 3),
+        (rms_norm_forward(x, weight, eps), rms, rms_norm_backward, 2),
+    ):
+        torch.testing.assert_close(by_hand, expected.detach(), atol=1e-13, rtol=0)
+        gradients = torch.autograd.grad(expected, leaves[:n_inputs], grad_out)
+        for ours, own in zip(backward_by_hand(x, weight, eps, grad_out), gradients, strict=True):
+            torch.testing.assert_close(ours, own, atol=1e-12, rtol=0)
+    single = [tensor.float() for tensor in (x, weight, bias)]
+    expected = F.layer_norm(single[0], (8,), *single[1:], eps)
+    torch.testing.assert_close(layer_norm_forward(*single, eps), expected, atol=2e-6, rtol=0)

@@ -1,7 +1,6 @@
 """Notations of masks: the same mask, five ways, and what each does in code that expects another."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
@@ -157,22 +156,19 @@ def test_the_weight_that_leaks_is_that_of_the_formula() -> None:
     found = of_fills(0, "filled", 12_000.0)
     assert found["infinity", "float64"].values[2] == 0
     assert found["infinity", "float16"].values[2] > 0.2
-
-
-def test_nan_in_rows_with_open_keys_counts_as_a_leak() -> None:
-    """Scores below the lowest float16 are minus infinity, like the fill."""
-    found = filled(LOW_SCORES - 7000, KEEP, 0, "filled", 60_000.0)
-    opens = [row.outcomes[0][0] for row in found.rows[: -len(DTYPES)]]
+    # Scores below the lowest float16 are minus infinity, like the fill.
+    nans = filled(LOW_SCORES - 7000, KEEP, 0, "filled", 60_000.0)
+    opens = [row.outcomes[0][0] for row in nans.rows[: -len(DTYPES)]]
     assert opens.count("nan") > 0
-    assert found.numbers["leaks"] == opens.count("nan") + opens.count("leaks")
-
-
-def test_added_to_an_empty_row_a_fill_cancels() -> None:
+    assert nans.numbers["leaks"] == opens.count("nan") + opens.count("leaks")
+    # Added to an empty row, a fill cancels.
     found = of_fills(0, "added")
     weights = np.exp(LOW_SCORES[0].astype(np.float64))
     exact = found["ten_thousand", "float64"].outcomes[1]
     assert exact == ("unmasked", pytest.approx((weights / weights.sum()).max(), abs=1e-6))
     assert found["lowest", "float32"].outcomes[1][0] == "uniform"  # the scores are lost in it
+    with pytest.raises(IndexError):
+        filled(LOW_SCORES, KEEP, 3)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -183,11 +179,6 @@ def test_the_rule_of_this_library_is_right_everywhere(way: str, lowered: float) 
     assert kinds(found, "zeroed", 1) == {"zero"}
     assert {found["zeroed", dtype].values[1] for dtype in DTYPES} == {0}
     assert filled(LOW_SCORES, KEEP, 2, way, lowered).why == ("reading", "own")
-
-
-def test_a_query_that_is_not_there_raises() -> None:
-    with pytest.raises(IndexError):
-        filled(LOW_SCORES, KEEP, 3)
 
 
 # Sentences in one padded batch: right masks keep them apart, wrong ones do not.
@@ -212,48 +203,32 @@ def test_under_right_masks_nobody_notices_the_others(translator: LoadedModel) ->
 def test_visible_padding_moves_the_short_ones_and_spares_the_longest(
     translator: LoadedModel,
 ) -> None:
-    found = batch(translator, *SPLIT, (MaskSwitch("pad_keys", False),))
+    edits = (MaskSwitch("pad_keys", False),)
+    first, longest, last = batch(translator, *SPLIT, edits)
     # The longest source is seen to have no padding: only its target may have some, which the
     # causal mask hides.
-    assert found[1].weight_moved < 1e-5
-    for short in (found[0], found[2]):
-        assert short.weight_moved > 1e-2
-
-
-def test_no_weight_of_the_encoder_moves_more_than_is_reported(translator: LoadedModel) -> None:
-    """A trace with as many PADs reads the same source row, so it shows the same change there."""
-    edits = (MaskSwitch("pad_keys", False),)
-    short, _ = batch(translator, "The cat sat.", ["The cat sat on the mat."], edits)
-    alone = trace(translator, short.text, edits=edits)
-    padded = trace(translator, short.text, edits=edits, pads=short.src_pads)
-    encoder = [site.name for site in translator.sites if site.stack == "encoder"]
+    assert longest.weight_moved < 1e-5
+    assert min(first.weight_moved, last.weight_moved) > 1e-2
+    # A trace with as many PADs reads the same source row, so it shows the same change there.
+    alone = trace(translator, first.text, edits=edits)
+    padded = trace(translator, first.text, edits=edits, pads=first.src_pads)
     moved = []
-    for name in encoder:
-        n = alone.pattern(name).shape[-1]
-        moved.append(float(abs(alone.pattern(name) - padded.pattern(name)[:, :n, :n]).max()))
-    assert max(moved) > 1e-2
-    assert short.weight_moved >= max(moved) - 1e-5
+    for site in alone.sites_of("encoder"):
+        n = alone.pattern(site.name).shape[-1]
+        change = alone.pattern(site.name) - padded.pattern(site.name)[:, :n, :n]
+        moved.append(float(abs(change).max()))
+    assert first.weight_moved >= max(moved) - 1e-5 > 1e-2
 
 
-def test_a_writer_has_target_rows_only(writer: LoadedModel) -> None:
+def test_every_family_has_batches_of_readable_sentences(writer: LoadedModel, tiny) -> None:
     found = batch(writer, *SPLIT)
     assert all(member.src_str_tokens == () and member.alone == "" for member in found)
     assert found[1].tgt_pads == 0
     assert max(member.weight_moved for member in found) < 1e-5
-
-
-def test_an_unreadable_sentence_is_refused(translator: LoadedModel) -> None:
+    headless = batch(tiny("headless", family="encoder-only", lm_head=False), *SPLIT)
+    assert max(member.weight_moved for member in headless) < 1e-5
     with pytest.raises(InputProblem):
-        batch(translator, "I love you.", ["   "])
-
-
-def test_a_model_that_says_no_tokens_has_weights_that_move(
-    tiny: Callable[..., LoadedModel],
-) -> None:
-    headless = tiny("headless", family="encoder-only", lm_head=False)
-    members = batch(headless, "The cat sat.", ["A dog"])
-    assert len(members) == 2
-    assert all(member.weight_moved < 1e-5 for member in members)
+        batch(writer, "I love you.", ["   "])
 
 
 # Looking ahead: none with the causal mask, and without it the sums that the patterns give.
@@ -267,11 +242,22 @@ def twin() -> LoadedModel:
     return open_model("twin-right")
 
 
-def test_with_the_mask_nothing_is_ahead_and_the_last_row_sees_everything(twin: LoadedModel) -> None:
+def test_how_many_keys_the_last_row_sees(twin: LoadedModel) -> None:
     found = ahead(trace(twin, "I love you.", pads=2), "decoder")
     assert found is not None
     assert found.share == found.most == 0
     assert found.seen == found.real
+    narrow = ahead(trace(twin, "I love you.", edits=(*OFF, MaskSize("window", 2))), "decoder")
+    assert narrow is not None
+    assert narrow.seen == 2 < narrow.real
+    # The first head of the first layer sees everything; a sentence about all heads asks all.
+    run = trace(twin, "I love you.")
+    shut = CellEdit(run.sites_of("decoder")[-1].name, 1, int(run.tgt_valid.sum()) - 1, 0, False)
+    one_head = ahead(trace(twin, "I love you.", edits=(*OFF, shut)), "decoder")
+    assert one_head is not None
+    assert one_head.seen == one_head.real - 1
+    alone = replace(run, tgt_valid=np.arange(len(run.tgt_valid)) < 1)
+    assert ahead(alone, "decoder") is None
 
 
 def test_without_it_shares_are_those_of_the_patterns(twin: LoadedModel) -> None:
@@ -291,27 +277,6 @@ def test_without_it_shares_are_those_of_the_patterns(twin: LoadedModel) -> None:
     assert found.seen == real  # the newest row is none the wiser
 
 
-def test_another_rule_may_narrow_the_last_row(twin: LoadedModel) -> None:
-    found = ahead(trace(twin, "I love you.", edits=(*OFF, MaskSize("window", 2))), "decoder")
-    assert found is not None
-    assert found.seen == 2 < found.real
-
-
-def test_a_rule_in_one_head_narrows_the_last_row(twin: LoadedModel) -> None:
-    """The first head of the first layer sees everything; a sentence about all heads asks all."""
-    run = trace(twin, "I love you.")
-    shut = CellEdit(run.sites_of("decoder")[-1].name, 1, int(run.tgt_valid.sum()) - 1, 0, False)
-    found = ahead(trace(twin, "I love you.", edits=(*OFF, shut)), "decoder")
-    assert found is not None
-    assert found.seen == found.real - 1
-
-
-def test_one_token_has_none_after_it(twin: LoadedModel) -> None:
-    run = trace(twin, "I love you.")
-    alone = replace(run, tgt_valid=np.arange(len(run.tgt_valid)) < 1)
-    assert ahead(alone, "decoder") is None
-
-
 # The same words read again under changed masks: losses and the tokens that come next.
 
 
@@ -319,26 +284,20 @@ TEXT, TARGET = "The cat ran.", "猫跑开了。"
 
 
 @pytest.mark.parametrize("kind", ["translator", "writer"])
-def test_without_edits_nothing_changes(kind: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("edits", [(), OFF])
+def test_the_losses_are_those_of_a_trace_with_the_edits(kind, edits, request) -> None:
     loaded: LoadedModel = request.getfixturevalue(kind)
-    traced = trace(loaded, TEXT, TARGET, pads=2)
-    found = forced(loaded, traced, ())
-    np.testing.assert_allclose(found.logprobs_after, found.logprobs_before, atol=1e-5)
-    assert len(found.tokens) == len(found.logprobs_after) == len(found.after)
-    assert found.loss_before == pytest.approx(-found.logprobs_before.mean())
-
-
-def test_the_losses_are_those_of_a_trace_with_the_edits(translator: LoadedModel) -> None:
-    traced = trace(translator, TEXT, TARGET, pads=1)
-    edited = trace(translator, TEXT, TARGET, OFF, pads=1)
-    found = forced(translator, traced, OFF)
+    traced, edited = (trace(loaded, TEXT, TARGET, some, pads=2) for some in ((), edits))
+    found = forced(loaded, traced, edits)
     wide = edited.logits.astype(np.float64)
     logprobs = wide - np.log(np.exp(wide).sum(-1, keepdims=True))
-    ids = (*traced.tgt_tokens[1 : int(traced.tgt_valid.sum())], translator.marks.end)
+    ids = traced.tgt_tokens[1 : int(traced.tgt_valid.sum())]
+    ids += (loaded.marks.end,) * (kind == "translator")
     expected = [logprobs[row, token] for row, token in enumerate(ids)]
     np.testing.assert_allclose(found.logprobs_after, expected, atol=1e-5)
-    assert found.tokens[-1] == "</s>"
-    assert not np.allclose(found.logprobs_after, found.logprobs_before, atol=1e-3)
+    assert len(found.tokens) == len(found.logprobs_after) == len(found.after)
+    assert found.loss_before == pytest.approx(-found.logprobs_before.mean())
+    assert np.allclose(found.logprobs_after, found.logprobs_before, atol=1e-3) == (not edits)
 
 
 def test_what_comes_next_is_sorted_and_holds_the_best_of_before(translator: LoadedModel) -> None:
