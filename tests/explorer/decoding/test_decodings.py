@@ -59,16 +59,10 @@ def test_steps_and_one_pass_agree_with_the_causal_mask_and_not_without(loaded, s
     assert found.logprobs.sum() == pytest.approx(made.logprob, abs=1e-3)
     for step, logprob in zip(made.steps, found.logprobs, strict=True):
         assert np.log(step.chosen_prob) == pytest.approx(logprob, abs=1e-4)
-
-
-def test_the_rows_of_the_film_are_those_of_the_one_pass(loaded):
-    made = generate(loaded, TEXT, Greedy(), 6)
-    found = walked(one_pass(loaded, made))
-    for site, pattern in found.patterns.items():
-        for step in made.steps:
-            row = step.rows[site]
-            np.testing.assert_allclose(pattern[:, step.index, : row.shape[1]], row, atol=1e-5)
-            assert not found.masks[site][:, step.index, row.shape[1] :].any()
+        for site, row in step.rows.items():
+            n_key = row.shape[1]
+            np.testing.assert_allclose(found.patterns[site][:, step.index, :n_key], row, atol=1e-5)
+            assert not found.masks[site][:, step.index, n_key:].any()
     own = next(site for site in found.patterns if "cross" not in site)
     assert found.patterns_open[own][:, 0, -1].max() > 0
     assert (found.queries[-1], found.keys[-1]) == (made.steps[-1].input_tokens[-1],) * 2
@@ -110,36 +104,30 @@ def test_a_batch_shifts_pads_and_ignores(translator):
 
 
 def test_each_loss_is_that_of_the_sentence_alone(translator):
-    lines = ["I love you.\t我爱你。", "The cat.\t猫"]
-    together = walked(labelled_batch(translator, lines))
-    for row, line in enumerate(lines):
-        alone = walked(labelled_batch(translator, [line]))
-        n = alone.losses.shape[1]
-        np.testing.assert_allclose(together.losses[row, :n], alone.losses[0], atol=1e-4)
-    row = translator.tokenizer.encode("我爱你。")
-    src = [*translator.tokenizer.encode("I love you."), translator.marks.end]
-    with torch.no_grad():
-        logits = translator.model.read(Rows.of([[1, *row]], [src]))[0]
-    own = -logits.log_softmax(-1)[range(len(row) + 1), [*row, translator.marks.end]]
-    np.testing.assert_allclose(together.losses[0, : len(own)], own.numpy(), atol=1e-4)
+    pairs = [("I love you.", "我爱你。"), ("The cat.", "猫")]
+    together = walked(labelled_batch(translator, ["\t".join(pair) for pair in pairs]))
+    end = translator.marks.end
+    for losses, (source, target) in zip(together.losses, pairs, strict=True):
+        row, src = (translator.tokenizer.encode(text) for text in (target, source))
+        with torch.no_grad():
+            logits = translator.model.read(Rows.of([[1, *row]], [[*src, end]]))[0]
+        own = -logits.log_softmax(-1)[range(len(row) + 1), [*row, end]]
+        np.testing.assert_allclose(losses[: len(own)], own.numpy(), atol=1e-4)
 
 
-def test_without_a_translation_the_models_own_is_the_label(translator):
+def test_without_a_translation_the_models_own_or_the_text_is_the_label(translator, writer):
     made = generate(translator, TEXT, Greedy(), 28)
     own = walked(labelled_batch(translator, [TEXT])).labels[0]
     given = [step.chosen_str for step in made.steps]
     n = min(len(given), len(own)) - 1
     assert n > 2
     assert list(own[:n]) == given[:n]
-
-
-def test_a_writers_line_is_its_own_text(writer):
     found = walked(labelled_batch(writer, ["The cat ran.", "I love"]))
     assert found.sources == ()
     assert found.labels[1][-1] == "<pad>"
 
 
-def test_what_makes_no_batch_is_refused(translator):
+def test_what_makes_no_batch_or_tree_is_refused(translator):
     for lines, key in (
         ([], "no_lines"),
         (["  ", "\t"], "no_lines"),
@@ -151,6 +139,8 @@ def test_what_makes_no_batch_is_refused(translator):
         with pytest.raises(InputProblem) as caught:
             walked(labelled_batch(translator, lines))
         assert caught.value.key == key
+    with pytest.raises(InputProblem, match="bad_number"):
+        finished(grow(translator, TEXT, Beam(99), {}))
 
 
 def grown(loaded: LoadedModel, beam: Beam = BEAM, limit: int = 6) -> Tree:
@@ -197,61 +187,36 @@ def test_the_answers_are_those_of_the_strategies(loaded):
 
 def test_what_falls_falls_at_the_step_at_which_the_beam_drops_it(loaded):
     tree = grown(loaded, Beam(2, 0.0))
-    kept = {node.tokens for node in tree.nodes if node.fate != "fallen"}
-    n_fallen = 0
-    for node in tree.nodes:
-        if node.fate != "fallen":
-            assert node.fell_at is None
-            continue
-        n_fallen += 1
+    kept = [node for node in tree.nodes if node.fate != "fallen"]
+    fallen = [node for node in tree.nodes if node.fate == "fallen"]
+    assert all(node.fell_at is None for node in kept)
+    for node in fallen:
         assert node.fell_at in (len(node.tokens) - 1, len(node.tokens))
         assert node.fell_score is not None
-        rivals = [
-            other.logprob
-            for other in tree.nodes
-            if len(other.tokens) == node.fell_at + 1
-            and other.fate != "fallen"
-            and (not other.lines or "beam" in other.lines)
-        ]
+        later = [other for other in kept if len(other.tokens) == node.fell_at + 1]
+        rivals = [other.logprob for other in later if not other.lines or "beam" in other.lines]
         assert not rivals or node.fell_score <= min(rivals) + 1e-6
-        if node.fell_at == len(node.tokens):
-            assert (
-                not any(
-                    tokens[:-1] == node.tokens for tokens in kept if len(tokens) == node.fell_at + 1
-                )
-                or node.lines
-            )
-    assert n_fallen > 3
-
-
-def test_a_beam_of_one_is_the_greedy_line(loaded):
+        if node.fell_at == len(node.tokens) and not node.lines:
+            assert not any(other.tokens[:-1] == node.tokens for other in later)
+    assert len(fallen) > 3
     tree = grown(loaded, Beam(1))
     assert tree.ends["beam"] == tree.ends["greedy"]
 
 
-def test_a_width_that_cannot_be_drawn_is_refused(translator):
-    with pytest.raises(InputProblem, match="bad_number"):
-        finished(grow(translator, TEXT, Beam(99), {}))
-
-
-def node(
-    parent: int | None, score: float = 0.0, fell: bool = False, beam: bool = False
-) -> TreeNode:
-    lines = ("beam",) if beam else ()
-    return TreeNode(
-        "<i>", "<i>", parent, 0.5, -1.0, score, False, (1, -1.0) if fell else None, lines
-    )
+def node(parent: int | None, score: float = 0.0, fell: bool = False, line: str = "") -> TreeNode:
+    fall = (1, -1.0) if fell else None
+    return TreeNode("<i>", "<i>", parent, 0.5, -1.0, score, False, fall, (line,) if line else ())
 
 
 def test_no_two_circles_stand_in_one_place_and_the_answer_runs_straight():
     nodes = [
-        node(None, beam=True),  # 0
+        node(None, line="beam"),  # 0
         node(None, fell=True),
         node(0, score=9),
-        node(0, beam=True),
+        node(0, line="beam"),
         node(0, fell=True),
         node(2),  # 5
-        node(3, beam=True),
+        node(3, line="beam"),
         node(3, fell=True),
         node(2, fell=True),
     ]
@@ -265,9 +230,6 @@ def test_no_two_circles_stand_in_one_place_and_the_answer_runs_straight():
             assert row >= places[each["parent"]][1]
     assert head["nodes"][0]["children"][0] == 3
     assert head["nodes"][1]["fell"] == [1, -1.0]
-
-
-def test_a_parent_must_come_first():
     with pytest.raises(ValueError, match="node 1 has parent 1"):
         pack_tree_view([node(None), node(1)], words=WORDS)
 
@@ -339,35 +301,17 @@ def test_a_whole_decoding_adds_its_passes_up(grouped):
 
 
 def test_the_picture_sends_every_vector_as_a_share_of_the_longest():
-    keys = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
-    packed = pack_cache_view(
-        keys,
-        keys / 2,
-        ("<s>", "<b>", "c"),
-        (8, 16),
-        first=1,
-        cross_keys=keys[..., :1],
-        cross_values=keys[..., :1],
-        source=("</s>",),
-        kept_heads=1,
-        step=1,
-        words=CACHE_WORDS,
+    keys, row = np.arange(12, dtype=np.float32).reshape(2, 2, 3), ("<s>", "<b>", "c")
+    cross = {"cross_keys": keys[..., :1], "cross_values": keys[..., :1], "source": ("</s>",)}
+    usual = {"first": 1, "words": CACHE_WORDS}
+    head, arrays = unpack(
+        pack_cache_view(keys, keys / 2, row, (8, 16), kept_heads=1, step=1, **cross, **usual)
     )
-    head, arrays = unpack(packed)
     assert arrays["keys"].max() == arrays["values"].max() == 255
     assert arrays["keys"][0, 1, 0] == round(255 * 3 / 11)
     assert (head["first"], head["kept"], head["step"]) == (1, 1, 1)
-    assert head["row"]["tokens"] == ["<s>", "<b>", "c"]
+    assert head["row"]["tokens"] == list(row)
     with pytest.raises(ValueError, match="n_bytes has 3 entries, but there are 2 steps"):
-        pack_cache_view(keys, keys, ("a", "b", "c"), (1, 2, 3), first=1, words=CACHE_WORDS)
+        pack_cache_view(keys, keys, row, (1, 2, 3), **usual)
     with pytest.raises(ValueError, match=r"cross_keys has shape \(2, 2, 3\), expected \(2, 2, 1\)"):
-        pack_cache_view(
-            keys,
-            keys,
-            ("a", "b", "c"),
-            (1, 2, 3),
-            cross_keys=keys,
-            cross_values=keys,
-            source="x",
-            words=CACHE_WORDS,
-        )
+        pack_cache_view(keys, keys, row, (8, 16), **cross | {"cross_keys": keys}, **usual)
