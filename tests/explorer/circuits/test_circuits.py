@@ -1,7 +1,6 @@
 """Heads by behaviour, the induction circuit, composition and maps: on weights placed by hand."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -52,9 +51,7 @@ def found(built: LoadedModel) -> HeadScores:
     return behaviour(built)
 
 
-def test_each_behaviour_is_found_at_the_head_that_has_it(
-    built: LoadedModel, found: HeadScores
-) -> None:
+def test_each_behaviour_is_found_at_the_head_that_has_it(built, found) -> None:
     assert found.best("previous") == FIRST
     assert found.best("induction") == SECOND
     assert found.scores["previous"][FIRST] > 0.95
@@ -77,27 +74,21 @@ def test_each_behaviour_is_found_at_the_head_that_has_it(
     assert found.n == len(LETTERS)
 
 
-def test_uniform_attention_is_what_even_says() -> None:
-    model = by_hand()
-    given = twice(model, [model.tokenizer.encode("a b c")])
-    empty = looked(model, given)
-    # The second half stands at 4, 5 and 6, and each sees itself and all before, from 0 on.
-    assert empty.even["duplicate"] == pytest.approx((1 / 5 + 1 / 6 + 1 / 7) / 3)
-    assert empty.even["induction"] == pytest.approx((1 / 5 + 1 / 6) / 2)
-
-
-def test_the_places_of_a_row_said_twice() -> None:
+def test_places_and_uniform_attention_of_a_row_said_twice() -> None:
     given = Twice(Rows.of([[1, 7, 8, 9, 7, 8, 9]]), 3, 1)
     places = {name: (q.tolist(), k.tolist()) for name, (q, k) in places_of(given).items()}
     assert places["induction"] == ([4, 5], [2, 3])
     assert places["duplicate"] == ([4, 5, 6], [1, 2, 3])
     assert places["previous"] == ([1, 2, 3, 4, 5, 6], [0, 1, 2, 3, 4, 5])
     assert places["first"][1] == [0] * 6
+    model = by_hand()
+    empty = looked(model, twice(model, [model.tokenizer.encode("a b c")]))
+    # The second half stands at 4, 5 and 6, and each sees itself and all before, from 0 on.
+    assert empty.even["duplicate"] == pytest.approx((1 / 5 + 1 / 6 + 1 / 7) / 3)
+    assert empty.even["induction"] == pytest.approx((1 / 5 + 1 / 6) / 2)
 
 
-def test_without_the_first_head_the_second_fails_and_controls_do_not(
-    built: LoadedModel, found: HeadScores
-) -> None:
+def test_without_the_first_head_the_second_fails_and_controls_do_not(built, found) -> None:
     told: list[tuple[int, int]] = []
     shown = walked(circuit(built, found), lambda done, total: told.append((done, total)))
     assert (shown.order, shown.second) == ((FIRST, EMPTY), SECOND)
@@ -123,9 +114,7 @@ def test_without_the_first_head_the_second_fails_and_controls_do_not(
     assert np.diag(shown.carried, -1).min() > 0.9
 
 
-def test_what_does_not_fall_or_falls_with_any_head_does_not_depend(
-    built: LoadedModel, found: HeadScores
-) -> None:
+def test_what_does_not_fall_or_falls_with_any_head_does_not_depend(built, found) -> None:
     shown = walked(circuit(built, found))
     intact, even = shown.intact, shown.even
     for together, other, depends in (
@@ -139,42 +128,19 @@ def test_what_does_not_fall_or_falls_with_any_head_does_not_depend(
     chance = replace(shown.chance, best={**shown.chance.best, "induction": np.ones(1)})
     assert not replace(shown, chance=chance).depends
     assert not replace(shown, chance=chance).stands_out
-
-
-def test_a_head_of_the_first_layer_has_none_before_it(
-    built: LoadedModel, found: HeadScores
-) -> None:
+    # The fewest heads that halve the score are chosen.
+    for left, n_off in (((0.6, 0.4, 0.1), 2), ((0.9, 0.8, 0.7), 4)):
+        part = even + np.array(left) * (intact - even)
+        assert replace(shown, counts=(1, 2, 4), together=part, others=part[None]).n_off == n_off
+    # A head of the first layer has none before it.
     first = {**found.scores, "induction": found.scores["induction"][::-1].copy()}
     shown = walked(circuit(built, replace(found, scores=first)))
     assert shown.second == (0, 0)
     assert (shown.order, shown.counts, shown.n_off, shown.after) == ((), (), 0, None)
     assert not shown.depends
-    with pytest.raises(ValueError, match="precedes the second"):
-        _ = shown.first_looks_back
-    with pytest.raises(ValueError, match="precedes the second"):
-        _ = shown.chosen
-
-
-def test_the_fewest_heads_that_halve_the_score_are_chosen(
-    built: LoadedModel, found: HeadScores
-) -> None:
-    shown = walked(circuit(built, found))
-    for left, n_off in (((0.6, 0.4, 0.1), 2), ((0.9, 0.8, 0.7), 4)):
-        together = shown.even + np.array(left) * (shown.intact - shown.even)
-        sets = {"counts": (1, 2, 4), "together": together, "others": together[None]}
-        assert replace(shown, **sets).n_off == n_off  # type: ignore[arg-type]
-
-
-def test_the_heads_compose_in_the_key_alone(built: LoadedModel) -> None:
-    shown = walked(composition(built))
-    assert shown.strongest("k") == (SECOND, FIRST)
-    later, earlier = shown.heads.index(SECOND), shown.heads.index(FIRST)
-    # W_QK reads all 16 directions that W_OV writes, each once: 4 / (4 x 4).
-    assert shown.scores["k"][later, earlier] == pytest.approx(1 / 4)
-    assert shown.baseline + 10 * shown.spread < 1 / 4
-    assert shown.scores["q"][later, earlier] == pytest.approx(0)
-    assert shown.scores["v"][later, earlier] == pytest.approx(0)
-    assert np.isnan(shown.scores["k"][earlier, later])
+    for absent in ("first_looks_back", "chosen"):
+        with pytest.raises(ValueError, match="precedes the second"):
+            getattr(shown, absent)
 
 
 def test_a_pair_stands_out_above_the_strongest_of_shuffled_copies() -> None:
@@ -188,7 +154,7 @@ def test_a_pair_stands_out_above_the_strongest_of_shuffled_copies() -> None:
     assert replace(shown, chance=None).stands_out("k") is None
 
 
-def test_composition_is_the_quotient_of_norms() -> None:
+def test_composition_is_the_quotient_of_norms(built) -> None:
     draw = np.random.default_rng(1)
     one, other = (
         HeadWeights(*draw.normal(size=(3, 3, 7)), draw.normal(size=(7, 3))) for _ in range(2)
@@ -201,9 +167,18 @@ def test_composition_is_the_quotient_of_norms() -> None:
         assert composed(one, [other], way)[0] == pytest.approx(expected)  # type: ignore[arg-type]
     assert random_scores(64, 8).mean() == pytest.approx(1 / 8, rel=0.1)
     assert set(WAYS) == {"k", "q", "v"}
+    shown = walked(composition(built))
+    assert shown.strongest("k") == (SECOND, FIRST)
+    later, earlier = shown.heads.index(SECOND), shown.heads.index(FIRST)
+    # W_QK reads all 16 directions that W_OV writes, each once: 4 / (4 x 4).
+    assert shown.scores["k"][later, earlier] == pytest.approx(1 / 4)
+    assert shown.baseline + 10 * shown.spread < 1 / 4
+    assert shown.scores["q"][later, earlier] == pytest.approx(0)
+    assert shown.scores["v"][later, earlier] == pytest.approx(0)
+    assert np.isnan(shown.scores["k"][earlier, later])
 
 
-def test_the_second_heads_ov_copies(built: LoadedModel) -> None:
+def test_the_second_heads_ov_copies(built) -> None:
     site = own_sites(built)[1]
     shown = walked(vocabulary_map(built, site, 0, "ov"))
     assert (shown.own, shown.copying) == (1.0, pytest.approx(1.0))
@@ -220,9 +195,7 @@ def test_the_second_heads_ov_copies(built: LoadedModel) -> None:
         {},
     ],
 )
-def test_maps_are_the_models_own_scores_and_logits(
-    tiny: Callable[..., LoadedModel], changes: dict[str, object]
-) -> None:
+def test_maps_are_the_models_own_scores_and_logits(tiny, changes) -> None:
     """A head of the first layer, on a token that stands alone, where positions do nothing."""
     loaded = tiny("maps", family="decoder-only", positions="none", bias=False, **changes)
     site, head = own_sites(loaded)[0], 3
@@ -240,9 +213,7 @@ def test_maps_are_the_models_own_scores_and_logits(
     assert unembedding(loaded)[target] @ written == pytest.approx(logit, rel=1e-4)
 
 
-def test_a_maps_chunks_change_nothing(
-    tiny: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_maps_chunks_change_nothing(tiny, monkeypatch) -> None:
     loaded = tiny("maps", family="decoder-only", positions="none")
     site = own_sites(loaded)[1]
     whole = walked(vocabulary_map(loaded, site, 1, "ov"))
@@ -269,25 +240,19 @@ def test_a_head_that_writes_the_next_of_a_series_is_a_successor() -> None:
     assert guess == pytest.approx(1 / len(members))
 
 
-def test_rows_are_made_for_every_family(
-    translator: LoadedModel, tiny: Callable[..., LoadedModel]
-) -> None:
+def test_rows_are_made_for_every_family(translator, tiny) -> None:
     given = random_twice(translator, 3, 4)
     halves = given.tokens[:, given.start : given.start + 4]
     assert torch.equal(halves, given.tokens[:, given.start + 4 : given.start + 8])
     assert given.rows.src is not None
     assert set(halves.flatten().tolist()) <= set(ordinary(translator))
-    short = tiny("short", family="decoder-only", n_ctx=9)
-    assert half_for(short) == 3
-    reader = tiny("reader", family="encoder-only", n_ctx=40)
-    assert np.isnan(behaviour(reader).second_half)
+    assert half_for(tiny("short", family="decoder-only", n_ctx=9)) == 3
+    assert np.isnan(behaviour(tiny("reader", family="encoder-only", n_ctx=40)).second_half)
     with pytest.raises(ValueError, match="equal, non-zero length"):
         twice(translator, [[4, 5], [6]])
 
 
-def test_shuffled_copies_share_no_weights_and_keep_their_numbers(
-    tiny: Callable[..., LoadedModel],
-) -> None:
+def test_shuffled_copies_share_no_weights_and_keep_their_numbers(tiny) -> None:
     loaded = tiny("copied", family="decoder-only", positions="learned")
     before = {name: each.clone() for name, each in loaded.model.named_parameters()}
     seen = []
@@ -308,8 +273,12 @@ def test_shuffled_copies_share_no_weights_and_keep_their_numbers(
     assert not any(torch.equal(seen[0], each) for each in seen[1:])
     for name, each in loaded.model.named_parameters():
         assert torch.equal(each, before[name])
-    rows = behaviour(loaded)
-    assert rows.scores["first"].shape == (2, 4)
+    # The same draw shuffles alike.
+    models = [tiny("drawn", family="decoder-only").model for _ in range(2)]
+    for model in models:
+        shuffle(model, torch.Generator().manual_seed(3))
+    for one, other in zip(*(model.parameters() for model in models), strict=True):
+        assert torch.equal(one, other)
 
 
 UNTRAINED = {
@@ -325,9 +294,7 @@ N_SEEDS, MOST = 100, 5
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("kind", UNTRAINED)
-def test_of_a_hundred_untrained_models_five_at_most_are_told_of_a_kind(
-    tiny: Callable[..., LoadedModel], kind: str
-) -> None:
+def test_of_a_hundred_untrained_models_five_at_most_are_told_of_a_kind(tiny, kind) -> None:
     """False alarms of each verdict of the page, at the level that it states."""
     sizes = {"d_model": 24, "n_layers": 2, "n_encoder_layers": 1, "n_heads": 4, "n_ctx": 32}
     loaded = tiny("untrained", **{**sizes, **UNTRAINED[kind]})
@@ -350,11 +317,3 @@ def test_of_a_hundred_untrained_models_five_at_most_are_told_of_a_kind(
     assert MOST == RATE * N_SEEDS
     assert max(alarms.values()) <= MOST, alarms
     assert together <= JOINT * N_SEEDS
-
-
-def test_shuffling_is_the_same_for_the_same_draw(tiny: Callable[..., LoadedModel]) -> None:
-    models = [tiny("drawn", family="decoder-only").model for _ in range(2)]
-    for model in models:
-        shuffle(model, torch.Generator().manual_seed(3))
-    first, second = (dict(model.named_parameters()) for model in models)
-    assert all(torch.equal(first[name], second[name]) for name in first)
