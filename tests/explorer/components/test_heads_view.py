@@ -301,9 +301,7 @@ def test_thumbnails_that_the_browser_holds_are_not_sent_again(monkeypatch):
     assert {**light, "arrays": None} == {**head, "arrays": None}
 
 
-def test_a_row_locked_in_another_picture_is_not_locked_in_this_one(
-    monkeypatch,
-):
+def test_a_row_locked_in_another_picture_is_not_locked_in_this_one(monkeypatch):
     monkeypatch.setattr(module, "view", module.view)
     app = AppTest.from_function(clicked_page)
     app.query_params["locked"] = "1"

@@ -200,9 +200,7 @@ def test_under_right_masks_nobody_notices_the_others(translator: LoadedModel) ->
         assert member.weight_moved < 1e-5
 
 
-def test_visible_padding_moves_the_short_ones_and_spares_the_longest(
-    translator: LoadedModel,
-) -> None:
+def test_visible_padding_moves_the_short_ones_and_spares_the_longest(translator) -> None:
     edits = (MaskSwitch("pad_keys", False),)
     first, longest, last = batch(translator, *SPLIT, edits)
     # The longest source is seen to have no padding: only its target may have some, which the

@@ -36,9 +36,7 @@ def names(result: Any) -> set[str]:
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("bool_masks", [True, False])
 @pytest.mark.parametrize("more", [{}, {"bias": False}, {"activation": "gelu"}])
-def test_no_false_alarm_on_nn_transformer(
-    batch_first: bool, norm_first: bool, bool_masks: bool, more: dict[str, Any]
-) -> None:
+def test_no_false_alarm_on_nn_transformer(batch_first, norm_first, bool_masks, more) -> None:
     model = TorchTranslator(batch_first=batch_first, norm_first=norm_first, **more).eval()
     model.bool_masks = bool_masks
     result = hl.certify(model, SRC, TGT, capture=True)
@@ -59,9 +57,7 @@ def test_no_false_alarm_on_multi_head_attention(n_src: int, more: dict[str, Any]
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("seen", [True, False])
-def test_no_false_alarm_on_nn_transformer_encoder(
-    causal: bool, norm_first: bool, seen: bool
-) -> None:
+def test_no_false_alarm_on_nn_transformer_encoder(causal, norm_first, seen) -> None:
     model = TorchText(causal, norm_first).eval()
     result = hl.certify(model, None, TGT, causal=causal, capture=seen)
     assert result.passed, result.report()

@@ -215,9 +215,7 @@ EQUATIONS = ("bqgrd,bkgrd->bgrqk", "bgrqd,bgkd->bgrqk", "bqgrd,bkgd->bqgrk")
 
 @pytest.mark.parametrize("by", [by_hand, *(partial(by_equation, each) for each in EQUATIONS)])
 @pytest.mark.parametrize("attend", list(CACHED)[2:])  # the others call torch's function
-def test_the_cause_of_a_fault_in_cached_steps_written_by_hand(
-    attend: Causal, by: Causal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cause_of_a_fault_in_cached_steps_written_by_hand(attend, by, monkeypatch) -> None:
     monkeypatch.setitem(globals(), "causal_with_offset", by)
     result = hl.certify(CachedText(attend).eval(), None, TGT, None)
     assert result.causes == (CACHED[attend],), result.report()
@@ -301,9 +299,7 @@ class Masked(PlainTranslator):
         (lambda valid: torch.arange(valid.shape[1]).expand(valid.shape) % 2 > 0, "unknown"),
     ],
 )
-def test_a_padding_mask_of_other_places(
-    change: Callable[[Tensor], Tensor], cause: Cause, of: str
-) -> None:
+def test_a_padding_mask_of_other_places(change, cause, of) -> None:
     result = hl.certify(Masked(change, of).eval(), SRC, TGT)
     assert result.causes == (cause,), result.report()
 
