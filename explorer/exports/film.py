@@ -81,19 +81,18 @@ def _frame(step: GenerationStep, how: How, say: Say) -> Frame:
 
 def _why(step: GenerationStep, own: Sequence[float], chosen: int, how: How, say: Say) -> str:
     """Which token was chosen, its probability, and why, as plain text."""
-    rank = 1 + sum(p > own[chosen] for p in own)
     best = step.candidates[int(np.argmax(own))]
     name: str = how
     if step.forced:
         name = "forced"
     elif how == "beam":
-        name = "beam_first" if rank == 1 else "beam_other"
+        name = "beam_first" if step.rank == 1 else "beam_other"
     return say(
         f"decoding.why_{name}",
         step=step.index + 1,
         token=say("place.quoted", token=step.chosen_str),
         probability=percent(own[chosen]).replace(" ", "\u00a0"),
-        rank=rank,
+        rank=step.rank,
         drawn=percent(step.candidates[chosen].prob),
         best=say("place.quoted", token=best.str_token),
     )

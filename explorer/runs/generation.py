@@ -53,9 +53,10 @@ class GenerationStep:
 
     `input_tokens` is the decoder's input so far, including `<s>`. `candidates` are the 12 most
     probable according to the model itself, then the chosen one if it is not among them.
-    `chosen_prob` is the model's own probability of the chosen token, before any cut. `rows[site
-    name]` is this step's attention [head, key] of every decoder self- and cross-attention site;
-    its keys are `input_tokens`, or the source in cross-attention. `forced`: nothing was chosen.
+    `chosen_prob` is the model's own probability of the chosen token, before any cut, and `rank` its
+    rank among all tokens by that. `rows[site name]` is this step's attention [head, key] of every
+    decoder self- and cross-attention site; its keys are `input_tokens`, or the source in
+    cross-attention. `forced`: nothing was chosen.
     """
 
     index: int
@@ -64,6 +65,7 @@ class GenerationStep:
     chosen: int
     chosen_str: str
     chosen_prob: float
+    rank: int
     rows: dict[str, np.ndarray] = field(repr=False)
     forced: bool = False
     position: int = -1  # the query that predicts, an index into `input_tokens`; -1 its last one
@@ -336,6 +338,7 @@ def _step(
         chosen=chosen,
         chosen_str=shown_as(chosen),
         chosen_prob=float(log_probs[chosen].exp()),
+        rank=1 + int((log_probs > log_probs[chosen]).sum()),
         rows={site: patterns[row] for site, patterns in rows.items()},
         forced=step.forced,
         position=step.positions[row],

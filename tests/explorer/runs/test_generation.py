@@ -61,6 +61,14 @@ def test_a_generation_is_consistent(loaded, strategy, edits):
             np.testing.assert_allclose(row.sum(-1), 1, atol=1e-5)
 
 
+def test_the_rank_of_a_token_counts_the_whole_vocabulary(loaded):
+    """Also if the token is not among the candidates shown."""
+    size = loaded.config.vocab_size
+    firsts = [generate(loaded, TEXT, Greedy(), 1, forced=[token]).steps[0] for token in range(size)]
+    by_chance = sorted(firsts, key=lambda step: -step.chosen_prob)
+    assert [step.rank for step in by_chance] == list(range(1, size + 1))
+
+
 @pytest.mark.parametrize("edits", EDITS, ids=["plain", "edited"])
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: type(s).__name__)
 def test_the_rows_of_the_steps_are_those_of_one_teacher_forced_pass(translator, strategy, edits):
