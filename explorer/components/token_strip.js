@@ -2,8 +2,8 @@ import { chip, el, rebuild, redraws, roving } from "./dom.js";
 import { followTheme } from "./palette.js";
 import { unpack } from "./payload.js";
 
-/** One row of token chips that wraps; a click or Enter picks a position. */
-export default function ({ parentElement, data, setTriggerValue }) {
+/** One row of token chips that wraps; a click or Enter marks a position. */
+export default function ({ parentElement, data }) {
   const root = parentElement.querySelector(".hl");
   const { head } = unpack(data);
   const { words } = head;
@@ -17,7 +17,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
     const told = `${token}, ${words.position} ${index}`;
     node.title = told;
     node.setAttribute("aria-label", told);
-    node.addEventListener("click", () => { mark(index); setTriggerValue("picked", index); });
+    node.addEventListener("click", () => mark(index));
     const cell = el("div", "cell");
     cell.append(node);
     cell.append(el("span", "position", String(index)));
