@@ -1,4 +1,4 @@
-# make run: the app.  make test: every check.  make bench: timings.  make lint: style alone.
+# make run: the app.  make test: linters and tests.  make bench: timings.  make lint: style alone.
 # make test-newest: the tests, with the newest versions that the requirements admit.
 # make sweep: every claim, case, part and aside of every shipped model, minutes.
 # make walk: every page in every state, in a browser; its pictures go to FOLDER (walked unless said).
