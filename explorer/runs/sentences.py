@@ -4,8 +4,8 @@ import codecs
 import csv
 import io
 import re
-import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import PurePath
 
 from explorer.problems import InputProblem
@@ -14,14 +14,18 @@ from models.training.columns import columns_of
 MAX_CHARS = 6000  # 1,024 tokens of English, and a link length that servers accept
 MAX_FILE_BYTES = 1_000_000
 MAX_SENTENCES = 1000
+MAX_LINES, MAX_COLUMNS = 3 * MAX_SENTENCES, 24  # blank lines count; columns if none is named
 FILE_TYPES = (".txt", ".csv", ".tsv")
 ENCODINGS = "UTF-8, UTF-16, GB18030"
 
 # Invisible characters that would change how the rest of the page reads: the byte order mark and
 # the embeddings, overrides and isolates of text direction. Joiners and plain direction marks are
 # allowed: emoji and right-to-left scripts need them.
-_BLANKS = frozenset("\t\n\v\f\r\x85")  # the control characters that are white space
-_INVISIBLE = frozenset("\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_INVISIBLE = "\\ufeff\\u202a-\\u202e\\u2066-\\u2069"
+# Control characters that are no white space, lone surrogates, and the invisible ones.
+_DROPPED = re.compile(rf"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff{_INVISIBLE}]")
+_VISIBLE = re.compile(rf"[^\s\x00-\x1f\x7f-\x9f\ud800-\udfff{_INVISIBLE}]")
+_ASCII, _LETTER = re.compile(r"[\x00-\x7f]+"), re.compile(r"[^\W\d_]")
 # The most common Chinese characters and punctuation, 40 % of any running text.
 _COMMON = frozenset(
     "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年"
@@ -46,13 +50,13 @@ def clean_text(text: str, limit: int = MAX_CHARS) -> str:
         raise InputProblem("too_long_chars", limit=limit, length=len(text))
     if _is_empty(text):
         raise InputProblem("nothing_left")
-    return "".join(char for char in text if not _is_dropped(char))
+    return _DROPPED.sub("", text)
 
 
 def dropped(text: str) -> list[str]:
     """The distinct characters that `clean_text` drops, in order: control characters other than
     white space, lone surrogates, byte order marks and overrides of text direction."""
-    return list(dict.fromkeys(filter(_is_dropped, text)))
+    return list(dict.fromkeys(_DROPPED.findall(text)))
 
 
 def folds_blanks(encode: Callable[[str], list[int]], text: str) -> bool:
@@ -67,14 +71,8 @@ def one_per_line(sentences: Iterable[str]) -> str:
     return "\n".join(" ".join(sentence.splitlines()) for sentence in sentences)
 
 
-def _is_dropped(char: str) -> bool:
-    if char in _BLANKS:
-        return False
-    return char in _INVISIBLE or unicodedata.category(char) in ("Cc", "Cs")
-
-
 def _is_empty(text: str) -> bool:
-    return all(char.isspace() or _is_dropped(char) for char in text)
+    return _VISIBLE.search(text) is None
 
 
 def sentences_from_file(name: str, data: bytes) -> tuple[str, ...]:
@@ -93,13 +91,15 @@ def sentences_from_file(name: str, data: bytes) -> tuple[str, ...]:
     if len(data) > MAX_FILE_BYTES:
         raise InputProblem("file_too_large", name=name, limit=MAX_FILE_BYTES, size=len(data))
     text = _decoded(name, data)
-    lines = text.splitlines() if suffix == ".txt" else _column(name, text, suffix)
-    sentences = tuple(line for line in lines if not _is_empty(line))
-    if not sentences:
+    lines = text.splitlines()
+    if len(lines) <= MAX_LINES:
+        cells = lines if suffix == ".txt" else _column(name, text, suffix)
+        lines = [cell for cell in cells if not _is_empty(cell)]
+    if not lines:
         raise InputProblem("file_empty", name=name)
-    if len(sentences) > MAX_SENTENCES:
+    if len(lines) > MAX_SENTENCES:
         raise InputProblem("too_many_sentences", name=name, limit=MAX_SENTENCES)
-    return sentences
+    return tuple(lines)
 
 
 def pairs_in(name: str, data: bytes) -> tuple[tuple[str, str], ...]:
@@ -134,17 +134,15 @@ def header_in(name: str, data: bytes, *, paired: bool = False) -> list[str]:
     return _table(name, _decoded(name, data), suffix)[0]
 
 
-def _table(name: str, text: str, suffix: str) -> tuple[list[str], list[list[str]]]:
+def _table(name: str, text: str, suffix: str) -> tuple[list[str], Iterator[list[str]]]:
     """The header of a table or of paired lines, [] without one, and the further rows. The header
     of paired lines names both sides: a single word may be a sentence."""
-    try:
-        rows = [row for row in _rows(text, suffix) if not all(map(_is_empty, row))]
-    except csv.Error as error:
-        raise InputProblem("file_table", name=name, reason=str(error)) from error
-    columns = columns_of(rows[0]) if rows else None
+    rows = (row for row in _rows(name, text, suffix) if not _is_empty("".join(row)))
+    first = next(rows, [])
+    columns = columns_of(first)
     if columns is None or (suffix == ".txt" and None in columns):
-        return [], rows
-    return rows[0], rows[1:]
+        return [], chain([first] if first else [], rows)
+    return first, rows
 
 
 def _cell(row: list[str], column: int | None) -> str:
@@ -165,8 +163,7 @@ def _decoded(name: str, data: bytes) -> str:
         # Nearly any bytes are valid GB18030. Text in another legacy encoding decodes to rare
         # characters, while real Chinese has a large share of the most common ones. When in doubt,
         # refuse: a wrong guess would show gibberish as the user's sentence.
-        foreign = [char for char in text if not char.isascii()]
-        if 10 * sum(char in _COMMON for char in foreign) < len(foreign):
+        if 10 * sum(map(text.count, _COMMON)) < len(_ASCII.sub("", text)):
             text = "\0"
     if "\0" in text:  # also identifies pictures and spreadsheets
         raise InputProblem("file_encoding", name=name, allowed=ENCODINGS)
@@ -175,30 +172,34 @@ def _decoded(name: str, data: bytes) -> str:
 
 def _column(name: str, text: str, suffix: str) -> list[str]:
     """The column of sentences in a table, without its header."""
-    header, rows = _table(name, text, suffix)
+    header, further = _table(name, text, suffix)
+    rows = list(further)
     if columns := columns_of(header):
         return [_cell(row, columns[0]) for row in rows]
-    for column in range(max(map(len, rows), default=0)):
-        cells = [cell for row in rows if not _is_empty(cell := _cell(row, column))]
-        if 2 * sum(any(char.isalpha() for char in cell) for cell in cells) > len(cells):
+    for column in range(min(MAX_COLUMNS, max(map(len, rows), default=0))):
+        cells = [row[column] for row in rows if column < len(row)]
+        n_words = sum(_LETTER.search(cell) is not None for cell in cells)
+        if n_words and 2 * n_words > sum(not _is_empty(cell) for cell in cells):
             return cells
     return []
 
 
-def _rows(text: str, suffix: str) -> Iterable[list[str]]:
-    if suffix == ".txt":
-        for line in text.splitlines():
-            yield re.split(r" *\|\|\| *" if "|||" in line else r"\t", line, maxsplit=1)
-    elif suffix == ".tsv" or ("\t" in text and "," not in text):
-        # Tab-separated sentences contain unpaired quotation marks, which must not join lines.
-        for row in csv.reader(
-            io.StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE
-        ):
-            yield [_unquoted(cell) for cell in row]
-    else:
-        first_line = text[: text.find("\n")] if "\n" in text else text
-        semicolons = first_line.count(";") > first_line.count(",")
-        yield from csv.reader(io.StringIO(text, newline=""), delimiter=";" if semicolons else ",")
+def _rows(name: str, text: str, suffix: str) -> Iterator[list[str]]:
+    file = io.StringIO(text, newline="")
+    try:
+        if suffix == ".txt":
+            for line in text.splitlines():
+                yield re.split(r" *\|\|\| *" if "|||" in line else r"\t", line, maxsplit=1)
+        elif suffix == ".tsv" or ("\t" in text and "," not in text):
+            # Tab-separated sentences contain unpaired quotation marks, which must not join lines.
+            for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+                yield [_unquoted(cell) for cell in row]
+        else:
+            first_line = text[: text.find("\n")] if "\n" in text else text
+            semicolons = first_line.count(";") > first_line.count(",")
+            yield from csv.reader(file, delimiter=";" if semicolons else ",")
+    except csv.Error as error:
+        raise InputProblem("file_table", name=name, reason=str(error)) from error
 
 
 def _unquoted(cell: str) -> str:

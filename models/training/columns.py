@@ -24,14 +24,14 @@ LANGUAGES = frozenset(
 )
 """A row of these is a header; the first column is the source."""
 
-MOST_BYTES = 1 << 16
-"""Most bytes of a line that is read as a header."""
+MOST_BYTES, MOST_COLUMNS = 1 << 16, 256
+"""Most bytes and columns of a line that are read as a header."""
 
 
 def columns_of(row: Sequence[str]) -> tuple[int, int | None] | None:
     """The columns of the texts and of their translations, if any, that a first row names; None if
     it is no header."""
-    names = [cell.strip().lower() for cell in row]
+    names = [cell.strip().lower() for cell in row[:MOST_COLUMNS]]
     if len(names) > 1 and LANGUAGES.issuperset(names):
         return 0, 1
     texts = [at for at, name in enumerate(names) if name in HEADERS]

@@ -1,4 +1,6 @@
 import pickle
+import time
+from contextlib import suppress
 
 import pytest
 import torch
@@ -22,6 +24,7 @@ from explorer.runs.masks import block_mask, prefix_mask
 from explorer.runs.sentences import (
     MAX_CHARS,
     MAX_FILE_BYTES,
+    MAX_LINES,
     MAX_SENTENCES,
     clean_text,
     dropped,
@@ -264,3 +267,23 @@ def test_file_limits_and_their_values():
     refused("file_empty", "a.txt", b"\xef\xbb\xbf \n\n")
     refused("file_empty", "a.csv", b"1,2\n3,4\n")
     refused("file_table", "a.csv", b'"' + b"x" * 200_000)
+    refused("too_many_sentences", "a.csv", b"a,\n" * 5 + b",\n" * MAX_LINES)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"1," * 450_000 + b"\n" + b"1\n" * 999,
+        b"a,b\n" * 250_000,
+        b"," * MAX_FILE_BYTES,
+        b"\n" * MAX_FILE_BYTES,
+        b"\x01" * MAX_FILE_BYTES,
+        b"\x01" * 100_000 + b"\n" + b"\x01," * 400_000,
+    ],
+)
+def test_no_file_keeps_the_app_busy(data):
+    begun = time.thread_time()
+    for name in ("a.csv", "a.txt"):
+        with suppress(InputProblem):
+            sentences_from_file(name, data)
+    assert time.thread_time() - begun < 0.3
