@@ -143,7 +143,7 @@ def temperature(loaded: LoadedModel, trace: Trace) -> Posed:
     best = [[candidate.logprob for candidate in step.candidates[:2]] for step in written.steps]
     ratios = [float(np.exp(first - second)) for first, second in best]
     index = int(np.abs(np.log(np.array(ratios) / varied(trace, 2.0, 5.0))).argmin())
-    require(1.3 < ratios[index] < 60, "sure")
+    require(1.3 < ratios[index] < 60, "flat")
     tokens, usual, colder = _sampled(trace, written, index, Sample(temperature=TEMPERATURE))
     chance_of = {candidate.token: candidate.prob for candidate in colder}
     tokens, usual, shown = tokens[:5], usual[:5], written.steps[index].candidates[:5]
@@ -176,7 +176,7 @@ def nucleus(loaded: LoadedModel, trace: Trace) -> Posed:
             if 2 <= kept <= 7 and kept < len(sums):
                 border = float(np.abs(sums[kept - 2 : kept] - p).min())
                 cutoffs += [(border, index, p)] if border > 0.01 else []
-    require(cutoffs, "sure")
+    require(cutoffs, "flat")
     _, index, p = max(cutoffs, key=lambda cutoff: cutoff[0])
     tokens, chances, cut = _sampled(trace, written, index, Sample(top_p=p))
     kept = sum(candidate.kept for candidate in cut)
