@@ -266,19 +266,23 @@ def test_unknown_characters_are_named(open_page, add_own, model, token):
 
 
 @pytest.mark.parametrize(
-    ("text", "notes"),
+    ("model", "text", "notes"),
     [
-        ("The cat sat.", ()),
-        ("The cat\n  sat. ", ("folded",)),
-        ("The\u202e cat\x07 sat.", ("invisible",)),
+        ("en-zh", "The cat sat.", ()),
+        ("en-zh", "The cat\n  sat. ", ("folded",)),
+        ("en-zh", "The\u202e cat\x07 sat.", ("invisible",)),
+        ("en-zh", "The cat [SEP] sat.", ()),
+        ("my-bert", "we love [SEP] you", ("paired",)),
     ],
 )
-def test_what_is_read_other_than_typed_is_said(open_page, text, notes):
-    at = open_page("heads", text=text)
-    assert at.text_area(key="sidebar.text").value == text
+def test_what_is_read_other_than_typed_is_said(open_page, add_own, model, text, notes):
+    at = open_page("heads", model=model, text=text)
+    first = text.partition(" [SEP]")[0] if "paired" in notes else text
+    assert at.text_area(key="sidebar.text").value == first
     assert link(at)["text"] == text
     said = "\n".join(words_of(each) for each in at.caption)
-    for name, values in (("folded", {}), ("invisible", {"characters": "U+202E U+0007"})):
+    values = {"characters": "U+202E U+0007", "pair": "[SEP]"}
+    for name in ("folded", "invisible", "paired"):
         assert (t(f"place.{name}", lang="en", **values) in said) == (name in notes)
 
 
