@@ -71,6 +71,7 @@ parity: .parity/made
 	.parity/bin/python -m benchmarks.parity
 	.parity/bin/python -m benchmarks.every_key
 	.parity/bin/python -m benchmarks.every_part
+	.parity/bin/python -m benchmarks.every_token
 
 .parity/made: requirements.txt
 	$(PYTHON) -m venv .parity

@@ -395,12 +395,14 @@ def put(found: Mapping[str, Counts]) -> None:
 
 
 ABOUT = (
-    "Each key of each config class, by its name, type and default in `transformers`, gets other",
-    "values in turn. Both libraries open the folder with the changed config and random weights. A",
-    "value is counted as equal if logits and patterns are, whether or not it has an effect, and as",
-    "refused if the message names a key. Values that `transformers` refuses are not counted.",
-    "Models with a classification head, whole CLIP, SigLIP and Gemma 3 models, and the settings of",
-    "picture processors are changed alike, and not listed: `make parity` fails if any is wrong.",
+    "Each key of each config class, by its name, type and default in `transformers`, and each key",
+    "that its models read besides, gets other values in turn. Both libraries open the folder with",
+    "the changed config and random weights. A value is counted as equal if logits and patterns",
+    "are, whether or not it has an effect, and as refused if the message names a key. Values that",
+    "`transformers` refuses are not counted. `python -m benchmarks.every_key` writes this table.",
+    "Models with a classification head, whole CLIP, SigLIP and Gemma 3 models, the settings of",
+    "picture processors (`every_part`) and those of tokenizers (`every_token`) are changed alike,",
+    "and not listed: `make parity` fails if any is wrong.",
 )
 
 

@@ -1,7 +1,9 @@
 """The roles of a tokenizer's special tokens."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import tokenizers
 from tokenizers import pre_tokenizers
@@ -70,3 +72,29 @@ def library_of(content: str) -> tokenizers.Tokenizer:
 def _escaped(text: str) -> str:
     """Only the syntax of expressions, unlike `re.escape`: the browser's tokenizer reads it too."""
     return re.sub(r"[\\^$.*+?()[\]{}|]", r"\\\g<0>", text)
+
+
+_OF_BERT = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
+
+
+def flags_of(parts: Mapping[str, Any]) -> dict[str, bool | None]:
+    """The flags of a tokenizer_config.json with which a tokenizer.json, as JSON, was written."""
+    left, steps = [parts["normalizer"], parts["pre_tokenizer"]], dict[str, dict[str, Any]]()
+    while left:
+        if (step := left.pop()) is not None:
+            steps[step["type"]] = step
+            left += step.get("normalizers") or step.get("pretokenizers") or []
+    flags: dict[str, bool | None] = {}
+    if "BertNormalizer" in steps:
+        flags |= {name: steps["BertNormalizer"][key] for name, key in _OF_BERT.items()}
+    if "ByteLevel" in steps:
+        flags["add_prefix_space"] = steps["ByteLevel"]["add_prefix_space"]
+    if "Metaspace" in steps:
+        flags["add_prefix_space"] = steps["Metaspace"]["prepend_scheme"] != "never"
+        flags["do_lower_case"] = "Lowercase" in steps
+        flags["keep_accents"] = "StripAccents" not in steps
+    return flags

@@ -14,7 +14,7 @@ from typing import Any
 import tokenizers
 
 from explorer.sandbox.bounds import allow, bounded
-from models.marks import library_of
+from models.marks import flags_of, library_of
 
 ROOM = 768_000_000
 """Memory limit in bytes: the largest vocabularies in use, of 262,144, take some 400 MB."""
@@ -58,7 +58,7 @@ def tables(library: tokenizers.Tokenizer) -> dict[str, Any]:
         "named": [(i, name) for i in named if (name := library.id_to_token(i)) != named[i]],
         "special": [token for token, entry in added.items() if entry.special],
         "added": list(added),
-        "parts": {**kinds, "model": model},
+        "parts": {**kinds, "model": model, "flags": flags_of(parts)},
         "around": [around(library, texts) for texts in (1, 2)],
         "normalizes": library.normalizer is not None,
     }

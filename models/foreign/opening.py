@@ -38,6 +38,7 @@ from models.foreign.plan import Keys, Plan
 from models.foreign.prompts import template_of
 from models.foreign.rotation import TABLES, same_angles
 from models.foreign.sentencepieces import SOURCE, MarianTokenizer
+from models.foreign.tokenizer_settings import MAKING
 from models.foreign.tokens import ForeignTokenizer, largest_in, marks_of, named_tokens
 from models.foreign.vision import VisionTokenizer, prepared
 from models.foreign.weights import INDEX, Safetensors, fill, shaped
@@ -47,10 +48,6 @@ from models.tokenizer import PANICS, made_of, refusing
 from models.transformer import Model
 
 GENERATION = "generation_config.json"
-MAKING = (
-    'python -c "import transformers as t; '
-    "t.AutoTokenizer.from_pretrained('.').save_pretrained('.')\""
-)
 _BESIDE = re.compile(r"lm_head|cls\.|embed_out|final_logits_bias|vocab_")
 """Heads, which are outside the base model, so that their names have no prefix."""
 _WRAPPERS = re.compile(
@@ -387,11 +384,12 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
         else:
             _require_tokenizer(folder)
             raw = made_of(path, lambda path: library_of(read_text(path)))
-            config = {**values, "eos_token_id": _ends(folder, values)}
             named = named_tokens(folder)
-            marks = marks_of(raw, named, config)
+            marks = marks_of(raw, named, {**values, "eos_token_id": _ends(folder, values)})
             tokenizer = ForeignTokenizer(raw, marks, template_of(folder, named))
-    return fitted(tokenizer, plan, SOURCE if tokenizer.source else path.name)
+    tokenizer = fitted(tokenizer, plan, SOURCE if tokenizer.source else path.name)
+    tokenizer.require_settings_of(folder)
+    return tokenizer
 
 
 def _require_tokenizer(folder: Path) -> None:

@@ -15,7 +15,8 @@ import tokenizers
 from models.checkpoint import CheckpointError
 from models.foreign.json_files import read_json
 from models.foreign.prompts import LINE_END, Template
-from models.marks import Marks
+from models.foreign.tokenizer_settings import require_one_tokenizer
+from models.marks import Marks, flags_of
 from models.refusals import Refusal
 from models.tokenizer import BLANK, Piece, Tokenizer, marks_by_name, refusing
 
@@ -75,6 +76,8 @@ class ForeignTokenizer(Tokenizer):
         if model.get("dropout"):
             raise Refusal("cut_at_random", dropout=model["dropout"])
         self._byte_level = "ByteLevel" in json.dumps([parts["normalizer"], parts["pre_tokenizer"]])
+        self._flags = parts["flags"] if "flags" in parts else flags_of(parts)
+        self._unigram = model["type"] == "Unigram"
         self._inside = model.get("continuing_subword_prefix") or ""  # "##" in BERT
         self._behind = model.get("end_of_word_suffix") or ""  # "</w>" in CLIP
         self._byte_fallback = bool(model.get("byte_fallback"))
@@ -107,6 +110,16 @@ class ForeignTokenizer(Tokenizer):
         lacking: Any = {name: None for name, mark in vars(self.marks).items() if mark in beyond}
         self.marks = replace(self.marks, **lacking)
         self.beyond = beyond
+
+    def require_settings_of(self, folder: Path) -> None:
+        """Raise Refusal if the folder's tokenizer_config.json contradicts this tokenizer."""
+        before, behind = ([self.piece(token) for token in side] for side in self.around())
+        marks = dict.fromkeys(("bos_token", "cls_token"), before[0]) if before else {}
+        marks |= dict.fromkeys(("eos_token", "sep_token"), behind[-1]) if behind else {}
+        if self._unigram and self.marks.unknown is not None:
+            marks["unk_token"] = self.piece(self.marks.unknown)
+        flags = self._flags | {"legacy_behaviour": not before}  # of NLLB: the language comes last
+        require_one_tokenizer(folder, self._tokenizer.token_to_id, flags, marks)
 
     def specials(self) -> dict[str, int]:
         """The special tokens and their ids."""

@@ -192,6 +192,10 @@ def test_it_cuts_and_writes_as_the_library_does_here(tmp_path, kind):
         assert apart.unknown(text) == here.unknown(text)
         assert str_tokens(apart, ids) == str_tokens(here, ids)
     assert apart.around() == here.around()
+    named = ("do_lower_case", "add_prefix_space", "legacy_behaviour")
+    (folder / "tokenizer_config.json").write_text(json.dumps(dict.fromkeys(named, 3)))
+    with pytest.raises(ValueError, match=r"= 3, but tokenizer\.json was written with"):
+        open_zip("a.zip", zipped(folder))
     for token in range(here.vocab_size):
         assert apart.piece(token) == here.piece(token)
         assert apart.bytes_of(token) == here.bytes_of(token)

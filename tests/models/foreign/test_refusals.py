@@ -247,6 +247,48 @@ def test_a_key_left_out_of_a_config_is_on_as_in_its_library(tmp_path, family, ke
     assert setting(open_folder(folder).model)
 
 
+@pytest.mark.parametrize(
+    ("name", "setting", "there"),
+    [
+        ("bert", {"do_lower_case": False}, True),
+        ("bert", {"strip_accents": False}, None),
+        ("bert", {"tokenize_chinese_chars": False}, True),
+        ("bert", {"cls_token": "<new>"}, "[CLS]"),
+        ("bert", {"sep_token": {"content": "<new>"}}, "[SEP]"),
+        ("gpt2", {"add_prefix_space": True}, False),
+        ("t5", {"add_prefix_space": False}, True),
+        ("t5", {"do_lower_case": True}, False),
+        ("t5", {"keep_accents": False}, True),
+        ("t5", {"eos_token": "<new>"}, "</s>"),
+        ("t5", {"unk_token": None}, "<unk>"),
+        ("llama", {"legacy_behaviour": True}, False),
+    ],
+)
+def test_a_setting_that_contradicts_the_tokenizer(tmp_path, name, setting, there):
+    """`transformers` builds the tokenizer anew from it, unless the class reads the file alone."""
+    folder = Golden.load(name).write(tmp_path / "tiny", "own")
+    path = folder / "tokenizer_config.json"
+    ((key, value),) = setting.items()
+    value = value["content"] if isinstance(value, dict) else value
+    settings = json.loads(path.read_text()) | setting
+    path.write_text(json.dumps(settings))
+    refused(folder, f"{key} = {value!r}, but tokenizer.json was written with {there!r}")
+    path.write_text(json.dumps(settings | {"tokenizer_class": "PreTrainedTokenizerFast"}))
+    open_folder(folder)
+
+
+def test_settings_that_agree_with_the_tokenizer(tmp_path):
+    folder = Golden.load("t5").write(tmp_path / "tiny", "own")
+    path = folder / "tokenizer_config.json"
+    settings = {"add_prefix_space": True, "do_lower_case": False, "bos_token": "<not used>"}
+    path.write_text(json.dumps(settings))
+    open_folder(folder)
+    path.write_text('{"add_prefix_space": null}')  # the default, except of these classes
+    open_folder(folder)
+    path.write_text('{"add_prefix_space": null, "tokenizer_class": "XLMRobertaTokenizerFast"}')
+    refused(folder, "add_prefix_space = False")
+
+
 def test_a_tokenizer_of_another_model(folder):
     theirs = Golden.load("llama").write(folder.parent / "other", "own")
     (theirs / "tokenizer.json").replace(folder / "tokenizer.json")
@@ -271,7 +313,8 @@ def test_a_tokenizer_that_ends_its_library_in_a_panic(tmp_path, kind):
 def test_a_tokenizer_of_few_tokens_is_no_reason_to_refuse_a_model(folder, capsys):
     """One may have been made for a model whose size nobody changed. It is said beside the name."""
     theirs = Golden.load("bert").write(folder.parent / "other", "own")
-    (theirs / "tokenizer.json").replace(folder / "tokenizer.json")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (theirs / name).replace(folder / name)
     seen = look(folder)
     assert (seen.n_tokens, seen.vocab_size) == (97, 260)
     assert few(seen.n_tokens, seen.vocab_size)
