@@ -80,7 +80,7 @@ def test_the_intervals_of_untrained_models_miss_a_cost_in_five_of_a_hundred_at_m
     assert missed <= 5 < alone
 
 
-def test_texts_one_by_one_are_the_atlas_of_each_alone(translator) -> None:
+def test_texts_one_by_one_are_the_atlas_of_each_alone(translator, writer) -> None:
     rare = walked(measured(translator, TEXTS, ablate=False)).rare
     found = one_by_one(translator, (*TEXTS, Text("cat " * 300)), rare)
     alone = walked(measured(translator, TEXTS[1:2], ablate=False))
@@ -88,9 +88,6 @@ def test_texts_one_by_one_are_the_atlas_of_each_alone(translator) -> None:
     np.testing.assert_allclose(found.strengths[1][:, known], alone.strengths[:, known], atol=1e-6)
     assert found.tokens[3] == 0
     assert np.isnan(found.strengths[3]).all()
-
-
-def test_a_model_that_reads_none_of_the_sentences_says_so(writer) -> None:
     with pytest.raises(InputProblem) as caught:
         walked(measured(writer, (Text("cat " * 300),)))
     assert caught.value.values["too_long"] == 1
@@ -113,6 +110,14 @@ def test_an_atlas_lies_beside_the_model_or_where_the_environment_says(
     monkeypatch.setenv(finding.VARIABLE, os.pathsep.join(["/nowhere", str(elsewhere.parent)]))
     assert finding.find_atlas(model).path == elsewhere / "atlas.json"
     assert finding.stamp_of(model) != before
+    # One of other weights, or a broken one, is not shown.
+    (model.folder / "model.safetensors").write_bytes(b"trained further")
+    found = finding.find_atlas(model)
+    assert (found.atlas, found.stale, found.path) == (None, True, elsewhere / "atlas.json")
+    found.path.write_text("{", encoding="utf-8")
+    found = finding.find_atlas(model)
+    assert found.atlas is None
+    assert found.problem.key == "broken_atlas"
 
 
 def test_models_that_are_files_of_one_folder_have_an_atlas_each(model, tmp_path) -> None:
@@ -124,19 +129,6 @@ def test_models_that_are_files_of_one_folder_have_an_atlas_each(model, tmp_path)
     assert files == [tmp_path / "atlas" / f"atlas-{name}.json" for name in ("one", "two")]
     snapshot = replace(model, name="writer@200")
     assert next(finding.places(snapshot)) == model.folder / "atlas" / "atlas@200.json"
-
-
-def test_an_atlas_of_other_weights_or_a_broken_one_is_not_shown(model, made, tmp_path) -> None:
-    path = tmp_path / "texts.txt"
-    path.write_text("The cat sat.\n", encoding="utf-8")
-    making = made(model, path, finding.home_of(model), ablate=0)
-    (model.folder / "model.safetensors").write_bytes(b"trained further")
-    found = finding.find_atlas(model)
-    assert (found.atlas, found.stale, found.path) == (None, True, making.file)
-    making.file.write_text("{", encoding="utf-8")
-    found = finding.find_atlas(model)
-    assert found.atlas is None
-    assert found.problem.key == "broken_atlas"
 
 
 def test_a_painted_diagonal_is_found_at_its_distance(translator) -> None:
@@ -170,17 +162,11 @@ def test_a_heads_own_pattern_is_most_like_itself(translator) -> None:
     assert searched.of_heads(own).shape == (8,)
 
 
-def test_sentences_are_searched_in_turn_head_by_head() -> None:
+def test_what_is_searched_and_followed_by_hand() -> None:
     assert texts_to_search([(3, 1), (3, 2, 0), ()], 3) == (3, 1, 2)
-
-
-def test_a_head_appears_where_it_stays() -> None:
     assert appears([False, True, False, True, True]) == 3
     assert appears([True, True]) == 0
     assert appears([True, False]) is None
-
-
-def test_what_grew_is_followed_and_never_being_spread_out() -> None:
     strengths = np.zeros((3, len(MEASURES)))
     strengths[-1, MEASURES.index("spread")] = 1.0
     strengths[-1, MEASURES.index("same")] = 0.4
@@ -231,17 +217,18 @@ def test_what_some_rows_have_needs_fifty_of_them_and_more_than_chance(kind) -> N
         assert name_of("decoder", share, *numbers).kind == name
 
 
-def test_names_in_common_by_chance() -> None:
+def test_names_in_common_by_chance_and_without_a_single_row() -> None:
     """Two spread heads and a mixed one: of six orders, two keep all three, four keep one."""
-    one: list[Kind] = ["spread", "spread", "mixed"]
+    kinds: list[Kind] = ["spread", "spread", "mixed"]
     expected = (2 * 3 + 4 * 1) / 6
-    pairs: list[tuple[Role, Kind, Kind]] = [("decoder", each, each) for each in one]
-    assert alike_by_chance(pairs) == pytest.approx(expected)
+    assert alike_by_chance([("decoder", kind, kind) for kind in kinds]) == pytest.approx(expected)
     apart: list[tuple[Role, Kind, Kind]] = [
         ("cross", "spread", "spread"),
         ("encoder", "first", "spread"),
     ]
     assert alike_by_chance(apart) == 1, "only heads of the same role count"
+    nothing, rows = np.full(len(MEASURES), np.nan), np.zeros(len(MEASURES), np.int64)
+    assert name_of("encoder", nothing, rows, nothing) == Name("mixed", "first", 0.0)
 
 
 @pytest.mark.parametrize("name", ["stories", "masked-en"])
@@ -257,9 +244,3 @@ def test_with_random_weights_most_heads_spread_and_a_few_have_a_key(name) -> Non
     others = kinds.total() - kinds["spread"] - kinds["mixed"]
     assert kinds["spread"] > 0.6 * kinds.total()
     assert others <= 0.3 * kinds.total()
-
-
-def test_a_head_without_a_single_row_has_a_name_too() -> None:
-    nothing = np.full(len(MEASURES), np.nan)
-    rows = np.zeros(len(MEASURES), np.int64)
-    assert name_of("encoder", nothing, rows, nothing) == Name("mixed", "first", 0.0)

@@ -39,9 +39,7 @@ def test_any_number_of_processes_gives_the_same_bits(model, made, pairs, tmp_pat
     assert atlas.texts[atlas.best[0][0]].credit.startswith("person")
 
 
-def test_a_run_that_was_killed_computes_only_what_is_missing(
-    model, made, pairs, tmp_path, monkeypatch
-) -> None:
+def test_only_what_is_missing_or_cannot_be_read_is_computed(model, made, pairs, tmp_path) -> None:
     whole = made(model, pairs, tmp_path / "whole").file.read_bytes()
     making = Making(model, scan(pairs), tmp_path / "killed", ablate=4)
     making.begin()
@@ -52,28 +50,20 @@ def test_a_run_that_was_killed_computes_only_what_is_missing(
     again = Making(model, scan(pairs), tmp_path / "killed", ablate=4)
     again.begin()
     assert not half.exists()
-    written = []
-    write = Making.write
-    monkeypatch.setattr(
-        Making, "write", lambda self, unit: (written.append(unit.name), write(self, unit))
-    )
-    for unit in again.missing():
+    missing = list(again.missing())
+    names = [unit.name for at, unit in enumerate(making.units) if at not in (0, 2)]
+    assert [unit.name for unit in missing] == names
+    for unit in missing:
         again.write(unit)
-    assert written == [unit.name for at, unit in enumerate(making.units) if at not in (0, 2)]
     assert again.finish().read_bytes() == whole
-
-
-def test_a_shard_that_cannot_be_read_is_made_again(model, made, pairs, tmp_path) -> None:
-    making = made(model, pairs, tmp_path / "out")
-    before = making.file.read_bytes()
-    making.path(making.units[1]).write_bytes(making.path(making.units[1]).read_bytes()[:500])
+    broken = again.path(again.units[1])
+    broken.write_bytes(broken.read_bytes()[:500])
     told = []
-    making.finish(told.append)
-    assert told == [making.units[1]]
-    assert making.file.read_bytes() == before
+    assert again.finish(told.append).read_bytes() == whole
+    assert told == [again.units[1]]
 
 
-def test_another_file_is_noticed_and_its_shards_go_at_the_end(model, made, pairs, tmp_path) -> None:
+def test_another_file_or_other_weights_share_no_shard(model, made, pairs, tmp_path) -> None:
     first = made(model, pairs, tmp_path / "out")
     assert first.changed() is None
     pairs.write_text(pairs.read_text(encoding="utf-8") + "One more.\t又一个。\n", encoding="utf-8")
@@ -84,22 +74,20 @@ def test_another_file_is_noticed_and_its_shards_go_at_the_end(model, made, pairs
     made(model, pairs, tmp_path / "out")
     assert second.others() == []
     assert read_atlas(second.file).counts["sentences"] == 6
-
-
-def test_other_weights_share_no_shard(model, made, pairs, tmp_path) -> None:
-    made(model, pairs, tmp_path / "out")
     (model.folder / "model.safetensors").write_bytes(b"others")
-    making = Making(model, scan(pairs), tmp_path / "out", ablate=4)
-    assert len(making.missing()) == len(making.units)
-    assert making.changed() is None
+    third = Making(model, scan(pairs), tmp_path / "out", ablate=4)
+    assert len(third.missing()) == len(third.units)
+    assert third.changed() is None
 
 
-def test_a_full_disk_loses_nothing_and_says_how_far_it_is(
-    model, made, pairs, tmp_path, monkeypatch
-) -> None:
+def test_a_full_disk_or_missing_shards_say_how_far_it_is(model, pairs, tmp_path, monkeypatch):
     making = Making(model, scan(pairs), tmp_path / "out", ablate=4)
     making.begin()
     making.write(making.units[0])
+    n_units = len(making.units)
+    with pytest.raises(InputProblem) as caught:
+        making.finish()  # other machines wrote them elsewhere
+    assert (caught.value.key, caught.value.values["count"]) == ("shards_elsewhere", n_units - 1)
 
     def full(file: object, **arrays: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -108,21 +96,9 @@ def test_a_full_disk_loses_nothing_and_says_how_far_it_is(
     with pytest.raises(InputProblem) as caught:
         making.write(making.units[1])
     assert caught.value.key == "no_room"
-    assert (caught.value.values["done"], caught.value.values["total"]) == (1, len(making.units))
+    assert (caught.value.values["done"], caught.value.values["total"]) == (1, n_units)
     assert list(making.folder.glob(f"*{make.PART}")) == []
     monkeypatch.undo()
-
-
-def test_shards_that_other_machines_wrote_elsewhere_are_asked_for(
-    model, made, pairs, tmp_path
-) -> None:
-    making = Making(model, scan(pairs), tmp_path / "out", ablate=4)
-    making.begin()
-    making.write(making.units[0])
-    with pytest.raises(InputProblem) as caught:
-        making.finish()
-    assert caught.value.key == "shards_elsewhere"
-    assert caught.value.values["count"] == len(making.units) - 1
 
 
 def test_lines_with_too_many_tokens_are_counted_and_a_file_of_them_is_refused(
@@ -165,45 +141,34 @@ def test_an_atlas_of_anybody_is_read_or_refused(model, made, pairs, tmp_path) ->
     path = made(model, pairs, tmp_path / "out").file
     record = json.loads(path.read_text(encoding="utf-8"))
     assert isinstance(read_atlas(path), Atlas)
-    for name, value in (
-        ("format", 99),
-        ("best", [[10**6]] * len(record["heads"])),
-        ("heads", [["nowhere", 0, 0]]),
-        ("cost", [1.0]),
-        ("near", [[10**6] * 5] * len(record["heads"])),
-        ("near", [[10**30] * 5] * len(record["heads"])),
-        ("share", [[1.0]] * len(record["heads"])),
-        ("cost", [[1.0]] * len(record["heads"])),
-        ("cost_sentences", float("inf")),
-        ("tokens", 10**15),
-    ):
-        path.write_text(json.dumps(record | {name: value}), encoding="utf-8")
+    n_heads = len(record["heads"])
+    changes = [
+        {"format": 99},
+        {"best": [[10**6]] * n_heads},
+        {"heads": [["nowhere", 0, 0]]},
+        {"cost": [1.0]},
+        {"near": [[10**6] * 5] * n_heads},
+        {"near": [[10**30] * 5] * n_heads},
+        {"share": [[1.0]] * n_heads},
+        {"cost": [[1.0]] * n_heads},
+        {"cost_sentences": float("inf")},
+        {"tokens": 10**15},
+    ]
+    for text in ("{", *(json.dumps(record | change) for change in changes)):
+        path.write_text(text, encoding="utf-8")
         with pytest.raises(InputProblem, match="broken_atlas"):
             read_atlas(path)
-    path.write_text("{", encoding="utf-8")
-    with pytest.raises(InputProblem):
-        read_atlas(path)
 
 
-def test_the_command_makes_an_atlas_and_goes_on_with_it(pairs, tmp_path, capsys) -> None:
-    command = ["atlas", "copy", "--data", str(pairs), "--out", str(tmp_path / "out"), "--ablate=2"]
-    assert main(command) == 0
-    assert "atlas.json" in capsys.readouterr().out
-    assert main(command) == 0
-    assert "resuming" in capsys.readouterr().err
-    assert main([*command[:3], str(tmp_path / "no.tsv")]) == 2
-    pairs.write_text("", encoding="utf-8")
-    assert main(command) == 2
-
-
-def test_the_atlas_beside_a_model_is_replaced_only_where_that_is_said(
-    pairs, tmp_path, capsys
-) -> None:
+def test_the_command_replaces_an_atlas_only_where_that_is_said(pairs, tmp_path, capsys) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(asset("checkpoints", "copy"), folder)
     command = ["atlas", str(folder), "--data", str(pairs), "--ablate=0"]
     assert main(command) == 0
+    assert "atlas.json" in capsys.readouterr().out
     made = (folder / "atlas" / "atlas.json").read_bytes()
+    assert main(command) == 0
+    assert "resuming" in capsys.readouterr().err
     twice = pairs.read_text(encoding="utf-8") * 2
     pairs.write_text(f"source\ttarget\n{twice}", encoding="utf-8")
     assert main(command) == 2
@@ -211,8 +176,13 @@ def test_the_atlas_beside_a_model_is_replaced_only_where_that_is_said(
     assert (folder / "atlas" / "atlas.json").read_bytes() == made
     assert main([*command, "--out", str(folder / "atlas")]) == 0
     assert "a header: source, target" in capsys.readouterr().err
+    assert main([*command, "--out", str(folder / "atlas")]) == 0
+    assert "resuming" in capsys.readouterr().err
     measured = json.loads((folder / "atlas" / "atlas.json").read_bytes())
     assert measured["counts"]["sentences"] == 2 * json.loads(made)["counts"]["sentences"]
+    assert main([*command[:3], str(tmp_path / "no.tsv")]) == 2
+    pairs.write_text("", encoding="utf-8")
+    assert main(command) == 2
 
 
 @pytest.mark.sweep
