@@ -36,6 +36,8 @@ def test_there_are_twenty_names_at_most_and_all_are_described() -> None:
     for name in hl.__all__:
         assert getattr(hl, name).__doc__, name
         assert name in dir(hl)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = hl.nothing
 
 
 LIBRARIES_WHEN_USED = """
@@ -67,11 +69,6 @@ assert seen.unseen == ['torch.compile (first used while capturing)'], seen.unsee
 )
 def test_in_a_process_of_its_own(code: str) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-
-
-def test_a_name_that_is_not_there() -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        _ = hl.nothing
 
 
 def _cells(path: Path) -> Iterator[str]:
@@ -115,7 +112,7 @@ def traced(copier: LoadedModel) -> Trace:
     return hl.trace(copier, "b a")
 
 
-def test_patterns_and_logits_of_a_trace(traced) -> None:
+def test_tables_of_runs_attributions_captures_and_certificates(traced, copier) -> None:
     table = hl.table(traced)
     site = traced.sites_of("cross")[0]
     here = table[(table["view"] == "Cross-attention") & (table.layer == 1) & (table["head"] == 2)]
@@ -125,9 +122,6 @@ def test_patterns_and_logits_of_a_trace(traced) -> None:
     second = logits[(logits["position"] == 2) & (logits["id"] == 3)]
     assert second.logit.item() == traced.logits[1, 3]
     assert second.token.item() == traced.tgt_str_tokens[1]
-
-
-def test_ablation_and_attribution(copier, traced) -> None:
     ablation = hl.ablate(copier, traced)
     table = hl.table(ablation)
     for site in ablation.sites:
@@ -140,9 +134,6 @@ def test_ablation_and_attribution(copier, traced) -> None:
     last = table[(table.site == site.name) & (table["head"] == site.n_heads)]
     assert np.array_equal(last.gradient, found.gradient[site.name][-1].ravel())
     assert set(last.layer) == {site.layer + 1}
-
-
-def test_captures_certificates_and_pictures() -> None:
     attention = torch.nn.MultiheadAttention(4, 2).eval()
     with hl.capture() as seen:
         attention(*[torch.randn(3, 1, 4)] * 3)
@@ -172,10 +163,20 @@ def test_choices_are_those_of_links_and_the_numbers_those_of_the_analysis() -> N
     np.testing.assert_allclose(found["Weight on blocked keys"], expected, atol=5e-5)
 
 
-def test_a_page_shows_the_part_that_is_asked_for_and_no_controls() -> None:
+def test_what_the_notebook_shows_of_a_page_and_an_exhibit() -> None:
     made = hl.show("masks", "en-zh", TEXT, part="fills", pads=2).html()
     assert "finfo.min" in made
     assert "Subtract from all scores" not in re.sub(r"<script>.*?</script>", "", made, flags=re.S)
+    made = hl.show("cell", "en-zh", TEXT, stage=3, aside="layouts")  # its earlier name
+    assert "divided by the softmax denominator" in made.html()
+    assert "Three common ways to store" in made.html()
+    assert not re.search("Dimension by dimension|Without W_Q", made.html())
+    weights = np.array(made.numpy()["weight"])
+    assert abs(weights.sum() - 1) < 1e-3
+    drawn = hl.show("masks.matrices", "en-zh", TEXT).svg()
+    assert drawn.count("<g transform") > 2
+    with pytest.raises(ValueError, match="no still picture"):
+        hl.show("positions.order", "en-zh", TEXT).svg()
 
 
 @pytest.mark.parametrize("earlier", ["claims", "claims.finding", "bugs", "bugs.pitfall"])
@@ -184,22 +185,6 @@ def test_earlier_addresses_show_the_same_case(earlier: str) -> None:
     shown = hl.show(earlier, "en-zh", TEXT, **chosen).html()
     assert ("minimum of GELU" in shown) == bool(chosen)
     assert ("Why nobody notices" in shown) != bool(chosen)
-
-
-def test_of_a_page_what_is_open_is_shown() -> None:
-    made = hl.show("cell", "en-zh", TEXT, stage=3, aside="layouts")  # its earlier name
-    assert "divided by the softmax denominator" in made.html()
-    assert "Three common ways to store" in made.html()
-    assert not re.search("Dimension by dimension|Without W_Q", made.html())
-    weights = np.array(made.numpy()["weight"])
-    assert abs(weights.sum() - 1) < 1e-3
-
-
-def test_a_still_picture_is_the_svg_of_what_has_one() -> None:
-    drawn = hl.show("masks.matrices", "en-zh", TEXT).svg()
-    assert drawn.count("<g transform") > 2
-    with pytest.raises(ValueError, match="no still picture"):
-        hl.show("positions.order", "en-zh", TEXT).svg()
 
 
 def test_a_model_that_is_not_listed_is_shown_under_its_own_name(tmp_path) -> None:

@@ -57,12 +57,22 @@ def test_multi_head_attention_gives_the_patterns_that_it_would_return(
     assert torch.allclose(scores.softmax(-1), own, atol=1e-6)
 
 
-def test_a_sequence_without_a_batch() -> None:
+def test_what_is_seen_of_one_sequence_a_mask_after_the_softmax_and_returned_patterns() -> None:
     module = nn.MultiheadAttention(8, 2).eval()
     x = _rand(3, 8)
     with hl.capture() as seen:
         _, own = module(x, x, x, average_attn_weights=False)
     assert torch.allclose(seen.patterns[0], own[None], atol=1e-6)
+    x, keep = _rand(1, 1, 3, 3), torch.ones(3, 3).tril()
+    with hl.capture() as seen:
+        (x.softmax(-1) * keep) @ x
+    assert torch.equal(seen.patterns[0], x.softmax(-1) * keep)
+    with hl.capture() as seen:
+        _Returning(lambda scores: scores.exp() / scores.exp().sum(-1, keepdim=True))(
+            _rand(1, 2, 3, 4)
+        )
+        nn.ModuleList([_Returning(lambda scores: scores.softmax(-1))])[0](_rand(1, 2, 3, 4))
+    assert seen.names == ["_Returning", "_Returning"]
 
 
 class _Returning(nn.Module):
@@ -93,22 +103,6 @@ def test_what_is_compiled_runs_as_it_was_written_and_is_compiled_again_afterward
     assert compiled == []
     attend(x)
     assert len(compiled) == 1
-
-
-def test_a_mask_after_the_softmax_is_part_of_the_pattern() -> None:
-    x, keep = _rand(1, 1, 3, 3), torch.ones(3, 3).tril()
-    with hl.capture() as seen:
-        (x.softmax(-1) * keep) @ x
-    assert torch.equal(seen.patterns[0], x.softmax(-1) * keep)
-
-
-def test_returned_patterns_are_seen_once() -> None:
-    with hl.capture() as seen:
-        _Returning(lambda scores: scores.exp() / scores.exp().sum(-1, keepdim=True))(
-            _rand(1, 2, 3, 4)
-        )
-        nn.ModuleList([_Returning(lambda scores: scores.softmax(-1))])[0](_rand(1, 2, 3, 4))
-    assert seen.names == ["_Returning", "_Returning"]
 
 
 class _Mixer(nn.Module):
@@ -236,7 +230,15 @@ class _Fails(nn.Module):
         raise RuntimeError("stopped")
 
 
-def test_after_an_error_nothing_remains_and_what_was_seen_is_kept() -> None:
+def test_gradients_are_the_same_and_nothing_remains_after_an_error() -> None:
+    x = _rand(1, 2, 3, 4).requires_grad_()
+    F.scaled_dot_product_attention(x, x, x, is_causal=True).sum().backward()
+    plain, x.grad = x.grad, None
+    with hl.capture() as seen:
+        F.scaled_dot_product_attention(x, x, x, is_causal=True).sum().backward()
+    assert plain is not None
+    assert torch.equal(x.grad, plain)
+    assert not seen.patterns[0].requires_grad
     from torch.nn.modules import module as hooks
 
     before = len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks)
@@ -246,17 +248,6 @@ def test_after_an_error_nothing_remains_and_what_was_seen_is_kept() -> None:
     assert (len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks)) == before
     F.scaled_dot_product_attention(x, x, x)
     assert seen.names == ["0"]
-
-
-def test_gradients_flow_and_are_the_same() -> None:
-    x = _rand(1, 2, 3, 4).requires_grad_()
-    F.scaled_dot_product_attention(x, x, x, is_causal=True).sum().backward()
-    plain, x.grad = x.grad, None
-    with hl.capture() as seen:
-        F.scaled_dot_product_attention(x, x, x, is_causal=True).sum().backward()
-    assert plain is not None
-    assert torch.equal(x.grad, plain)
-    assert not seen.patterns[0].requires_grad
 
 
 @pytest.mark.parametrize("fill", [-torch.inf, -1e9, -1e4])

@@ -88,24 +88,6 @@ def test_sharp_scores_are_neither_closed_cells_nor_a_fill(scale: float, where: s
 
 
 @pytest.mark.parametrize(
-    "fault",  # `test_diagnosis` tests them, and diagonal_closed, with the weights captured
-    [
-        *("inverted_causal", "inverted_padding", "after_softmax", "times_zero", "added_ones"),
-        *("diagonal_open", "no_mask", "first_item", "first_head"),
-    ],
-)
-def test_every_fault_of_a_pattern_is_found_without_its_weights(fault: str) -> None:
-    where = "reading" if fault == "inverted_padding" else "own"
-    model = PlainTranslator(**{where: BY_ID[fault].variant}).eval()
-    result = hl.certify(model, SRC, TGT, capture=False)
-    expected = "padding_right" if fault == "inverted_padding" else "future_leak"
-    (worst,) = (finding for finding in result.broken if finding.name == expected)
-    assert worst.where is not None
-    with pytest.raises(AssertionError, match="Likely cause"):
-        assert_masks(model, SRC, TGT, capture=False)
-
-
-@pytest.mark.parametrize(
     "fault", ["small_fill", "added_fill", "empty_row_nan", "empty_row_uniform"]
 )
 def test_a_fill_is_found_where_it_shows_and_named_where_it_does_not(fault: str) -> None:
@@ -140,11 +122,6 @@ def test_a_fill_that_leaks_less_than_the_tolerance_is_named(fill: float, where: 
     assert "rounds to 0" in result.report() if fill < -100 else "receives up to" in result.report()
 
 
-def test_a_fill_that_half_precision_cannot_hold_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"raised RuntimeError: .*Half"):
-        hl.certify(PlainTranslator(own=BY_ID["half_fill"].variant).eval(), SRC, TGT)
-
-
 @pytest.mark.parametrize("n_heads", [3, 4])  # three rows fit three heads, without an error
 def test_padding_read_along_the_heads_is_found(n_heads: int) -> None:
     def across(scores: Tensor, keep: Tensor) -> Tensor:
@@ -154,13 +131,15 @@ def test_padding_read_along_the_heads_is_found(n_heads: int) -> None:
     assert "padding_batch" in names(hl.certify(model, SRC, TGT))
 
 
-def test_one_row_of_the_causal_mask_for_each_head_is_found() -> None:
+def test_one_row_for_each_head_is_found_and_a_fill_beyond_half_precision_is_an_error() -> None:
     def own(scores: Tensor, keep: Tensor) -> Tensor:
         return BY_ID["row_per_head"].variant(scores, keep[0, 0])
 
     assert "future_leak" in names(hl.certify(PlainTranslator(own=own, n_heads=5).eval(), SRC, TGT))
     with pytest.raises(ValueError, match="must match the size"):  # other numbers do not fit
         hl.certify(PlainTranslator(own=own, n_heads=4).eval(), SRC, TGT)
+    with pytest.raises(ValueError, match=r"raised RuntimeError: .*Half"):
+        hl.certify(PlainTranslator(own=BY_ID["half_fill"].variant).eval(), SRC, TGT)
 
 
 @pytest.mark.parametrize("fault", ["pad_confused", "mask_replaced"])
@@ -247,7 +226,7 @@ def test_nan_of_the_fused_path_is_a_note() -> None:
     assert hl.certify(TorchText(causal=False).eval(), None, TGT, causal=False).notes == ()
 
 
-def test_a_callable_without_modules_is_enough() -> None:
+def test_a_callable_and_other_containers_and_half_precision_are_enough() -> None:
     table = torch.randn(20, 20, generator=torch.Generator().manual_seed(0))
 
     def forward(ids: Tensor) -> Tensor:
@@ -256,6 +235,16 @@ def test_a_callable_without_modules_is_enough() -> None:
     result = hl.certify(forward, None, TGT)
     assert result.passed, result.report()
     assert result.left_out["pad_content"] == "no_embedding"
+
+    class Output:
+        def __init__(self, logits: Tensor) -> None:
+            self.logits = logits
+
+    model = PlainTranslator().bfloat16().eval()
+    assert hl.certify(
+        lambda s, g: Output(model(s, g)), torch.tensor([SRC]), torch.tensor(TGT)
+    ).passed
+    assert hl.certify(lambda src, tgt: (model(src, tgt), None), SRC, TGT).passed
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
@@ -267,6 +256,8 @@ def test_the_report_names_place_size_cause_and_the_clinics_lines(lang: str) -> N
     assert "def no_mask(scores: Tensor, keep: Tensor) -> Tensor:" in report
     assert t("certify.where", lang=lang, where="logits")[:-6] in report
     assert "<pre>" in result._repr_html_()
+    with pytest.raises(AssertionError, match="Likely cause"):
+        assert_masks(PlainTranslator(own=BY_ID["no_mask"].variant).eval(), SRC, TGT, capture=False)
     if lang == "en":
         assert str(result) == report
 
@@ -301,18 +292,6 @@ def test_an_error_on_padded_rows_is_a_finding() -> None:
 
     broken = {finding.name: finding.error for finding in hl.certify(only_alone, SRC, TGT).broken}
     assert broken["padding_right"] == "RuntimeError: sizes differ"
-
-
-def test_half_precision_and_other_containers() -> None:
-    class Output:
-        def __init__(self, logits: Tensor) -> None:
-            self.logits = logits
-
-    model = PlainTranslator().bfloat16().eval()
-    assert hl.certify(
-        lambda s, g: Output(model(s, g)), torch.tensor([SRC]), torch.tensor(TGT)
-    ).passed
-    assert hl.certify(lambda src, tgt: (model(src, tgt), None), SRC, TGT).passed
 
 
 def test_what_a_model_raises_on_the_sentence_says_what_was_asked_of_it() -> None:

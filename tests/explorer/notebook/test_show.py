@@ -74,14 +74,11 @@ def test_shapes_and_precisions(given, shape) -> None:
     assert array.shape == shape
 
 
-def test_a_batch_shows_the_sequence_that_was_chosen() -> None:
+def test_the_chosen_sequence_is_shown_and_a_note_where_rows_do_not_sum_to_one() -> None:
     weights = _weights(2, 6, 3, 4, 5)
     shown = hl.show(weights, batch=4)
     assert np.array_equal(shown.numpy()["Attention"], weights[:, 4])
     assert "Sequence 5 of 6 in the batch." in shown.html()
-
-
-def test_rows_that_do_not_sum_to_one_are_shown_with_a_note() -> None:
     weights = _weights(1, 1, 4, 4)
     weights[0, 0, 1] *= 0.5
     assert "1 of 4 rows does not sum to 1" in hl.show(weights).html()
@@ -133,7 +130,7 @@ def test_images_in_other_forms_are_the_same_pixels(image) -> None:
     assert np.array_equal(_pixels(image)[..., 0], IMAGE)
 
 
-def test_a_transparent_image_is_white_however_it_is_given(tmp_path) -> None:
+def test_a_transparent_image_is_white_and_a_photograph_turned_as_its_file_says(tmp_path) -> None:
     levels = np.zeros((6, 8, 4), np.uint8)
     levels[:3] = 255, 0, 0, 51  # red, one fifth opaque, over invisible black
     Image.fromarray(levels).save(tmp_path / "clear.png")
@@ -141,9 +138,6 @@ def test_a_transparent_image_is_white_however_it_is_given(tmp_path) -> None:
         pixels = _pixels(image)
         assert pixels[0, 0].tolist() == [255, 204, 204]
         assert (pixels[3:] == 255).all()
-
-
-def test_a_photograph_is_turned_as_its_file_says(tmp_path) -> None:
     exif, file = Image.Exif(), tmp_path / "turned.png"
     exif[0x0112] = 6  # a quarter turn to the right
     Image.fromarray(IMAGE).save(file, exif=exif)
@@ -151,11 +145,13 @@ def test_a_photograph_is_turned_as_its_file_says(tmp_path) -> None:
         assert np.array_equal(_pixels(image)[..., 0], np.rot90(IMAGE, -1))
 
 
-def test_patches_of_an_oblong_image_are_square_and_its_class_token_is_none() -> None:
+def test_patches_of_an_oblong_image_are_square_and_the_reader_lies_over_its_own() -> None:
     image = np.zeros((224, 256, 3), np.uint8)  # 14 x 16 patches and a class token are 15 x 15 keys
     (sent,) = _sent(hl.show(_weights(1, 1, 225, 225), image=image).html())
     axis = unpack(sent)[0]["picture"]
     assert (axis["rows"], axis["columns"], axis["keys"][0]) == (14, 16, -1)
+    parts = [unpack(each)[0]["picture"] for each in _sent(hl.show("reader", "Hi @serif").html())]
+    assert [part and part["queries"][:3] for part in parts] == [[0, 16, 1], None, [-1] * 3]
 
 
 def test_the_steps_of_generate_form_one_picture() -> None:
@@ -167,11 +163,6 @@ def test_the_steps_of_generate_form_one_picture() -> None:
     assert shown.dataframe()["allowed"].sum() == 2 * 3 * 15
     crossed = [tuple(layer[:, :, n : n + 1] for layer in whole) for n in range(5)]
     assert np.allclose(hl.show(crossed).numpy()["Attention"], whole[:, 0])
-
-
-def test_the_reader_is_shown_over_its_picture() -> None:
-    parts = [unpack(each)[0]["picture"] for each in _sent(hl.show("reader", "Hi @serif").html())]
-    assert [part and part["queries"][:3] for part in parts] == [[0, 16, 1], None, [-1] * 3]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +213,7 @@ def test_refusals(given, more, message) -> None:
         hl.show(given, **more)
 
 
-def test_a_capture_with_tokens_for_both_sides() -> None:
+def test_a_capture_takes_tokens_for_both_sides_and_says_what_it_did_not_see() -> None:
     model = torch.nn.Transformer(8, 2, 2, 2, 8, batch_first=True).eval()
     with hl.capture() as seen:
         model(torch.randn(2, 5, 8), torch.randn(2, 3, 8))
@@ -238,8 +229,6 @@ def test_a_capture_with_tokens_for_both_sides() -> None:
     with pytest.raises(ValueError, match=r"4 tokens match no axis; the axes have lengths \[3, 5\]"):
         hl.show(seen, list("abcd"))
 
-
-def test_a_capture_that_saw_nothing_is_refused_with_what_it_did_not_see() -> None:
     class MyAttention(torch.nn.Identity):
         """Hides what it does."""
 
@@ -298,7 +287,7 @@ def test_masks_of_a_model_say_why() -> None:
     assert not shown.numpy()["Decoder self-attention"][0, 1]
 
 
-def test_masks_of_your_own() -> None:
+def test_masks_of_your_own_and_of_zeros() -> None:
     shown = hl.mask(np.tri(3, dtype=bool), ["a", "b", "c"], why=[["later"] * 3] * 3)
     assert sorted(set(shown.dataframe().why)) == ["", "later"]
     (drawn,) = unpack_matrices(_sent(shown.html())[0])
@@ -308,6 +297,8 @@ def test_masks_of_your_own() -> None:
     assert sorted(six.dataframe().why) == list("abcdef")
     chosen = np.stack([np.ones((2, 3, 3), bool), np.tri(3, dtype=bool)[None].repeat(2, 0)])
     assert np.array_equal(hl.mask(chosen, layer=1, head=1).numpy()["Masks"], np.tri(3, dtype=bool))
+    assert hl.mask(np.zeros((2, 2))).numpy()["Masks"].all()
+    assert not hl.mask(np.zeros((2, 2), int)).numpy()["Masks"].any()
 
 
 @pytest.mark.parametrize(
@@ -357,11 +348,6 @@ def test_masks_as_people_have_them_are_drawn_and_the_convention_is_named(given, 
     over = hl.show(_weights(1, 1, 3, 3), mask=given)
     assert said in over.html()
     assert np.array_equal(over.dataframe().allowed.to_numpy().reshape(3, 3), TRI)
-
-
-def test_a_mask_of_zeros_is_read_by_its_kind() -> None:
-    assert hl.mask(np.zeros((2, 2))).numpy()["Masks"].all()
-    assert not hl.mask(np.zeros((2, 2), int)).numpy()["Masks"].any()
 
 
 @pytest.mark.parametrize("shape", [(3,), (1, 3), (1, 1, 3), (1, 1, 1, 3)])

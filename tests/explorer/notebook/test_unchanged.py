@@ -316,7 +316,7 @@ def test_inside_torch_func_it_runs_and_is_named(attend, within) -> None:
     assert seen.unseen
 
 
-def test_nested_tensors_are_named() -> None:
+def test_nested_tensors_and_operators_below_the_functions_are_named() -> None:
     q = torch.nested.nested_tensor([rand(2, 3, 8), rand(2, 5, 8)], layout=torch.jagged)
     parts = q.transpose(1, 2)
 
@@ -326,9 +326,6 @@ def test_nested_tensors_are_named() -> None:
     plain, looked_at, seen = both_ways(run)
     assert torch.equal(plain, looked_at)
     assert seen.unseen == ["outside a module (scaled_dot_product_attention)"]
-
-
-def test_an_operator_below_the_functions_is_named() -> None:
     x = rand(1, 2, 4, 8)
     with hl.capture() as seen:
         torch.ops.aten.scaled_dot_product_attention(x, x, x)
