@@ -184,50 +184,47 @@ def result(number: int, size: int = 10_000) -> np.ndarray:
 def test_two_models_in_use_stay_whatever_their_size_and_idle_ones_go_as_results_do(monkeypatch):
     store = Store(2_000_000)
     monkeypatch.setattr(caching, "STORE", store)
-    opened("a", 800_000)
-    opened("b", 800_000)
-    opened("c", 800_000)
-    for number in range(60):
-        result(number)
-    assert opened.is_kept("a", 800_000)  # idle, and there is room
-    opened("a", 800_000)  # now b is idle
-    for number in range(60, 120):
-        result(number)
-    assert opened.is_kept("b", 800_000)
+    sizes = dict.fromkeys("abc", 800_000) | {"huge": 4_000_000, "larger": 5_000_000}
+
+    def use(*names: str) -> None:
+        for name in names:
+            opened(name, sizes[name])
+
+    def kept() -> set[str]:
+        return {name for name, size in sizes.items() if opened.is_kept(name, size)}
+
+    def compute(*numbers: int) -> None:
+        for number in numbers:
+            result(number)
+
+    use("a", "b", "c")
+    compute(*range(60))
+    assert kept() == {"a", "b", "c"}  # a is idle, and there is room
+    use("a")  # now b is idle
+    compute(*range(60, 120))
+    assert "b" in kept()
     assert not result.is_kept(0)  # older than b
-    for number in range(120, 370):
-        result(number)
-    assert opened.is_kept("a", 800_000)  # in use, though every result is newer
-    assert opened.is_kept("c", 800_000)
-    assert not opened.is_kept("b", 800_000)
+    compute(*range(120, 370))
+    assert kept() == {"a", "c"}  # in use, though every result is newer
     assert result.is_kept(369)
     assert 1_900_000 < store.n_bytes <= 2_000_000
-    opened("huge", 4_000_000)
-    opened("larger", 5_000_000)
-    assert opened.is_kept("huge", 4_000_000)  # both are compared
-    assert opened.is_kept("larger", 5_000_000)
-    assert opened.is_kept("a", 800_000)
+    use("huge", "larger")
+    assert kept() >= {"a", "huge", "larger"}  # the two last are compared
     assert store.n_bytes <= 2_000_000
-    result(1)
+    compute(1)
     assert result.is_kept(1)  # there is room for results beside them
-    opened("huge", 4_000_000)
-    opened("a", 800_000)
-    assert not opened.is_kept("larger", 5_000_000)  # too large to be kept idle
-    assert opened.is_kept("huge", 4_000_000)
-    assert opened.is_kept("a", 800_000)
+    use("huge", "a")
+    assert kept() & {"a", "huge", "larger"} == {"a", "huge"}  # the other is too large to be idle
     assert store.n_bytes <= 2_000_000
 
 
 def test_a_model_in_use_can_be_forgotten_too(store):
-    opened("idle", 4000)
-    opened("a", 4000)
-    opened("b", 4000)
-    opened.forget("idle", 4000)
-    assert not opened.is_kept("idle", 4000)
-    assert store.n_bytes == 0
-    opened.forget("a", 4000)
-    assert not opened.is_kept("a", 4000)
-    assert store.n_bytes == 0
+    for name in ("idle", "a", "b"):
+        opened(name, 4000)
+    for name in ("idle", "a"):
+        opened.forget(name, 4000)
+        assert not opened.is_kept(name, 4000)
+        assert store.n_bytes == 0
 
 
 # Two sessions at once.
@@ -298,7 +295,7 @@ def test_two_threads_that_ask_at_once_compute_once(store, waiting, size):
     assert one is two is three
 
 
-def test_the_second_computes_where_the_first_failed(store, waiting):
+def test_the_second_computes_where_the_first_failed_or_was_stopped(store, waiting):
     begun = threading.Event()
 
     @cached
@@ -313,10 +310,7 @@ def test_the_second_computes_where_the_first_failed(store, waiting):
     assert isinstance(one, ValueError)
     assert two == "a"
     assert once_broken.is_kept("a")
-
-
-def test_the_second_computes_where_the_first_was_stopped(store, waiting):
-    begun = threading.Event()
+    begun.clear()
 
     def steps() -> Steps[int]:
         if not begun.is_set():
@@ -329,8 +323,7 @@ def test_the_second_computes_where_the_first_was_stopped(store, waiting):
 
     request: Request[int] = Request(steps, (), dict)
     stopping = partial(ask, request, lambda done, total: done < 2)
-    one, two = together(begun, stopping, partial(ask, request))
-    assert (one, two) == (1, 5)
+    assert together(begun, stopping, partial(ask, request)) == [1, 5]
     assert is_answered(request)
 
 

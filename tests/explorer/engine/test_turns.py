@@ -168,14 +168,6 @@ def test_a_turn_in_a_turn_is_the_same_and_ends_after_an_error():
     assert done == [1]
 
 
-def test_a_job_goes_on_while_the_page_waits_for_it():
-    """The page holds the turn that the job needs, and would wait for ever if it kept it."""
-    with TURNS.turn():
-        job: Job[int] = Job("key", lambda tell: 7 if tell(1, 1) else 0)
-        assert job.wait(PATIENCE)
-        assert job.result() == 7
-
-
 def test_who_waits_for_the_same_result_lets_its_maker_compute():
     store, asked, results = Store(1_000_000), threading.Event(), []
 
@@ -234,14 +226,11 @@ def test_work_ends_some_time_after_its_visitor_has_gone(monkeypatch):
 
 
 def test_work_that_was_stopped_has_no_result():
+    begun, stopped = threading.Event(), threading.Event()
+
     def steps() -> Steps[None]:
         yield 1, 2
         yield 2, 2
-
-    job: Job[None] = Job("key", lambda tell: walked(steps(), tell))
-    job.wait(PATIENCE)
-    job.result()  # it was wanted
-    begun, stopped = threading.Event(), threading.Event()
 
     def work(tell: Callable[[int, int], bool]) -> None:
         begun.set()
@@ -249,6 +238,9 @@ def test_work_that_was_stopped_has_no_result():
             stopped.wait(PATIENCE)
         walked(steps(), tell)
 
+    job: Job[None] = Job("key", lambda tell: walked(steps(), tell))
+    job.wait(PATIENCE)
+    job.result()  # it was wanted
     job = Job("key", work)
     assert begun.wait(PATIENCE)
     job.stop()
@@ -257,14 +249,15 @@ def test_work_that_was_stopped_has_no_result():
         job.result()
 
 
-def test_a_job_knows_how_many_go_first_also_those_that_come_later():
-    with TURNS.turn():
-        job: Job[int] = Job("key", lambda tell: 1)
+def test_a_job_goes_on_while_the_page_waits_and_knows_how_many_go_first():
+    """The page holds the turn that the job needs, and would wait for ever if it kept it."""
+    with turn_before(TURNS, "") as order:
+        job: Job[int] = Job("key", lambda tell: 7 if tell(1, 1) else 0)
         until(lambda: n_waiting(TURNS) == 1)
-        threads = queue(TURNS, "ab", [])
+        threads = queue(TURNS, "ab", order)
         assert job.ahead == 3  # the one that computes, and two pages
-    assert job.wait(PATIENCE)
-    assert job.ahead == 0
+        assert job.wait(PATIENCE)
+        assert (job.ahead, job.result()) == (0, 7)
     for thread in threads:
         thread.join(PATIENCE)
 
@@ -309,8 +302,7 @@ def test_who_is_away_has_no_turn_to_give_to_others():
     """As where one waits for what another computes, and is told how far that is: her own work lets
     others go first at each step. If she gave a turn away then, she would wait for herself.
     """
-    turns, order, holders = Turns(), list[str](), list[object]()
-    is_away, may_rest = threading.Event(), threading.Event()
+    turns, holders, is_away, may_rest = Turns(), [], threading.Event(), threading.Event()
 
     def wait_for_another() -> None:
         with turns.turn():
@@ -323,14 +315,12 @@ def test_who_is_away_has_no_turn_to_give_to_others():
 
     waiting = started(wait_for_another)
     assert is_away.wait(PATIENCE)
-    with turns.turn():
+    with turn_before(turns, "ab") as order:
         mine = turns._holder
-        others = queue(turns, "ab", order)
         may_rest.set()
         until(lambda: bool(holders))
-    for thread in (waiting, *others):
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
+    waiting.join(PATIENCE)
+    assert not waiting.is_alive()
     assert holders == [mine]
     assert sorted(order) == ["a", "b", "back"]
 
