@@ -132,7 +132,7 @@ def test_models_that_are_files_of_one_folder_have_an_atlas_each(model, tmp_path)
     assert next(finding.places(snapshot)) == model.folder / "atlas" / "atlas@200.json"
 
 
-def test_a_painted_diagonal_is_found_at_its_distance(translator) -> None:
+def test_a_painted_diagonal_and_a_heads_own_pattern_are_found(translator) -> None:
     traced = trace(translator, TEXTS[0].source, TEXTS[0].target)
     site = next(site for site in translator.sites if site.role == "decoder")
     n = len(traced.tgt_tokens)
@@ -144,11 +144,6 @@ def test_a_painted_diagonal_is_found_at_its_distance(translator) -> None:
     assert vector[:OFFSETS].sum() == pytest.approx(1)
     assert vector[-1] == pytest.approx(0)  # each row is as sharp as can be
     assert vector[-3] == pytest.approx(1 / (n - 1))  # one of them on the first key
-
-
-def test_a_heads_own_pattern_is_most_like_itself(translator) -> None:
-    traced = trace(translator, TEXTS[0].source, TEXTS[0].target)
-    rare = np.zeros(translator.config.vocab_size, bool)
     searched = walked(search(translator, TEXTS, "cross", rare))
     sites = [site for site in translator.sites if site.role == "cross"]
     patterns = np.concatenate([traced.pattern(site.name) for site in sites])

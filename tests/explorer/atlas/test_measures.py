@@ -237,7 +237,7 @@ def test_the_sample_is_of_the_smallest_hashes_wherever_the_lines_stand(
     assert chosen[0] == [line.decode().rstrip("\n") for line in by_hash[:4]]
 
 
-def test_columns_are_a_source_its_translation_and_whom_to_credit() -> None:
+def test_lines_have_columns_and_those_too_long_or_no_utf_8_are_counted(tmp_path) -> None:
     assert parse(3, "a b\tc\tme\tmore\n") == Line(3, "a b", "c", "me")
     assert parse(3, "a\tc\n", reverse=True) == Line(3, "c", "a", "")
     assert parse(0, "  a\u202e  b ") == Line(0, "  a  b ")
@@ -246,6 +246,13 @@ def test_columns_are_a_source_its_translation_and_whom_to_credit() -> None:
     assert parse(0, "en\tzh\n") is None
     assert parse(9, "en\tzh\n") == Line(9, "en", "zh")
     assert parse(0, "\u202e\n") is None
+    path = file(tmp_path, b"one\n" + b"x" * 200_000 + b"\n\xff\xfe\xfa broken\nlast\n")
+    found = scan(path)
+    lines = lines_of(found, found.shards[0])
+    assert [line.source for line in lines.read] == ["one", "last"]
+    assert (lines.too_long, lines.unreadable) == (1, 1)
+    assert line_at(path, 4) is None
+    assert found.digest == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_files_that_are_empty_in_utf_16_or_changed_are_refused(tmp_path) -> None:
@@ -262,13 +269,3 @@ def test_files_that_are_empty_in_utf_16_or_changed_are_refused(tmp_path) -> None
     path.write_bytes(b"one\ntvo\n")
     with pytest.raises(InputProblem, match="file_changed"):
         lines_of(found, found.shards[0])
-
-
-def test_a_line_far_too_long_and_one_that_is_no_utf_8_are_counted(tmp_path) -> None:
-    path = file(tmp_path, b"one\n" + b"x" * 200_000 + b"\n\xff\xfe\xfa broken\nlast\n")
-    found = scan(path)
-    lines = lines_of(found, found.shards[0])
-    assert [line.source for line in lines.read] == ["one", "last"]
-    assert (lines.too_long, lines.unreadable) == (1, 1)
-    assert line_at(path, 4) is None
-    assert found.digest == hashlib.sha256(path.read_bytes()).hexdigest()

@@ -201,7 +201,7 @@ def test_a_batch_enters_the_first_block_as_each_sentence_does(translator, writer
     assert batch_of(writer, ["The cat"]).tokens[0][0] == "<s>"
 
 
-def test_norms_are_torch_s(translator):
+def test_norms_are_torch_s_and_only_batch_norm_hears_the_others(translator):
     x = batch_of(translator, SENTENCES).x
     d = x.shape[-1]
     wide = torch.from_numpy(x)
@@ -220,9 +220,6 @@ def test_norms_are_torch_s(translator):
         statistics(x, "rmsnorm").scale ** 2,
         statistics(x, "layernorm").scale ** 2 + statistics(x, "layernorm").mean ** 2,
     )
-
-
-def test_only_batch_norm_hears_the_others(translator):
     shares, largest = moved_by_others(translator, SENTENCES)
     assert NORMS == ("layernorm", "rmsnorm", "batchnorm")
     assert largest[:2].max() < 1e-12

@@ -178,13 +178,21 @@ def test_composition_is_the_quotient_of_norms(built) -> None:
     assert np.isnan(shown.scores["k"][earlier, later])
 
 
-def test_the_second_heads_ov_copies(built) -> None:
+def test_the_second_heads_ov_copies_and_chunks_change_nothing(built, tiny, monkeypatch) -> None:
     site = own_sites(built)[1]
     shown = walked(vocabulary_map(built, site, 0, "ov"))
     assert (shown.own, shown.copying) == (1.0, pytest.approx(1.0))
     assert {row == column for row, column, _ in shown.pairs[: len(LETTERS)]} == {True}
     assert shown.n_tokens == len(LETTERS)
     assert copied(built, random_twice(built, 2), SECOND)[0] == 1.0
+    loaded = tiny("maps", family="decoder-only", positions="none")
+    site = own_sites(loaded)[1]
+    whole = walked(vocabulary_map(loaded, site, 1, "ov"))
+    monkeypatch.setattr("explorer.analysis.circuits.vocabulary.CHUNK", 300)
+    told: list[tuple[int, int]] = []
+    parts = walked(vocabulary_map(loaded, site, 1, "ov"), lambda *step: told.append(step))
+    assert [pair[:2] for pair in parts.pairs] == [pair[:2] for pair in whole.pairs]
+    assert (parts.own, len(told) > 5) == (whole.own, True)
 
 
 @pytest.mark.parametrize(
@@ -211,17 +219,6 @@ def test_maps_are_the_models_own_scores_and_logits(tiny, changes) -> None:
     group = head // (loaded.config.n_heads // loaded.config.kv_heads)
     written = head_weights(loaded, site, head).o @ v[0, group, 0].double().numpy()
     assert unembedding(loaded)[target] @ written == pytest.approx(logit, rel=1e-4)
-
-
-def test_a_maps_chunks_change_nothing(tiny, monkeypatch) -> None:
-    loaded = tiny("maps", family="decoder-only", positions="none")
-    site = own_sites(loaded)[1]
-    whole = walked(vocabulary_map(loaded, site, 1, "ov"))
-    monkeypatch.setattr("explorer.analysis.circuits.vocabulary.CHUNK", 300)
-    told: list[tuple[int, int]] = []
-    parts = walked(vocabulary_map(loaded, site, 1, "ov"), lambda *step: told.append(step))
-    assert [pair[:2] for pair in parts.pairs] == [pair[:2] for pair in whole.pairs]
-    assert (parts.own, len(told) > 5) == (whole.own, True)
 
 
 def test_a_head_that_writes_the_next_of_a_series_is_a_successor() -> None:

@@ -162,7 +162,7 @@ def test_extras_follow_the_heads_and_are_taken_back_by_addresses_of_their_own():
     assert read_selection(sent, HeadAddresses(1, 2, 1), 2, 3) == HeadsSelection((1, 0))
 
 
-def test_a_measure_sorts_largest_first_and_unknown_last():
+def test_a_measure_sorts_the_heads_and_a_summary_reads_each_query():
     sent = measure_head(Measure("mass", np.array([[0.5, np.nan, 1.0]]), percent=True), (1, 3))
     assert sent["texts"] == ["50 %", "–", "100 %"]
     assert sent["order"] == [2, 0, 1]
@@ -173,9 +173,6 @@ def test_a_measure_sorts_largest_first_and_unknown_last():
     assert (flat["shares"], flat["order"]) == ([None, 0], [1, 0])
     with pytest.raises(ValueError, match=r"measure has shape \(2,\), expected \(1, 2\)"):
         measure_head(Measure("m", np.zeros(2)), (1, 2))
-
-
-def test_the_summary_reads_each_query_and_names_invisible_tokens():
     pattern, blocked = PATTERNS[0, 0], np.array([[False, False, True], [True, True, True]])
     assert summary(pattern, blocked, ("狗", show("\u202e")), KEYS) == "狗 → the 75 %; [U+202E] → –"
 
@@ -284,7 +281,7 @@ def clicked_page() -> None:
     )
 
 
-def test_thumbnails_that_the_browser_holds_are_not_sent_again(monkeypatch):
+def test_held_thumbnails_are_not_sent_again_and_another_pictures_row_is_not_locked(monkeypatch):
     monkeypatch.setattr(module, "view", module.view)
     app = AppTest.from_function(clicked_page).run()
     assert not app.exception
@@ -299,10 +296,6 @@ def test_thumbnails_that_the_browser_holds_are_not_sent_again(monkeypatch):
     assert left["cells"].size == 0
     np.testing.assert_array_equal(left["exact"], arrays["exact"])
     assert {**light, "arrays": None} == {**head, "arrays": None}
-
-
-def test_a_row_locked_in_another_picture_is_not_locked_in_this_one(monkeypatch):
-    monkeypatch.setattr(module, "view", module.view)
     app = AppTest.from_function(clicked_page)
     app.query_params["locked"] = "1"
     head, _ = unpack(app.run().session_state["out"]["data"])

@@ -127,6 +127,8 @@ def test_what_the_browser_sends_late_is_read_as_far_as_it_still_exists():
     assert read_taken([1, 1], FRAMES) is None
     assert read_taken([2, 0], FRAMES) is None
     assert read_taken(None, FRAMES) is None
+    found = stroke_of({"cells": [0, 0] * 1_000_000, "open": True}, (2, 3))
+    assert found == Stroke(((0, 0),) * 6, True)
 
 
 def test_a_batch_says_which_labels_count():
@@ -293,11 +295,6 @@ def test_whatever_is_sent_only_what_exists_is_read(sent):
     assert clicked(sent) in (None, 0, 1, 2)
 
 
-def test_a_stroke_has_no_more_cells_than_the_matrix():
-    found = stroke_of({"cells": [0, 0] * 1_000_000, "open": True}, (2, 3))
-    assert found == Stroke(((0, 0),) * 6, True)
-
-
 @pytest.mark.parametrize(
     ("point", "index"),
     [
@@ -322,22 +319,21 @@ PATTERN = np.array([[1.0, 0.0, 0.0], [0.25, 0.75, 0.0]], np.float32)
 MASK = np.array([[True, True, False], [True, True, True]])
 
 
-def test_payload_is_length_head_and_raw_bytes() -> None:
+def test_payloads_weights_and_sums_are_bytes() -> None:
     data = pack({"word": "狗"}, cells=np.array([[1, 2], [3, 255]], np.uint8))
     length = int.from_bytes(data[:4], "little")
     assert data[4 : 4 + length].decode() == (
         '{"word": "狗", "arrays": {"cells": {"offset": 0, "shape": [2, 2]}}}'
     )
     assert data[4 + length :] == bytes([1, 2, 3, 255])
-
-
-def test_weights_come_back_within_four_tenths_of_a_point():
     weights = np.linspace(0, 1, 10_001, dtype=np.float32)
     codes = encode_weights(weights)
     assert codes.max() < BLOCKED
     back = (codes / 254) ** 2
     assert np.abs(back - weights).max() < 0.004
     assert encode_weights(np.array([0.001]))[0] != encode_weights(np.array([0.002]))[0]
+    weights = np.full((2, 1000), 0.001, np.float32)
+    np.testing.assert_allclose(row_sums(weights).view("<f8"), 1, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -353,7 +349,7 @@ def test_weights_that_cannot_be_are_refused(weights, mask, message):
         encode_weights(weights, mask)
 
 
-def test_long_patterns_are_pooled_to_their_maxima():
+def test_long_patterns_are_pooled_to_their_maxima_and_short_ones_are_not() -> None:
     codes = np.array([[[10, 255, 255], [3, 200, 255], [0, 255, 7]]], np.uint8)
     np.testing.assert_array_equal(pool(codes, 2), [[[200, 255], [0, 7]]])
     tokens = Axis(tuple(map(str, range(130))))
@@ -370,6 +366,9 @@ def test_long_patterns_are_pooled_to_their_maxima():
     diagonal = lower[0] == lower[1]
     assert (arrays["cells"][0, diagonal] == 254).all()
     assert (arrays["cells"][0, ~diagonal] == 0).all()
+    assert step_of(64, 64) == 1
+    assert step_of(128, 128) == 2  # by the screen, not by the budget
+    assert further_step(np.zeros((24, 64, 64), np.uint8)) == 1
 
 
 def test_token_strip_sends_tokens_and_the_one_chosen() -> None:
@@ -402,14 +401,3 @@ def test_scripts_never_make_html_of_text_and_fetch_nothing(file):
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
     assert not re.search(r"https?:|fetch\(|XMLHttpRequest|import\(", text)
     assert len(text.splitlines()) <= 250
-
-
-def test_few_heads_keep_every_cell_of_a_short_text() -> None:
-    assert step_of(64, 64) == 1
-    assert step_of(128, 128) == 2  # by the screen, not by the budget
-    assert further_step(np.zeros((24, 64, 64), np.uint8)) == 1
-
-
-def test_the_sums_of_long_rows_are_those_of_the_weights():
-    weights = np.full((2, 1000), 0.001, np.float32)
-    np.testing.assert_allclose(row_sums(weights).view("<f8"), 1, atol=1e-6)

@@ -88,7 +88,7 @@ def test_a_decoding_of_another_model_is_refused(compare, translator, writer):
 # The batch
 
 
-def test_a_batch_shifts_pads_and_ignores(translator):
+def test_a_batch_shifts_pads_and_ignores_and_each_loss_is_its_sentences(translator):
     found = walked(labelled_batch(translator, ["I love you.\t我爱你。", "", "The cat.\t猫"]))
     assert [len(row) for row in found.inputs] == [len(found.inputs[0])] * 2
     for inputs, labels, counts in zip(found.inputs, found.labels, found.counts, strict=True):
@@ -101,9 +101,6 @@ def test_a_batch_shifts_pads_and_ignores(translator):
     assert (found.losses[~found.counts] == 0).all()
     assert found.loss == pytest.approx(found.losses.sum() / found.counts.sum(), rel=1e-5)
     assert found.loss_with_padding != pytest.approx(found.loss, rel=1e-3)
-
-
-def test_each_loss_is_that_of_the_sentence_alone(translator):
     pairs = [("I love you.", "我爱你。"), ("The cat.", "猫")]
     together = walked(labelled_batch(translator, ["\t".join(pair) for pair in pairs]))
     end = translator.marks.end
@@ -151,7 +148,7 @@ def grown(loaded: LoadedModel, beam: Beam = BEAM, limit: int = 6) -> Tree:
     return finished(grow(loaded, TEXT, beam, others, limit))
 
 
-def test_every_node_adds_one_token_and_its_probability(loaded):
+def test_every_node_adds_one_token_and_the_answers_are_those_of_the_strategies(loaded):
     tree = grown(loaded)
     assert len({node.tokens for node in tree.nodes}) == len(tree.nodes) > 12
     for at, node in enumerate(tree.nodes):
@@ -167,10 +164,6 @@ def test_every_node_adds_one_token_and_its_probability(loaded):
         assert node.logprob - before == pytest.approx(math.log(node.prob), abs=1e-4)
         assert node.score == pytest.approx(node.logprob / len(node.tokens) ** 0.7)
         assert node.text == loaded.tokenizer.decode(node.tokens)
-
-
-def test_the_answers_are_those_of_the_strategies(loaded):
-    tree = grown(loaded)
     for line, strategy in (
         ("beam", BEAM),
         ("greedy", Greedy()),

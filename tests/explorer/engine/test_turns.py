@@ -82,7 +82,7 @@ def turn_before(turns: Turns, names: str) -> Iterator[list[str]]:
         thread.join(PATIENCE)
 
 
-def test_one_at_a_time_in_the_order_in_which_they_came():
+def test_one_at_a_time_in_order_except_while_one_is_away():
     turns = Turns()
     with turn_before(turns, "abc") as order:
         assert order == []
@@ -91,6 +91,11 @@ def test_one_at_a_time_in_the_order_in_which_they_came():
     turns.rest()  # outside a turn nothing waits
     with turns.away():
         assert n_waiting(turns) == 0
+    with turn_before(turns, "a") as order:
+        with turns.away():
+            until(lambda: order == ["a"])
+        queue(turns, "b", order)
+        assert order == ["a"]  # back in its turn
 
 
 def test_long_work_lets_those_go_first_who_have_computed_less(clock):
@@ -102,9 +107,6 @@ def test_long_work_lets_those_go_first_who_have_computed_less(clock):
         turns.rest()
         assert order == ["a", "b"]
         turns.rest()  # nobody waits
-
-
-def test_of_two_long_works_the_one_that_has_computed_less_goes_on(clock):
     turns, order = Turns(), []
 
     def long() -> None:
@@ -121,15 +123,6 @@ def test_of_two_long_works_the_one_that_has_computed_less_goes_on(clock):
         order.append("three")
     thread.join(PATIENCE)
     assert order == ["two", "three"]
-
-
-def test_others_compute_while_one_is_away():
-    turns = Turns()
-    with turn_before(turns, "a") as order:
-        with turns.away():
-            until(lambda: order == ["a"])
-        queue(turns, "b", order)
-        assert order == ["a"]  # back in its turn
 
 
 @pytest.mark.parametrize("lull", [2 * PATIENCE, 0.0])
@@ -325,19 +318,7 @@ def test_who_is_away_has_no_turn_to_give_to_others():
     assert sorted(order) == ["a", "b", "back"]
 
 
-def test_who_steps_back_lets_everybody_who_waits_go_once():
-    turns = Turns()
-    with turn_before(turns, "ab") as order:
-        turns.step_back()
-        order.append("me")
-        (later,) = queue(turns, "c", order)
-        turns.rest()  # those who came later come later
-        order.append("me")
-    later.join(PATIENCE)
-    assert order == ["a", "b", "me", "me", "c"]
-
-
-def test_who_computes_for_others_pays_for_its_own_part(clock):
+def test_who_computes_for_others_or_steps_back(clock):
     turns = Turns()
     with turn_before(turns, "a") as order:
         with turns.shared(4):
@@ -347,6 +328,14 @@ def test_who_computes_for_others_pays_for_its_own_part(clock):
         clock.now += SHORT
         turns.rest()
         assert order == ["a"]
+    with turn_before(turns, "ab") as order:
+        turns.step_back()
+        order.append("me")
+        (later,) = queue(turns, "c", order)
+        turns.rest()  # those who came later come later
+        order.append("me")
+    later.join(PATIENCE)
+    assert order == ["a", "b", "me", "me", "c"]
 
 
 def test_waiting_requests_of_a_group_are_answered_by_one_call():

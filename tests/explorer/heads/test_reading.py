@@ -125,19 +125,7 @@ def test_information_tells_an_alignment_from_a_head_stuck_at_one_key(
     assert found["alignment"][2] == pytest.approx(share, nan_ok=True)
 
 
-def test_token_diff() -> None:
-    assert token_diff(["a", "b", "c", "d"], ["a", "x", "c", "d", "e"]) == (
-        ("a", "same"),
-        ("b", "gone"),
-        ("x", "new"),
-        ("c", "same"),
-        ("d", "same"),
-        ("e", "new"),
-    )
-    assert token_diff([], []) == ()
-
-
-def test_comparing_two_runs_and_two_models(translator, traced, tiny) -> None:
+def test_comparing_tokens_runs_and_models(translator, traced, tiny) -> None:
     edit = HeadOff(SELF, 0)
     edited = trace(translator, "The cat ran", "我爱你狗坐", [edit])
     n = 2  # the start mark and 我爱你
@@ -160,6 +148,15 @@ def test_comparing_two_runs_and_two_models(translator, traced, tiny) -> None:
     assert both.max_abs > 0
     fewer_heads = tiny("fewer", n_heads=2)
     assert compare(traced, trace(fewer_heads, "The cat ran", "我爱你猫")).sites == {}
+    assert token_diff(["a", "b", "c", "d"], ["a", "x", "c", "d", "e"]) == (
+        ("a", "same"),
+        ("b", "gone"),
+        ("x", "new"),
+        ("c", "same"),
+        ("d", "same"),
+        ("e", "new"),
+    )
+    assert token_diff([], []) == ()
 
 
 def test_a_role_goes_to_the_head_with_the_largest_mean_over_the_sentences(translator) -> None:

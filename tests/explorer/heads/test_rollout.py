@@ -62,7 +62,7 @@ def test_rollout_and_flow_of_one_token_back(back) -> None:
     assert attention_flow(back, "encoder").tolist() == flow
 
 
-def test_flow_is_the_least_cut() -> None:
+def test_flow_is_the_least_cut_of_small_graphs(translator, traced) -> None:
     rng = np.random.default_rng(3)
     n_layers, n = 3, 4
     for _ in range(12):
@@ -77,9 +77,6 @@ def test_flow_is_the_least_cut() -> None:
         assert max_flow(pipes, 1, 2) == pytest.approx(min(cuts), abs=1e-9)
         assert max_flow(pipes[:1], 1, 2) == pipes[0, 1, 2]
     assert max_flow(np.zeros((3, 4, 4)), 1, 2) == 0
-
-
-def test_flow_is_for_small_graphs(translator, traced) -> None:
     text = " ".join(["cat"] * MAX_FLOW_TOKENS)
     with pytest.raises(InputProblem) as caught:
         attention_flow(trace(translator, text, "猫"), "encoder")
@@ -113,7 +110,7 @@ def test_blocked_cells_stay_zero(translator, writer) -> None:
         cross_rollout(text)
 
 
-def test_a_closed_row_is_its_residual(translator) -> None:
+def test_a_closed_row_is_its_residual_and_the_mean_of_heads_that_are_on(translator, traced) -> None:
     closed = [CellEdit("encoder.blocks.1.attn", None, 1, key, False) for key in range(4)]
     closed += [CellEdit(CROSS, None, 2, key, False) for key in range(4)]
     traced = trace(translator, "The cat ran", "我爱你猫", closed)
@@ -129,6 +126,13 @@ def test_a_closed_row_is_its_residual(translator) -> None:
     ]
     nothing = cross_rollout(trace(translator, "The cat ran", "我爱你猫", closed))
     assert nothing.source[1][0].tolist() == nothing.aligned[1][0].tolist() == [0, 0, 0, 0]
+    pattern = traced.pattern(SELF).astype(np.float64)
+    np.testing.assert_allclose(mean_head(traced, SELF), pattern.sum(0) / 4)
+    assert (mean_head(traced, SELF)[~traced.mask(SELF)[0]] == 0).all()
+    off = trace(translator, "The cat ran", "我爱你猫", [HeadOff(SELF, 1)])
+    np.testing.assert_allclose(mean_head(off, SELF), pattern[[0, 2, 3]].sum(0) / 4)
+    with pytest.raises(KeyError):
+        mean_head(traced, "nowhere")
 
 
 def test_rollout_through_the_whole_translator_carries_what_crossed_over_before(back) -> None:
@@ -170,17 +174,7 @@ def test_rollout_through_the_whole_translator_carries_what_crossed_over_before(b
     assert crossed.target[1][1].tolist() == [1 / 8, 1 / 8, 0]
 
 
-def test_the_mean_of_a_layers_heads(traced, translator) -> None:
-    pattern = traced.pattern(SELF).astype(np.float64)
-    np.testing.assert_allclose(mean_head(traced, SELF), pattern.sum(0) / 4)
-    assert (mean_head(traced, SELF)[~traced.mask(SELF)[0]] == 0).all()
-    off = trace(translator, "The cat ran", "我爱你猫", [HeadOff(SELF, 1)])
-    np.testing.assert_allclose(mean_head(off, SELF), pattern[[0, 2, 3]].sum(0) / 4)
-    with pytest.raises(KeyError):
-        mean_head(traced, "nowhere")
-
-
-def test_extras_of_a_kind_are_what_analysis_computes(traced) -> None:
+def test_aggregates_are_what_analysis_computes_and_long_rows_have_no_flow(traced, writer) -> None:
     aggregates = {aggregate.name: aggregate for aggregate in aggregates_of(traced, "encoder")}
     assert list(aggregates) == ["mean-1", "mean-2", "mean-3", "rollout", "flow"]
     site = traced.sites_of("encoder")[1].name
@@ -196,6 +190,20 @@ def test_extras_of_a_kind_are_what_analysis_computes(traced) -> None:
     aggregates = aggregates_of(traced, "cross")
     assert [aggregate.name for aggregate in aggregates] == ["mean-1", "mean-2", "rollout"]
     np.testing.assert_allclose(aggregates[-1].pattern, cross_rollout(traced).aligned[-1], rtol=1e-6)
+    long = replace(
+        traced,
+        activations={
+            name: np.pad(cells, ((0, 0), (0, 30), (0, 30))) if cells.shape[-2:] == (4, 4) else cells
+            for name, cells in traced.activations.items()
+        },
+        src_tokens=traced.src_tokens + (5,) * 30,
+        src_str_tokens=traced.src_str_tokens + ("x",) * 30,
+        src_valid=np.ones(34, np.bool_),
+    )
+    assert len(long.src_tokens) > MAX_FLOW
+    assert [aggregate.name for aggregate in aggregates_of(long, "encoder")][-1] == "rollout"
+    with pytest.raises(ValueError, match="no attention of the kind 'cross'"):
+        aggregates_of(trace(writer, "The cat"), "cross")
 
 
 def test_open_cells_are_those_that_the_masks_connect_also_on_a_way_round(translator) -> None:
@@ -217,23 +225,6 @@ def test_open_cells_are_those_that_the_masks_connect_also_on_a_way_round(transla
     assert not aggregates["mean-3"].mask[0, 1]
     assert aggregates["rollout"].mask[0, 1]
     assert aggregates["rollout"].pattern[0, 1] > 0
-
-
-def test_a_long_row_has_no_flow_and_an_absent_kind_is_refused(traced, writer) -> None:
-    long = replace(
-        traced,
-        activations={
-            name: np.pad(cells, ((0, 0), (0, 30), (0, 30))) if cells.shape[-2:] == (4, 4) else cells
-            for name, cells in traced.activations.items()
-        },
-        src_tokens=traced.src_tokens + (5,) * 30,
-        src_str_tokens=traced.src_str_tokens + ("x",) * 30,
-        src_valid=np.ones(34, np.bool_),
-    )
-    assert len(long.src_tokens) > MAX_FLOW
-    assert [aggregate.name for aggregate in aggregates_of(long, "encoder")][-1] == "rollout"
-    with pytest.raises(ValueError, match="no attention of the kind 'cross'"):
-        aggregates_of(trace(writer, "The cat"), "cross")
 
 
 # All heads in a few passes against one head at a time through `trace`.

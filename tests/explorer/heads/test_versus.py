@@ -51,7 +51,7 @@ def test_divergence_by_hand() -> None:
     assert np.isnan(mean_divergence(rows[3:], others[3:]))
 
 
-def test_the_head_that_was_changed_comes_first_and_the_most_similar_is_found(traced) -> None:
+def test_the_changed_head_comes_first_and_the_most_similar_is_found(traced, translator) -> None:
     changed = with_pattern(traced, 2, [[1, 0, 0], [1, 0, 0], [0, 0, 1]])
     other = with_pattern(traced, 2, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
     found = versus(changed, other, "decoder")
@@ -66,9 +66,6 @@ def test_the_head_that_was_changed_comes_first_and_the_most_similar_is_found(tra
     found = versus(traced, moved, "decoder")
     assert found is not None
     assert closest(traced, moved, found, 1, 3) == ((1, 0), pytest.approx(0, abs=1e-6))
-
-
-def test_padding_counts_nowhere(traced, translator) -> None:
     padded = trace(translator, "The cat ran", "我爱你猫", pads=2)
     rows = padded.pattern(SITE)[2].tolist()
     rows[-2:] = [[0, 0, 0, 0, 1], [1, 0, 0, 0, 0]]  # those of PAD

@@ -48,19 +48,13 @@ def test_each_pair_does_what_its_conventions_say() -> None:
     counts = [found.numbers[name] for name in ("count", "right", "silent", "loud")]
     assert counts == [25, 11, 11, 3]
     assert "none" in found.why
-
-
-def test_a_mask_that_blocks_nothing_is_harmless_as_zeros_only() -> None:
     seen = outcomes(OPEN)
     assert seen["infinite"][READERS.index("added")] == "right"
     assert seen["ones"][READERS.index("added")] == "right"  # one is added to every score alike
     assert seen["blocked"][READERS.index("equals_zero")] == "wrong"  # all hidden: uniform
     assert seen["keep"][READERS.index("mha")] == "nan"
     assert "none" not in pairs(SCORES, OPEN).why  # "added" is right for all five
-
-
-def test_a_mask_is_inverted_only_if_every_row_is() -> None:
-    """Row 0 puts all its weight on a blocked key, because of its score; row 1 does not."""
+    # Row 0 puts all its weight on a blocked key, because of its score; row 1 does not.
     scores = torch.tensor([[0.0, 100.0, 0.0], [0.0] * 3, [0.0] * 3])
     assert (
         by_pair(pairs(scores, CAUSAL), WRITTEN, READ_BY)["ones", "added"].outcomes[0][0] == "wrong"
@@ -118,16 +112,6 @@ def kinds(found: dict[tuple[str, str], ResultRow], fill: str, at: int) -> set[st
     return {found[fill, dtype].outcomes[at][0] for dtype in DTYPES}
 
 
-def test_values_are_stored_as_the_types_can() -> None:
-    found = {pair: row.values[0] for pair, row in of_fills(0).items()}
-    assert found["ten_thousand", "bfloat16"] == -9984  # 8 bits: steps of 64
-    assert found["billion", "bfloat16"] == -998244352
-    assert found["lowest", "float16"] == -65504
-    assert found["infinity", "float16"] == -math.inf
-    assert [pair for pair, value in found.items() if math.isnan(value)] == [("billion", "float16")]
-    assert of_fills(0)["billion", "float16"].outcomes[1][0] == "refused"  # float16 ends at 65504
-
-
 @pytest.mark.parametrize(
     ("way", "lowered", "fill", "is_open", "empty"),
     [
@@ -148,7 +132,7 @@ def test_what_a_fill_does(way, lowered, fill, is_open, empty) -> None:
     assert kinds(found, fill, 1) == empty
 
 
-def test_the_weight_that_leaks_is_that_of_the_formula() -> None:
+def test_fills_are_stored_as_the_types_can_and_leak_by_the_formula() -> None:
     """One visible score equal to the fill, and b blocked keys: they get b / (b + 1)."""
     keep, scores = np.array([[True, False, False]]), np.zeros((1, 3), np.float32)
     row = of_fills(0, "filled", 10_000, keep=keep, scores=scores)["ten_thousand", "float32"]
@@ -169,6 +153,13 @@ def test_the_weight_that_leaks_is_that_of_the_formula() -> None:
     assert found["lowest", "float32"].outcomes[1][0] == "uniform"  # the scores are lost in it
     with pytest.raises(IndexError):
         filled(LOW_SCORES, KEEP, 3)
+    found = {pair: row.values[0] for pair, row in of_fills(0).items()}
+    assert found["ten_thousand", "bfloat16"] == -9984  # 8 bits: steps of 64
+    assert found["billion", "bfloat16"] == -998244352
+    assert found["lowest", "float16"] == -65504
+    assert found["infinity", "float16"] == -math.inf
+    assert [pair for pair, value in found.items() if math.isnan(value)] == [("billion", "float16")]
+    assert of_fills(0)["billion", "float16"].outcomes[1][0] == "refused"  # float16 ends at 65504
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -240,7 +231,7 @@ def twin() -> LoadedModel:
     return open_model("twin-right")
 
 
-def test_how_many_keys_the_last_row_sees(twin: LoadedModel) -> None:
+def test_how_many_keys_the_last_row_sees_and_which_share_is_ahead(twin: LoadedModel) -> None:
     found = ahead(trace(twin, "I love you.", pads=2), "decoder")
     assert found is not None
     assert found.share == found.most == 0
@@ -256,9 +247,6 @@ def test_how_many_keys_the_last_row_sees(twin: LoadedModel) -> None:
     assert one_head.seen == one_head.real - 1
     alone = replace(run, tgt_valid=np.arange(len(run.tgt_valid)) < 1)
     assert ahead(alone, "decoder") is None
-
-
-def test_without_it_shares_are_those_of_the_patterns(twin: LoadedModel) -> None:
     run = trace(twin, "I love you.", edits=OFF, pads=2)
     found = ahead(run, "decoder")
     assert found is not None

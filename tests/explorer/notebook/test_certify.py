@@ -157,7 +157,7 @@ def test_a_mask_made_wrongly_from_the_ids_is_found(fault: str) -> None:
     assert found >= ({"padding_left"} if fault == "mask_replaced" else {"padding_right"})
 
 
-def test_a_cache_is_tested_by_itself_where_the_module_has_one() -> None:
+def test_a_cache_is_tested_by_itself_or_by_its_steps() -> None:
     right = hl.certify(CachedText().eval(), None, TGT, pad_id=None)
     assert right.passed, right.report()
     assert "cache" in {finding.name for finding in right.findings}
@@ -172,6 +172,16 @@ def test_a_cache_is_tested_by_itself_where_the_module_has_one() -> None:
     assert again.left_out["cache"] == "not_asked"
     alone = hl.certify(lambda ids: wrong(ids), None, TGT, pad_id=None)
     assert alone.left_out["cache"] == "no_cache"
+    model = PlainTranslator().eval()
+
+    def step(src: Tensor, tgt: Tensor, read: Tensor | None) -> tuple[Tensor, Tensor]:
+        read = tgt if read is None else torch.cat([read, tgt], 1)
+        return model(src, read)[:, -1], read
+
+    result = hl.certify(model, SRC, TGT, cached=step)
+    assert result.passed, result.report()
+    assert result.left_out == {}
+    assert "cache" in hl.certify(model, SRC, TGT, causal=False).left_out
 
 
 def _stale(model: CachedText) -> Callable[..., Any]:
@@ -203,19 +213,6 @@ def test_faults_of_a_cache_are_found(fault: str) -> None:
         lambda ids: model(ids), None, TGT, pad_id=None, cached=CACHE_FAULTS[fault](model)
     )
     assert names(result) == {"cache"}, result.report()
-
-
-def test_a_cached_step_of_a_translator_may_give_the_last_logits_alone() -> None:
-    model = PlainTranslator().eval()
-
-    def step(src: Tensor, tgt: Tensor, read: Tensor | None) -> tuple[Tensor, Tensor]:
-        read = tgt if read is None else torch.cat([read, tgt], 1)
-        return model(src, read)[:, -1], read
-
-    result = hl.certify(model, SRC, TGT, cached=step)
-    assert result.passed, result.report()
-    assert result.left_out == {}
-    assert "cache" in hl.certify(model, SRC, TGT, causal=False).left_out
 
 
 def test_nan_of_the_fused_path_is_a_note() -> None:
@@ -284,17 +281,7 @@ def test_refusals(given: dict[str, Any], message: str) -> None:
         hl.certify(**asked)
 
 
-def test_an_error_on_padded_rows_is_a_finding() -> None:
-    def only_alone(src: Tensor, tgt: Tensor) -> Tensor:
-        if len(tgt) == 3:
-            raise RuntimeError("sizes differ")
-        return PlainTranslator().eval()(src, tgt)
-
-    broken = {finding.name: finding.error for finding in hl.certify(only_alone, SRC, TGT).broken}
-    assert broken["padding_right"] == "RuntimeError: sizes differ"
-
-
-def test_what_a_model_raises_on_the_sentence_says_what_was_asked_of_it() -> None:
+def test_what_a_model_raises_says_what_was_asked_or_is_a_finding() -> None:
     model = PlainTranslator().eval()
     message = (
         r"forward\(src, tgt\) raised IndexError: .* in plain_transformers.py, line \d+, when it "
@@ -304,6 +291,14 @@ def test_what_a_model_raises_on_the_sentence_says_what_was_asked_of_it() -> None
     with pytest.raises(ValueError, match=message) as raised:
         hl.certify(model, SRC, [1, 900])
     assert isinstance(raised.value.__cause__, IndexError)
+
+    def only_alone(src: Tensor, tgt: Tensor) -> Tensor:
+        if len(tgt) == 3:
+            raise RuntimeError("sizes differ")
+        return PlainTranslator().eval()(src, tgt)
+
+    broken = {finding.name: finding.error for finding in hl.certify(only_alone, SRC, TGT).broken}
+    assert broken["padding_right"] == "RuntimeError: sizes differ"
 
 
 def test_a_certificate_saves_itself_and_gives_its_numbers(tmp_path: Path) -> None:

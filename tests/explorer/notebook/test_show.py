@@ -30,7 +30,7 @@ def _sent(html: str) -> list[bytes]:
     ]
 
 
-def test_a_shipped_model_shows_its_three_kinds_of_attention() -> None:
+def test_a_shipped_model_shows_its_three_kinds_of_attention_and_every_head_travels() -> None:
     shown = hl.show("en-zh", "I love you.")
     arrays = shown.numpy()
     assert list(arrays) == ["Encoder self-attention", "Decoder self-attention", "Cross-attention"]
@@ -40,9 +40,6 @@ def test_a_shipped_model_shows_its_three_kinds_of_attention() -> None:
     assert len(_sent(shown.html())) == 3
     assert "我爱你" in shown.html()
     assert hl.show(own).html() == shown.html()
-
-
-def test_every_head_travels_whole() -> None:
     weights = _weights(2, 3, 70, 70)
     head, arrays = unpack(_sent(hl.show(weights).html())[0])
     assert head["alone"]
@@ -278,16 +275,7 @@ def test_saving(tmp_path) -> None:
         shown.save(tmp_path / "x.png")
 
 
-def test_masks_of_a_model_say_why() -> None:
-    shown = hl.mask("en-zh", "I love you.", pads=1)
-    table = shown.dataframe()
-    cross = table[table["view"] == "Cross-attention"]
-    assert set(cross.why) == {"", "the key is a PAD"}
-    assert (cross.allowed == (cross.why == "")).all()
-    assert not shown.numpy()["Decoder self-attention"][0, 1]
-
-
-def test_masks_of_your_own_and_of_zeros() -> None:
+def test_masks_of_a_model_or_of_your_own_say_why() -> None:
     shown = hl.mask(np.tri(3, dtype=bool), ["a", "b", "c"], why=[["later"] * 3] * 3)
     assert sorted(set(shown.dataframe().why)) == ["", "later"]
     (drawn,) = unpack_matrices(_sent(shown.html())[0])
@@ -299,6 +287,12 @@ def test_masks_of_your_own_and_of_zeros() -> None:
     assert np.array_equal(hl.mask(chosen, layer=1, head=1).numpy()["Masks"], np.tri(3, dtype=bool))
     assert hl.mask(np.zeros((2, 2))).numpy()["Masks"].all()
     assert not hl.mask(np.zeros((2, 2), int)).numpy()["Masks"].any()
+    shown = hl.mask("en-zh", "I love you.", pads=1)
+    table = shown.dataframe()
+    cross = table[table["view"] == "Cross-attention"]
+    assert set(cross.why) == {"", "the key is a PAD"}
+    assert (cross.allowed == (cross.why == "")).all()
+    assert not shown.numpy()["Decoder self-attention"][0, 1]
 
 
 @pytest.mark.parametrize(
@@ -361,7 +355,7 @@ def test_a_padding_mask_has_a_row_for_every_query(shape) -> None:
     assert crossed.numpy()["Masks"].shape == (2, 3)
 
 
-def test_an_inverted_mask_is_drawn_as_it_is_and_said_to_look_inverted() -> None:
+def test_inverted_masks_are_noted_and_torchs_rules_written_out() -> None:
     wrong = ~TRI  # True = blocked, as nn.MultiheadAttention has it
     shown = hl.mask(wrong)
     assert np.array_equal(shown.numpy()["Masks"], wrong)
@@ -369,9 +363,6 @@ def test_an_inverted_mask_is_drawn_as_it_is_and_said_to_look_inverted() -> None:
     assert "If 1 means blocked" in hl.mask(wrong.astype(int)).html()
     for right in (TRI, np.tri(3, k=-1, dtype=bool), np.zeros((3, 3), bool)):
         assert "means blocked" not in hl.mask(right).html()
-
-
-def test_masks_that_torch_keeps_as_rules_are_written_out() -> None:
     from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 
     lower = hl.mask(causal_lower_right(2, 5)).numpy()["Masks"]

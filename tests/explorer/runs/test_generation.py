@@ -124,17 +124,7 @@ def test_forced_beginnings(loaded):
     assert ended.text == loaded.tokenizer.decode(tokens)
 
 
-def test_edits_and_unknown_characters_are_reported(translator):
-    unfit = CellEdit("decoder.blocks.0.attn", None, 50, 0, False)
-    fitting = CellEdit("decoder.blocks.0.attn", None, 3, 0, False)
-    made = generate(translator, "I 鸭.", Greedy(), 5, [unfit, fitting])
-    assert (made.edits, made.ignored_edits, made.unknown) == ((fitting,), (unfit,), ("鸭",))
-    assert [step.rows["decoder.blocks.0.attn"][0, 0] == 0 for step in made.steps] == [
-        index == 3 for index in range(5)
-    ]
-
-
-def test_limits(translator, writer):
+def test_limits_edits_and_unknown_characters_are_reported(translator, writer):
     def refused(key: str, *args: object, **kwargs: object) -> InputProblem:
         with pytest.raises(InputProblem) as caught:
             generate(*args, **kwargs)
@@ -155,6 +145,13 @@ def test_limits(translator, writer):
     full = "，" * (most - 1)
     assert refused("too_many_tokens", writer, full, Greedy()).values["limit"] == most - 1
     assert len(generate(writer, full[:-2], Greedy(), 9).tokens) == 2
+    unfit = CellEdit("decoder.blocks.0.attn", None, 50, 0, False)
+    fitting = CellEdit("decoder.blocks.0.attn", None, 3, 0, False)
+    made = generate(translator, "I 鸭.", Greedy(), 5, [unfit, fitting])
+    assert (made.edits, made.ignored_edits, made.unknown) == ((fitting,), (unfit,), ("鸭",))
+    assert [step.rows["decoder.blocks.0.attn"][0, 0] == 0 for step in made.steps] == [
+        index == 3 for index in range(5)
+    ]
 
 
 def test_progress_is_told_and_may_stop_a_decoding(loaded):

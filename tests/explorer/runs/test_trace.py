@@ -84,7 +84,7 @@ def test_without_a_target_the_model_writes_it_and_unknown_characters_are_reporte
     assert translator.tokenizer.marks.unknown in traced.src_tokens
 
 
-def test_a_trace_is_frozen_and_travels(translator):
+def test_a_trace_is_frozen_travels_and_leaves_nothing_behind_in_the_model(translator):
     traced = trace(translator, TEXT, TARGET, (MaskSwitch("causal", False),))
     with pytest.raises(ValueError, match="read-only"):
         traced.pattern(SELF)[0, 0, 0] = 1
@@ -95,6 +95,15 @@ def test_a_trace_is_frozen_and_travels(translator):
     assert all((again.activations[n] == a).all() for n, a in traced.activations.items())
     with pytest.raises(KeyError, match="nowhere"):
         traced.pattern("nowhere")
+    before = trace(translator, TEXT)
+    weights = {name: p.clone() for name, p in translator.model.named_parameters()}
+    for edit in (MaskSwitch("causal", False), HeadOff(SELF, 0), CellEdit(CROSS, None, 0, 0, False)):
+        trace(translator, TEXT, edits=[edit], pads=2)
+    after = trace(translator, TEXT)
+    assert before.tgt_tokens == after.tgt_tokens
+    np.testing.assert_array_equal(before.logits, after.logits)
+    assert all(torch.equal(p, weights[name]) for name, p in translator.model.named_parameters())
+    assert not any(m._forward_hooks for m in translator.model.modules())
 
 
 def test_a_decoder_only_model_has_one_stream(writer):
@@ -196,18 +205,6 @@ def test_cells_open_and_close_and_edits_that_do_not_fit_are_handed_back(translat
     assert list(traced.ignored_edits) == unfit
     cross = MaskSwitch("cross_pad", False)
     assert trace(writer, TEXT, edits=[cross]).ignored_edits == (cross,)
-
-
-def test_nothing_is_left_behind_in_the_shared_model(translator):
-    before = trace(translator, TEXT)
-    weights = {name: p.clone() for name, p in translator.model.named_parameters()}
-    for edit in (MaskSwitch("causal", False), HeadOff(SELF, 0), CellEdit(CROSS, None, 0, 0, False)):
-        trace(translator, TEXT, edits=[edit], pads=2)
-    after = trace(translator, TEXT)
-    assert before.tgt_tokens == after.tgt_tokens
-    np.testing.assert_array_equal(before.logits, after.logits)
-    assert all(torch.equal(p, weights[name]) for name, p in translator.model.named_parameters())
-    assert not any(m._forward_hooks for m in translator.model.modules())
 
 
 def test_threads_with_different_edits_do_not_meet(translator):

@@ -202,9 +202,6 @@ def test_of_cross_attention_and_of_shared_keys(tiny) -> None:
     assert fused.shape == (48, 24)  # 24 rows of W_Q, 12 of W_K, 12 of W_V
     assert len(one.scores) == 2 * 4 * len(traced.tgt_tokens) * len(traced.src_tokens)
     assert told == [(0, 2), (1, 2)]
-
-
-def test_embeddings_of_unit_size_times_the_root_decide_softmax(tiny) -> None:
     loaded = tiny("writer", family="decoder-only", d_model=48)
     traced = trace(loaded, "The cat sat on the mat.")
     unit, ours = (

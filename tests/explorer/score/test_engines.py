@@ -240,6 +240,7 @@ def test_a_single_head_keeps_its_divisor_and_repeats_rows_up_to_its_width(tiny, 
     head = cut_head(translator, site, 3, 8)
     torch.testing.assert_close(head.w_q.weight, torch.cat([weight[18:], weight[:2]]))
     loaded = tiny("few", n_kv_heads=2)
+    traced = trace(loaded, TEXT)
     assert widths(loaded, traced.sites[0])[-1] == 12  # two key heads of 6
     with pytest.raises(ValueError, match="d_out is 24"):
         single(loaded, traced, traced.sites[0], 0, 24)

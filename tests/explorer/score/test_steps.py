@@ -187,7 +187,7 @@ def test_the_usual_scaling_is_the_model_itself_over_rows_with_a_choice(translato
     assert len(found.scores) == n_real * (n_real + 1) // 2
 
 
-def test_scores_are_capped_after_the_scaling(tiny) -> None:
+def test_scores_are_capped_after_the_scaling_and_softmax_has_autograds_gradient(tiny) -> None:
     """As the model does; no score is beyond the cap, whatever it is divided by."""
     loaded = tiny("capped", score_cap=0.2)
     traced = trace(loaded, TEXT)
@@ -200,9 +200,6 @@ def test_scores_are_capped_after_the_scaling(tiny) -> None:
     assert np.abs(usual.scores).mean() < np.abs(unscaled).mean() < 0.2
     used = dropout.dropped(traced, site, 1, 2, 0.0).after
     np.testing.assert_allclose(used, traced.pattern(site.name)[1, 2], atol=1e-6)
-
-
-def test_the_softmax_gradient_is_that_of_autograd() -> None:
     scores = torch.tensor([[0.3, -1.2, 2.0], [5.0, 5.0, 5.0], [40.0, 0.0, 0.0]])
     for row in scores:
         jacobian = torch.autograd.functional.jacobian(lambda s: s.softmax(-1), row)
