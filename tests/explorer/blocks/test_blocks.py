@@ -1,8 +1,11 @@
 """The stream block by block, and what happens inside a feed-forward net."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from families import sized
 from torch import nn
 from torch.nn import functional as F
 
@@ -32,7 +35,6 @@ from explorer.analysis.blocks.residual import (
 from explorer.exhibits.blocks.activations import curves
 from explorer.exhibits.blocks.hidden import hidden
 from explorer.runs.trace import trace
-from models.config import ModelConfig
 from models.hooks import Record, visiting
 from models.masks import causal_mask
 from models.rows import Rows
@@ -77,21 +79,12 @@ def test_the_same_seed_is_the_same_model_and_what_cannot_be_built_is_refused():
 def test_without_the_sum_a_block_hands_on_its_branches_alone():
     flow = fresh_flow(TOKENS, "pre", 1, True, seeds=(4,), residual=False)
     _, ids = np.unique(TOKENS, return_inverse=True)
+    sizes = {"d_ff": D_FF, "n_layers": 1, "n_ctx": len(TOKENS), "dropout": 0.0}
+    placed = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
     with torch.random.fork_rng():
         torch.manual_seed(4)
         model = build_model(
-            ModelConfig(
-                family="decoder-only",
-                vocab_size=int(ids.max()) + 1,
-                d_model=D_MODEL,
-                n_layers=1,
-                n_heads=N_HEADS,
-                d_ff=D_FF,
-                n_ctx=len(TOKENS),
-                norm_placement="pre",
-                final_norm=True,
-                dropout=0.0,
-            )
+            replace(sized(D_MODEL, N_HEADS, **sizes, **placed), vocab_size=int(ids.max()) + 1)
         )
     record = Record(lambda name: name == "blocks.0.hook_resid_pre")
     with torch.no_grad(), visiting(record):

@@ -227,9 +227,10 @@ def test_no_two_circles_stand_in_one_place_and_the_answer_runs_straight():
         pack_tree_view([node(None), node(1)], words=WORDS)
 
 
-@pytest.fixture(params=["encoder-decoder", "decoder-only"])
+@pytest.fixture(params=[("encoder-decoder", 2), ("encoder-decoder", 4), ("decoder-only", 1)])
 def grouped(request, tiny) -> LoadedModel:
-    return tiny("grouped", family=request.param, n_kv_heads=2)
+    family, kv_heads = request.param
+    return tiny("grouped", family=family, n_kv_heads=kv_heads)
 
 
 @pytest.mark.parametrize("strategy", [Greedy(), Beam(2)])
@@ -237,28 +238,20 @@ def test_cached_and_uncached_logits_are_equal(grouped, strategy):
     made = generate(grouped, TEXT, strategy, 7)
     told: list[tuple[int, int]] = []
     found = walked(cached_and_not(grouped, made), lambda *at: told.append(at))
-    total = RUNS * len(made.steps)
-    assert told == [(done, total) for done in range(1, total + 1)]
-    assert len(found.gaps) == len(made.steps)
+    config, n_steps, first = grouped.config, len(made.steps), found.first
+    assert told == [(done, RUNS * n_steps) for done in range(1, RUNS * n_steps + 1)]
+    assert len(found.gaps) == n_steps
     assert found.largest < 1e-4
-    assert found.seconds.shape == (2, len(made.steps))
+    assert found.seconds.shape == (2, n_steps)
     assert (found.seconds > 0).all()
-    assert found.keys.shape == (2, 2, found.first + len(made.steps))
+    assert found.keys.shape == (2, config.kv_heads, first + n_steps)
     assert (found.keys > 0).all()
-    assert (found.cross_keys is None) == (grouped.config.family == "decoder-only")
-
-
-@pytest.mark.parametrize("kv_heads", [1, 2, 4])
-@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
-def test_the_bytes_are_those_of_a_real_cache_of_such_heads(tiny, family, kv_heads):
-    model = tiny("grouped", family=family, n_kv_heads=kv_heads)
-    made = generate(model, TEXT, Greedy(), 5)
-    found = walked(cached_and_not(model, made))
-    own = [
-        cache_bytes(model.config, len(made.src_str_tokens), found.first + 1 + step, kv_heads)
-        for step in range(len(made.steps))
+    assert (found.cross_keys is None) == (config.family == "decoder-only")
+    n_src = len(made.src_str_tokens)
+    lengths = range(first + 1, first + 1 + n_steps)
+    assert list(found.n_bytes) == [
+        cache_bytes(config, n_src, length, config.kv_heads) for length in lengths
     ]
-    assert list(found.n_bytes) == own
 
 
 @pytest.mark.parametrize("ffn", ["relu", "swiglu"])
