@@ -244,12 +244,12 @@ def found(translator: LoadedModel) -> Attribution:
     return attribute(translator, trace(translator, TEXT, TARGET), 1)
 
 
-def test_ranks_and_agreement_are_over_all_heads_of_a_kind(found, translator, writer) -> None:
+def test_ranks_and_agreement_are_over_all_heads_of_a_kind(found, writer) -> None:
     ranked = found.ranks(CROSS, 2)
-    sites = [site.name for site in found.sites if site.role == "cross"]
-    assert ranked.n_heads == 8
-    for name in MEASURES:
-        sizes = np.abs(np.concatenate([found.over_heads(site)[name] for site in sites]))
+    of_sites = [found.over_heads(site.name) for site in found.sites if site.role == "cross"]
+    rows = [np.abs(np.concatenate([each[name] for each in of_sites])) for name in MEASURES]
+    assert ranked.n_heads == len(rows[0]) == 8
+    for name, sizes in zip(MEASURES, rows, strict=True):
         own = found.over_heads(CROSS)[name][2]
         assert ranked.values[name] == pytest.approx(float(own))
         assert ranked.ranks[name] == 1 + sum(size > abs(own) for size in sizes)
@@ -257,19 +257,13 @@ def test_ranks_and_agreement_are_over_all_heads_of_a_kind(found, translator, wri
     made = replace(found, off={**found.off, CROSS: np.array([0.1, -5.0, 0.2, 0.0])})
     ranked = made.ranks(CROSS, 1)  # the largest by size, whatever its sign
     assert (ranked.ranks["off"], ranked.values["off"]) == (1, -5)
+    rho = found.agreement("cross")
+    assert rho.shape == (4, 4)
+    ranks = [row.argsort().argsort() for row in rows]
+    np.testing.assert_allclose(rho, np.corrcoef(ranks), atol=1e-12)
+    with pytest.raises(ValueError, match="'cross'"):
+        attribute(writer, trace(writer, TEXT), 1).agreement("cross")
     with pytest.raises(KeyError, match="nowhere"):
         found.ranks("nowhere", 0)
     with pytest.raises(IndexError):
         found.ranks(CROSS, 9)
-    found: Attribution = attribute(translator, trace(translator, TEXT, TARGET), 1)
-    sites = ["decoder.blocks.0.cross_attn", CROSS]
-    of_sites = [found.over_heads(site) for site in sites]
-    rows = [np.abs(np.concatenate([m[name] for m in of_sites])) for name in MEASURES]
-    rho = found.agreement("cross")
-    assert rho.shape == (4, 4)
-    np.testing.assert_allclose(np.diagonal(rho), 1)
-    ranks = [row.argsort().argsort() for row in rows]
-    np.testing.assert_allclose(rho, np.corrcoef(ranks), atol=1e-12)
-    assert len(rows[0]) == 8
-    with pytest.raises(ValueError, match="'cross'"):
-        attribute(writer, trace(writer, TEXT), 1).agreement("cross")

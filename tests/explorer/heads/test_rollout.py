@@ -111,20 +111,18 @@ def test_blocked_cells_stay_zero(translator, writer) -> None:
 
 
 def test_a_closed_row_is_its_residual_and_the_mean_of_heads_that_are_on(translator, traced) -> None:
-    closed = [CellEdit("encoder.blocks.1.attn", None, 1, key, False) for key in range(4)]
-    closed += [CellEdit(CROSS, None, 2, key, False) for key in range(4)]
-    traced = trace(translator, "The cat ran", "我爱你猫", closed)
-    assert layer_mixes(traced, "encoder")[1][1].tolist() == [0, 1, 0, 0]
-    crossed = cross_rollout(traced)
-    mix = layer_mixes(traced, "decoder")[1]
+    def closed(site: str, row: int) -> list[Edit]:
+        return [CellEdit(site, None, row, key, False) for key in range(4)]
+
+    edits = closed("encoder.blocks.1.attn", 1) + closed(CROSS, 2)
+    run = trace(translator, "The cat ran", "我爱你猫", edits)
+    assert layer_mixes(run, "encoder")[1][1].tolist() == [0, 1, 0, 0]
+    crossed = cross_rollout(run)
+    mix = layer_mixes(run, "decoder")[1]
     np.testing.assert_allclose(crossed.source[1][2], (mix @ crossed.source[0])[2], rtol=1e-12)
     np.testing.assert_allclose(crossed.source[1].sum(1) + crossed.target[1].sum(1), 1, atol=1e-6)
-    closed = [
-        CellEdit(site.name, None, 0, key, False)
-        for site in traced.sites_of("cross")
-        for key in range(4)
-    ]
-    nothing = cross_rollout(trace(translator, "The cat ran", "我爱你猫", closed))
+    edits = [edit for site in run.sites_of("cross") for edit in closed(site.name, 0)]
+    nothing = cross_rollout(trace(translator, "The cat ran", "我爱你猫", edits))
     assert nothing.source[1][0].tolist() == nothing.aligned[1][0].tolist() == [0, 0, 0, 0]
     pattern = traced.pattern(SELF).astype(np.float64)
     np.testing.assert_allclose(mean_head(traced, SELF), pattern.sum(0) / 4)
@@ -136,18 +134,9 @@ def test_a_closed_row_is_its_residual_and_the_mean_of_heads_that_are_on(translat
 
 
 def test_rollout_through_the_whole_translator_carries_what_crossed_over_before(back) -> None:
-    own = np.eye(3)
-    crossed = cross_rollout(
-        with_patterns(
-            back,
-            {
-                SELF: own,
-                "decoder.blocks.1.attn": own,
-                "decoder.blocks.0.cross_attn": [[1, 0, 0, 0]] * 3,
-                CROSS: [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]],
-            },
-        )
-    )
+    crosses = {"decoder.blocks.0.cross_attn": [[1, 0, 0, 0]] * 3, CROSS: np.eye(3, 4, 1)}
+    own = {SELF: np.eye(3), "decoder.blocks.1.attn": np.eye(3)}
+    crossed = cross_rollout(with_patterns(back, own | crosses))
     assert crossed.target[1].tolist() == (np.eye(3) / 4).tolist()
     assert crossed.source[0].tolist() == [[1 / 2, 0, 0, 0]] * 3
     # A quarter from layer 1, all on token 0; half from layer 2, through the encoder's rollout.
@@ -157,18 +146,9 @@ def test_rollout_through_the_whole_translator_carries_what_crossed_over_before(b
         [1 / 4 + 1 / 16, 3 / 16, 3 / 16, 1 / 16],
     ]
     assert crossed.aligned[1][2].tolist() == [5 / 12, 3 / 12, 3 / 12, 1 / 12]
-    first = [[1, 0, 0]] * 3  # every target token looks at the start mark
-    crossed = cross_rollout(
-        with_patterns(
-            back,
-            {
-                SELF: np.eye(3),
-                "decoder.blocks.1.attn": first,
-                "decoder.blocks.0.cross_attn": [[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]],
-                CROSS: [[1, 0, 0, 0]] * 3,
-            },
-        )
-    )
+    own["decoder.blocks.1.attn"] = [[1, 0, 0]] * 3  # every target token looks at the start mark
+    crosses = {"decoder.blocks.0.cross_attn": np.eye(4)[[0, 1, 1]], CROSS: [[1, 0, 0, 0]] * 3}
+    crossed = cross_rollout(with_patterns(back, own | crosses))
     # Before: rows [1/2 ...] and [7/16, 1/16 ...]; half of each, then half for the crossing.
     assert crossed.source[1][1].tolist() == [(1 / 2 + 7 / 16) / 4 + 1 / 2, (0 + 1 / 16) / 4, 0, 0]
     assert crossed.target[1][1].tolist() == [1 / 8, 1 / 8, 0]
@@ -178,13 +158,12 @@ def test_aggregates_are_what_analysis_computes_and_long_rows_have_no_flow(traced
     aggregates = {aggregate.name: aggregate for aggregate in aggregates_of(traced, "encoder")}
     assert list(aggregates) == ["mean-1", "mean-2", "mean-3", "rollout", "flow"]
     site = traced.sites_of("encoder")[1].name
-    np.testing.assert_allclose(aggregates["mean-2"].pattern, mean_head(traced, site), rtol=1e-6)
-    np.testing.assert_allclose(
-        aggregates["rollout"].pattern, rollout(traced, "encoder")[-1], rtol=1e-6
-    )
-    np.testing.assert_allclose(
-        aggregates["flow"].pattern, attention_flow(traced, "encoder"), rtol=1e-6
-    )
+    for name, expected in (
+        ("mean-2", mean_head(traced, site)),
+        ("rollout", rollout(traced, "encoder")[-1]),
+        ("flow", attention_flow(traced, "encoder")),
+    ):
+        np.testing.assert_allclose(aggregates[name].pattern, expected, rtol=1e-6, err_msg=name)
     assert (aggregates["mean-2"].layer, aggregates["rollout"].layer) == (1, None)
     assert aggregates["flow"].pattern.dtype == np.float32
     aggregates = aggregates_of(traced, "cross")
@@ -245,17 +224,13 @@ def one_by_one(
     """log p(head off) - log p of every written token, a whole trace for every head."""
     tokens = written_tokens(traced)
     before = token_logprobs(traced.logits, tokens)
+
+    def change(off: HeadOff) -> np.ndarray:
+        without = trace(loaded, TEXT, target, (*edits, off), pads)
+        return token_logprobs(without.logits, tokens) - before
+
     return {
-        site.name: np.stack(
-            [
-                token_logprobs(
-                    trace(loaded, TEXT, target, (*edits, HeadOff(site.name, head)), pads).logits,
-                    tokens,
-                )
-                - before
-                for head in range(site.n_heads)
-            ]
-        )
+        site.name: np.stack([change(HeadOff(site.name, head)) for head in range(site.n_heads)])
         for site in traced.sites
     }
 

@@ -164,17 +164,16 @@ def test_a_selection_is_stored_and_a_cell_of_whole_words_opens_at_their_first_to
 
 
 def test_a_cell_of_the_second_sentence_or_model_swaps_the_two() -> None:
+    place = {"layer": 1, "head": 2, "row": 1, "key": 0}
     state, (left, right) = drawn(beside=f"{SECOND}\nWe went.")
-    place = {"layer": 1, "head": 2, "row": 1, "key": 0, "goal": None}
-    assert down(left, (1, 2, 1, 0)).choices(state) == place
-    swapped = {"text": SECOND, "target": None, "beside": f"{FIRST}\nWe went."}
+    assert down(left, (1, 2, 1, 0)).choices(state) == place | {"goal": None}
+    swapped = {"text": SECOND, "target": None, "beside": f"{FIRST}\nWe went.", "goal": None}
     assert down(right, (1, 2, 1, 0)).choices(state) == place | swapped
     state, (_, right) = drawn(with_="reverse", site="decoder", model="copy", text="a b c")
-    change = down(right, (0, 1, 2, 1))
+    change = down(right, (1, 2, 1, 0))
     assert (change.visit, change.elsewhere) == ("score", True)
-    made = change.choices(state)
-    assert (made["model"], made["with_"]) == ("reverse", "copy")
-    assert (made["layer"], made["head"], made["row"], made["key"]) == (0, 1, 2, 1)
+    swapped = {"model": "reverse", "with_": "copy"}
+    assert change.choices(state).items() >= (place | swapped).items()
 
 
 @pytest.mark.parametrize(("site", "row"), [("encoder", 0), ("decoder", 1), ("cross", 1)])

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,6 +38,23 @@ WRITTEN: dict[str, Attend] = {
     "values first": lambda q, k, v: (v.mT @ _scores(q, k).softmax(-1).mT).mT,
     "kernel": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=1.0),
 }
+
+
+def attended(x: Tensor) -> Tensor:
+    return (x @ x.mT).softmax(-1) @ x
+
+
+class _Of(nn.Module):
+    """A module of one function, which may own others."""
+
+    def __init__(self, function: Callable[..., Any], **modules: nn.Module) -> None:
+        super().__init__()
+        self.function = function
+        for name, module in modules.items():
+            self.add_module(name, module)
+
+    def forward(self, *given: Tensor) -> Any:
+        return self.function(*given)
 
 
 class _Folded(nn.Module):
@@ -96,25 +114,15 @@ def test_heads_stand_first_only_where_two_axes_say_so(leading, sequences, readin
 
 
 def test_the_input_says_how_many_sequences_there_are() -> None:
-    class Plain(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return (x @ x.mT).softmax(-1) @ x
-
     for shape, shown in (((3, 5, 8), (3, 1)), ((1, 5, 8), (1, 1))):
         with hl.capture() as seen:
-            nn.Sequential(Plain())(torch.randn(shape))
+            nn.Sequential(_Of(attended))(torch.randn(shape))
         assert (seen.patterns[0].shape[:2], seen.calls[0].axes) == (shown, "batch")
         assert ("in the batch" in hl.show(seen).html()) == (shape[0] > 1)
     q = torch.randn(2, 6, 8)  # as many sequences as positions: both readings fit
-
-    class First(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            x = x.transpose(0, 1)
-            return (x @ x.mT).softmax(-1) @ x
-
     for batch_first in (None, False):
         with hl.capture(batch_first=batch_first) as seen:
-            nn.Sequential(First())(q.transpose(0, 1))
+            nn.Sequential(_Of(lambda x: attended(x.transpose(0, 1))))(q.transpose(0, 1))
         assert seen.patterns[0].shape == (2, 1, 6, 6)
 
 
@@ -193,12 +201,10 @@ def test_other_functions_that_multiply_are_known(attend) -> None:
     assert seen.unseen == []
 
 
-class _Linear(nn.Module):
+def linear(x: Tensor) -> Tensor:
     """Linear attention: the softmax goes over features."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, k = (x.unflatten(-1, (4, 4)).transpose(1, 2) for _ in range(2))
-        return q.softmax(-1) @ (k.softmax(-2).mT @ k)
+    q, k = (x.unflatten(-1, (4, 4)).transpose(1, 2) for _ in range(2))
+    return q.softmax(-1) @ (k.softmax(-2).mT @ k)
 
 
 class _Vocabulary(nn.Module):
@@ -210,7 +216,7 @@ class _Vocabulary(nn.Module):
         return (x @ self.embedding.weight.T).softmax(-1) @ self.embedding.weight
 
 
-@pytest.mark.parametrize("module", [_Linear(), _Vocabulary()])
+@pytest.mark.parametrize("module", [_Of(linear), _Vocabulary()])
 def test_a_softmax_that_is_no_attention_is_named_and_not_drawn(module) -> None:
     with hl.capture() as seen:
         nn.Sequential(nn.Linear(16, 16), module)(torch.randn(1, 5, 16))
@@ -219,16 +225,14 @@ def test_a_softmax_that_is_no_attention_is_named_and_not_drawn(module) -> None:
         hl.show(seen)
 
 
-class _Summed(nn.Module):
+def summed(x: Tensor) -> Tensor:
     """The values are multiplied elementwise and summed, which is not recognised."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return ((x @ x.mT).softmax(-1)[..., None] * x[:, None]).sum(-2)
+    return ((x @ x.mT).softmax(-1)[..., None] * x[:, None]).sum(-2)
 
 
 def test_a_softmax_whose_use_is_not_recognised_is_named() -> None:
     with hl.capture() as seen:
-        nn.Sequential(_Summed())(torch.randn(1, 5, 16))
+        nn.Sequential(_Of(summed))(torch.randn(1, 5, 16))
     assert (len(seen), seen.unseen) == (0, ["0 (softmax)"])
 
 
@@ -250,56 +254,39 @@ def test_certify_excuses_nothing_for_attention_that_it_saw() -> None:
     folded = _Text(_Folded(lambda q, k, v: _scores(q, k).softmax(-1) @ v)).eval()
     findings = hl.certify(folded, None, [1, 2, 3, 4]).findings
     assert "future_mass" in {finding.name for finding in findings if not finding.passed}
-    summed = hl.certify(_Text(_Summed()).eval(), None, [1, 2, 3, 4])
-    assert summed.left_out["future_mass"] == "unread"
-    assert "unread" in summed.notes
+    unread = hl.certify(_Text(_Of(summed)).eval(), None, [1, 2, 3, 4])
+    assert unread.left_out["future_mass"] == "unread"
+    assert "unread" in unread.notes
 
 
 def test_what_checkpointing_computes_again_is_not_recorded() -> None:
-    class GPT2Attention(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return (x @ x.mT).softmax(-1) @ x
+    layers, x = nn.ModuleList([_Of(attended), _Of(attended)]), torch.randn(1, 5, 8)
 
-    class Layers(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.h = nn.ModuleList([GPT2Attention(), GPT2Attention()])
+    def run(x: Tensor) -> Tensor:
+        for layer in layers:
+            x = checkpoint(layer, x, use_reentrant=False)
+        return x
 
-        def forward(self, x: Tensor) -> Tensor:
-            for layer in self.h:
-                x = checkpoint(layer, x, use_reentrant=False)
-            return x
-
-    x = torch.randn(1, 5, 8, requires_grad=True)
     with hl.capture() as seen:
-        Layers()(x).sum().backward()
+        _Of(run, h=layers)(x.requires_grad_()).sum().backward()
     assert seen.names == ["h.0", "h.1"]
     with hl.capture() as alone:
-        GPT2Attention()(x)
-        GPT2Attention()(x)
-    assert list(alone.numpy()) == ["GPT2Attention"]
+        layers[0](x)
+        layers[1](x)
+    assert list(alone.numpy()) == ["_Of"]
 
 
 def test_the_steps_of_a_cached_decoding_form_one_picture() -> None:
-    class Cached(nn.Module):
-        def forward(self, x: Tensor, cache: Tensor) -> Tensor:
-            scores = x @ cache.mT
-            keep = torch.ones(scores.shape[-2:]).tril(cache.shape[1] - x.shape[1]).bool()
-            return scores.masked_fill(~keep, -torch.inf).softmax(-1) @ cache
+    def attend(x: Tensor, cache: Tensor) -> Tensor:
+        scores = x @ cache.mT
+        keep = torch.ones(scores.shape[-2:]).tril(cache.shape[1] - x.shape[1]).bool()
+        return scores.masked_fill(~keep, -torch.inf).softmax(-1) @ cache
 
-    x, layers = torch.randn(1, 5, 8), nn.ModuleList([Cached(), Cached()])
-
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layers = layers
-
-        def forward(self, x: Tensor, cache: Tensor) -> list[Tensor]:
-            return [layer(x, cache) for layer in self.layers]
-
+    x, layers = torch.randn(1, 5, 8), nn.ModuleList([_Of(attend), _Of(attend)])
+    model = _Of(lambda *given: [layer(*given) for layer in layers], layers=layers)
     with hl.capture() as seen:
         for begin, end in ((0, 3), (3, 4), (4, 5)):
-            Model()(x[:, begin:end], x[:, :end])
+            model(x[:, begin:end], x[:, :end])
     whole = (x @ x.mT).masked_fill(torch.ones(5, 5).triu(1).bool(), -torch.inf).softmax(-1)
     (title,), (pattern,) = seen.numpy().keys(), seen.numpy().values()
     assert title == "layers.0–1"
