@@ -32,6 +32,7 @@ from models.rows import Stream
 from models.strategies import Greedy
 
 Setting = Literal["as_is", "without", "unmasked"]
+CAUSAL_OFF = MaskSwitch("causal", False)
 CONTINUED = 16
 """New tokens of a decoder-only model, which has no natural end."""
 
@@ -101,9 +102,14 @@ def moved(
     settings: list[Setting] = ["as_is", "without"]
     if loaded.config.position_type.acts == "nothing":
         settings.remove("as_is")
-    if stack.role == "decoder":
+    if under_causal_mask(traced, stream):
         settings.append("unmasked")
     return tuple(_moved(loaded, traced, stream, list(order), names, each) for each in settings)
+
+
+def under_causal_mask(traced: Trace, stream: Stream) -> bool:
+    """Whether the causal mask of a stream is on in this run."""
+    return traced.stack(stream).role == "decoder" and CAUSAL_OFF not in traced.edits
 
 
 def _moved(
@@ -139,7 +145,7 @@ def _states(
         rows = replace(rows, **{stream: rows.tokens(stream)[:, list(order)]})
     edits = edits_of(traced)
     if setting == "unmasked":
-        switched = (*traced.edits, MaskSwitch("causal", False))
+        switched = (*traced.edits, CAUSAL_OFF)
         edits = edit_functions(traced.sites, switched, rows.src_valid, rows.tgt_valid)
     if setting != "as_is":
         edits = edits.then(Edits(position_functions(loaded, stream, REMOVE)))

@@ -1,6 +1,11 @@
 """The outputs for original and shuffled order, with and without positions."""
 
-from explorer.analysis.positions.order import FourTexts, four_texts, reading_stream
+from explorer.analysis.positions.order import (
+    FourTexts,
+    four_texts,
+    reading_stream,
+    under_causal_mask,
+)
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.needs import OUTPUT
@@ -36,14 +41,11 @@ def show(texts: FourTexts | None, view: View) -> b.Blocks:
     yield b.Table(head, [(name, escape(one), escape(two)) for name, one, two in rows], "lll")
     if rows[0][1] == rows[0][2] and not without:
         yield b.Offer("shuffle")
-    causal = reading_stream(view.loaded) == "tgt" and view.own_role == "decoder"
+    is_causal = under_causal_mask(view.trace, reading_stream(view.loaded))
+    key = "alike" if is_causal or masks_tell_order(view) else "same"
     if texts.in_order_without != texts.shuffled_without:
-        key = "positions.texts_differ" if causal else "positions.texts_edited"
-    else:
-        key = (
-            "positions.texts_alike" if causal or masks_tell_order(view) else "positions.texts_same"
-        )
-    yield b.Note(view.t(key))
+        key = "differ"
+    yield b.Note(view.t(f"positions.texts_{key}"))
     yield b.Code((four_texts,))
 
 

@@ -20,6 +20,7 @@ from explorer.analysis.positions.length import MOST_SHIFT, most_shift, shift_los
 from explorer.analysis.positions.order import four_texts, moved, shuffled_order
 from explorer.engine.jobs import walked
 from explorer.exhibits.positions.head import by_offset, reread, weight_moved, write_under
+from explorer.runs.edits import MaskSwitch
 from explorer.runs.trace import trace
 from models.positions import POSITIONS
 
@@ -173,6 +174,9 @@ def test_a_causal_mask_tells_the_order_by_itself(family, tiny):
     none = tiny(positions="none", **changes)
     found = moved(none, trace(none, TEXT, TARGET), "tgt", order)
     assert [each.setting for each in found] == ["without", "unmasked"]
+    off = trace(loaded, TEXT, TARGET, (MaskSwitch("causal", False),))
+    (_, barest) = moved(loaded, off, "tgt", order)
+    assert (barest.setting, barest.mean < 1e-5) == ("without", True)
 
 
 def test_orders_that_are_none_are_refused(translator, writer):
