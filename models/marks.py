@@ -95,6 +95,5 @@ def flags_of(parts: Mapping[str, Any]) -> dict[str, bool | None]:
         flags["add_prefix_space"] = steps["ByteLevel"]["add_prefix_space"]
     if "Metaspace" in steps:
         flags["add_prefix_space"] = steps["Metaspace"]["prepend_scheme"] != "never"
-        flags["do_lower_case"] = "Lowercase" in steps
-        flags["keep_accents"] = "StripAccents" not in steps
-    return flags
+    flags |= {"do_lower_case": True} if "Lowercase" in steps else {}
+    return flags | ({"keep_accents": False} if "StripAccents" in steps else {})

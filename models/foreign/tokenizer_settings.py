@@ -36,7 +36,10 @@ def require_one_tokenizer(
     settings = read_json(path) if path.is_file() else None
     if not isinstance(settings, dict) or settings.get("tokenizer_class") in _AS_WRITTEN:
         return
-    null_is_false = str(settings.get("tokenizer_class")).startswith(_NULL_IS_FALSE)
+    kind = str(settings.get("tokenizer_class"))
+    null_is_false = kind.startswith(_NULL_IS_FALSE)
+    if kind.startswith("Albert"):  # others ignore these, if the file does neither
+        flags = {"do_lower_case": False, "keep_accents": True} | dict(flags)
     for name, written in flags.items():
         value = settings.get(name, written)
         if value is None and name != "strip_accents":

@@ -257,8 +257,8 @@ def test_a_key_left_out_of_a_config_is_on_as_in_its_library(tmp_path, family, ke
         ("bert", {"sep_token": {"content": "<new>"}}, "[SEP]"),
         ("gpt2", {"add_prefix_space": True}, False),
         ("t5", {"add_prefix_space": False}, True),
-        ("t5", {"do_lower_case": True}, False),
-        ("t5", {"keep_accents": False}, True),
+        ("t5", {"do_lower_case": True, "tokenizer_class": "AlbertTokenizer"}, False),
+        ("t5", {"keep_accents": False, "tokenizer_class": "AlbertTokenizerFast"}, True),
         ("t5", {"eos_token": "<new>"}, "</s>"),
         ("t5", {"unk_token": None}, "<unk>"),
         ("llama", {"legacy_behaviour": True}, False),
@@ -268,7 +268,7 @@ def test_a_setting_that_contradicts_the_tokenizer(tmp_path, name, setting, there
     """`transformers` builds the tokenizer anew from it, unless the class reads the file alone."""
     folder = Golden.load(name).write(tmp_path / "tiny", "own")
     path = folder / "tokenizer_config.json"
-    ((key, value),) = setting.items()
+    key, value = next(iter(setting.items()))
     value = value["content"] if isinstance(value, dict) else value
     settings = json.loads(path.read_text()) | setting
     path.write_text(json.dumps(settings))
@@ -280,7 +280,7 @@ def test_a_setting_that_contradicts_the_tokenizer(tmp_path, name, setting, there
 def test_settings_that_agree_with_the_tokenizer(tmp_path):
     folder = Golden.load("t5").write(tmp_path / "tiny", "own")
     path = folder / "tokenizer_config.json"
-    settings = {"add_prefix_space": True, "do_lower_case": False, "bos_token": "<not used>"}
+    settings = {"add_prefix_space": True, "do_lower_case": True, "bos_token": "<not used>"}
     path.write_text(json.dumps(settings))
     open_folder(folder)
     path.write_text('{"add_prefix_space": null}')  # the default, except of these classes
