@@ -236,6 +236,8 @@ def test_a_capture_takes_tokens_for_both_sides_and_says_what_it_did_not_see() ->
         seen["0"]
     with pytest.raises(ValueError, match="was captured: No pattern was captured in: 0"):
         hl.show(seen)
+    with pytest.raises(ValueError, match=r"show\(seen\.patterns, image=…\)"):
+        hl.show(seen, image=IMAGE)
 
 
 def test_what_users_give_is_escaped_everywhere() -> None:

@@ -66,6 +66,13 @@ def sixteen_bits_of_rgb() -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(made)
 
 
+def turned(image: Image.Image) -> bytes:
+    """The image on its side, with the note in its file that it is to be turned to the right."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return saved(image.transpose(Image.Transpose.ROTATE_90), exif=exif)
+
+
 BAD: dict[str, tuple[str, Callable[[], bytes]]] = {
     "gif": (
         "picture_kind",
@@ -102,6 +109,7 @@ READ: dict[str, tuple[Callable[[], bytes], np.ndarray, int]] = {
     "16 bits of grey": (lambda: saved(Image.fromarray(DEEP[..., 0].astype("u2"))), LEVELS, 0),
     "16 bits of RGB": (sixteen_bits_of_rgb, LEVELS, 0),
     "CMYK": (lambda: saved(page().convert("CMYK"), "JPEG", quality=95), np.asarray(page()), 12),
+    "a turned photo": (lambda: turned(page()), np.asarray(page()), 0),
     "WebP": (lambda: saved(page(), "WEBP", lossless=True), np.asarray(page()), 0),
     "a clear PNG": (
         lambda: saved(Image.merge("LA", (page(), Image.fromarray(LEVELS)))),
