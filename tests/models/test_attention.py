@@ -1,4 +1,6 @@
-"""`Attention`, the sublayer: its hook points, its heads, what looking and editing do."""
+"""Attention, norms, feed-forward nets and blocks: their formulas, heads, and what edits do."""
+
+import math
 
 import pytest
 import torch
@@ -7,9 +9,12 @@ from torch.nn import functional as F
 
 from models import fast
 from models.attention import Attention, attend
+from models.blocks import Block, DecoderBlock
 from models.fast import speed_up
+from models.feedforward import FEEDFORWARDS, GATED, FeedForward
 from models.hooks import Edits, Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask, require_mask
+from models.norms import NORMS, LayerNorm, RMSNorm
 from models.positions import Placement
 
 B, H, KV, T, S, D = 3, 4, 2, 5, 7, 6
@@ -86,35 +91,6 @@ def test_a_bias_joins_the_scaled_scores(layer, mask):
         )
 
 
-def test_an_opened_or_closed_cell_of_one_head_changes_only_that_query(layer):
-    x = torch.randn(B, T, D_MODEL).double()
-
-    def close(mask):
-        mask = mask.clone()
-        mask[:, 1, 3, 2] = False
-        return mask
-
-    record = Record(everything, Edits({"hook_mask": close}))
-    with visiting(record):
-        after = layer(x)
-    before = layer(x)
-    assert (record.activations["hook_pattern"][:, 1, 3, 2] == 0).all()
-    assert (record.activations["hook_pattern"][:, 0, 3, 2] > 0).all()
-    changed = ~torch.isclose(before, after, atol=1e-12, rtol=0).all(-1)
-    assert changed.tolist() == [[False, False, False, True, False]] * B
-
-
-def test_an_edited_pattern_is_what_mixes_the_values(layer):
-    x = torch.randn(B, T, D_MODEL).double()
-    look_back = torch.zeros(B, H, T, T).double()
-    look_back[..., 0] = 1
-    record = Record(everything, Edits({"hook_pattern": lambda pattern: look_back}))
-    with visiting(record):
-        layer(x)
-    first = record.activations["hook_v"][:, :, :1].repeat_interleave(H // KV, dim=1)
-    torch.testing.assert_close(record.activations["hook_z"], first.expand(B, H, T, D))
-
-
 def test_the_seen_pattern_is_before_dropout(layer):
     layer.train()
     x = torch.randn(B, T, D_MODEL).double()
@@ -129,8 +105,6 @@ def test_the_seen_pattern_is_before_dropout(layer):
 
 
 # `attend` against torch's kernel, plain and fast, forwards and backwards, under every mask.
-
-
 PER_HEAD = torch.rand(H, T, S, generator=torch.Generator().manual_seed(1)) < 0.6
 MASKS = {
     "none": None,
@@ -174,17 +148,6 @@ def test_explicit_fused_and_torch_agree_forwards_and_backwards(dtype, atol, mask
             torch.testing.assert_close(ours, theirs, atol=20 * atol, rtol=0)
 
 
-def test_the_softmax_by_hand():
-    # d_head 4: scores 4 ln 2 / 2, 0 and (blocked) a large one; weights 4 / 5 and 1 / 5.
-    ln2 = torch.log(torch.tensor(2.0))
-    q = torch.tensor([[[[1.0, 1.0, 1.0, 1.0]]]])
-    k = torch.stack((ln2.expand(4), torch.zeros(4), torch.full((4,), 50.0)))[None, None]
-    v = torch.tensor([[[[10.0, 0, 0, 0], [0, 20.0, 0, 0], [0, 0, 1e6, 0]]]])
-    z, pattern = attend(q, k, v, torch.tensor([[True, True, False]]))
-    torch.testing.assert_close(pattern, torch.tensor([[[[0.8, 0.2, 0.0]]]]))
-    torch.testing.assert_close(z, torch.tensor([[[[8.0, 4.0, 0.0, 0.0]]]]))
-
-
 @pytest.mark.parametrize("attend", WAYS.values(), ids=WAYS)
 def test_no_score_is_too_low_to_beat_a_blocked_key(attend):
     """A fill of -1e4 would give all the weight to the blocked key here."""
@@ -193,14 +156,6 @@ def test_no_score_is_too_low_to_beat_a_blocked_key(attend):
     v = torch.tensor([[[[1.0], [2.0], [100.0]]]])
     z, _ = attend(q, k, v, torch.tensor([[True, True, False]]))
     torch.testing.assert_close(z, torch.tensor([[[[1.0 + 0.2689414]]]]))
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_masks_without_overflow(dtype):
-    q, k, v = (tensor.detach() for tensor in tensors(dtype))
-    _, pattern = attend(q, k, v, causal_mask(T, S))
-    assert pattern.isfinite().all()
-    assert (pattern[:, :, 0, 1:] == 0).all()
 
 
 @pytest.mark.parametrize("attend", WAYS.values(), ids=WAYS)
@@ -223,20 +178,7 @@ def test_heads_that_do_not_divide_are_refused():
         attend(q, k, k)
 
 
-def test_dropout_falls_on_the_pattern_after_it_was_returned():
-    q, k, v = tensors()
-    z, pattern = attend(q, k, v, dropout=0.5)
-    torch.testing.assert_close(pattern.sum(-1), torch.ones(B, H, T).double())
-    assert (z - pattern @ v).abs().max() > 0.01
-    # In the mean over many draws it is the z without dropout.
-    many = [tensor.repeat(3000, 1, 1, 1) for tensor in (q, k, v)]
-    mean = attend(*many, dropout=0.5)[0].unflatten(0, (3000, B)).mean(0)
-    torch.testing.assert_close(mean, pattern @ v, atol=0.25, rtol=0)
-
-
 # Masks, cell by cell, against drawings; and the refusal of a tensor that is no mask.
-
-
 VALID = torch.tensor([[True, True, False], [False, True, True]])
 
 
@@ -279,8 +221,169 @@ def test_what_is_no_mask_is_refused(attend):
         attend(q[:1], k[:1], k[:1], torch.ones(3, 1, 5, 7, dtype=torch.bool))
 
 
-@pytest.mark.parametrize(
-    "shape", [(7,), (5, 7), (1, 7), (4, 5, 7), (1, 5, 7), (3, 1, 1, 7), (3, 4, 5, 7), (1, 1, 1, 1)]
-)
-def test_masks_that_broadcast_are_accepted(shape):
-    require_mask(torch.ones(shape, dtype=torch.bool), (3, 4, 5, 7))
+# Blocks: where the norm stands, by formula and by what the hook points see.
+
+PLACEMENTS = {
+    "post": lambda x, f, norm: norm(x + f(x)),
+    "pre": lambda x, f, norm: x + f(norm(x)),
+    "sublayer": lambda x, f, norm: x + norm(f(x)),
+}
+
+
+@pytest.fixture
+def block(tiny_config, scatter):
+    def make(kind, **changes):
+        made = scatter(kind(tiny_config(**changes)))
+        name_hook_points(made)
+        return made.double().eval()
+
+    return make
+
+
+def seen_by(forward):
+    record = Record(lambda name: "." not in name)
+    with visiting(record):
+        out = forward()
+    return out, {name.removeprefix("hook_"): t for name, t in record.activations.items()}
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("ffn", ["relu", "swiglu"])
+def test_an_encoder_block_is_its_formula(block, placement, norm, ffn):
+    made = block(Block, norm_placement=placement, norm=norm, ffn=ffn)
+    x = torch.randn(B, T, D_MODEL).double()
+    around = PLACEMENTS[placement]
+    mid = around(x, lambda h: made.attn(h, mask=causal_mask(T)), made.attn_norm)
+    expected = around(mid, made.ffn, made.ffn_norm)
+    torch.testing.assert_close(made(x, mask=causal_mask(T)), expected)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_a_decoder_block_is_its_formula_step_by_step(block, placement):
+    made = block(DecoderBlock, norm_placement=placement)
+    x, memory = torch.randn(B, T, D_MODEL).double(), torch.randn(B, S, D_MODEL).double()
+    cross_mask = padding_mask(KEY_VALID)
+    out, seen = seen_by(lambda: made(x, memory, mask=causal_mask(T), cross_mask=cross_mask))
+    assert torch.equal(seen["resid_pre"], x)
+    parts = {
+        "attn": (lambda h: made.attn(h, mask=causal_mask(T)), "resid_mid"),
+        "cross_attn": (lambda h: made.cross_attn(h, memory, mask=cross_mask), "resid_mid_cross"),
+        "ffn": (made.ffn, "resid_post"),
+    }
+    for part, (sublayer, after) in parts.items():
+        norm = getattr(made, f"{part}_norm")
+        whole, added = PLACEMENTS[placement](x, sublayer, norm), seen[f"{part}_out"]
+        torch.testing.assert_close(seen[after], whole)
+        stream = norm(x + added) if placement == "post" else x + added
+        torch.testing.assert_close(seen[after], stream)
+        x = seen[after]
+    assert torch.equal(out, x)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_dropout_acts_on_the_branch_in_training_only(block, placement):
+    made = block(Block, norm_placement=placement, dropout=0.5)
+    x = torch.randn(B, T, D_MODEL).double()
+    assert torch.equal(made(x), made(x))
+    made.train()
+    _, seen = seen_by(lambda: made(x))
+    dropped = (seen["ffn_out"] == 0).double().mean().item()
+    assert 0.35 < dropped < 0.65
+    assert (seen["resid_pre"] == x).all()
+
+
+@pytest.mark.parametrize(("own", "expected"), [(None, 0.5), (0.0, 0.0), (0.25, 0.25)])
+def test_attention_can_have_a_dropout_of_its_own(block, own, expected):
+    made = block(DecoderBlock, dropout=0.5, attention_dropout=own)
+    assert made.attn.dropout == made.cross_attn.dropout == expected
+    assert made.dropout.p == made.ffn.dropout.p == 0.5
+
+
+@pytest.mark.parametrize("kind", [Block, DecoderBlock])
+def test_a_memory_that_is_missing_or_that_nothing_reads_is_refused(block, kind):
+    x = torch.randn(B, T, D_MODEL).double()
+    memory = None if kind is DecoderBlock else x
+    with pytest.raises(ValueError, match="a decoder block needs an encoder's output"):
+        block(kind)(x, memory)
+
+
+# Norms against torch; norm weights are never uniform.
+SHAPES = [(8,), (5, 8), (3, 5, 8), (2, 3, 5, 8)]
+
+
+def inputs(shape, dtype=torch.float64):
+    x = 3 * torch.randn(shape, dtype=dtype) + 1
+    weight = torch.linspace(-1.5, 2.5, shape[-1], dtype=dtype)
+    bias = torch.linspace(2.0, -1.0, shape[-1], dtype=dtype)
+    return x, weight, bias
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-13), (torch.float32, 2e-6)])
+@pytest.mark.parametrize("eps", [1e-5, 0.3])
+def test_norms_are_torchs(shape, dtype, atol, eps):
+    x, weight, bias = inputs(shape, dtype)
+    layer, rms = (kind(shape[-1], eps).to(dtype) for kind in (LayerNorm, RMSNorm))
+    layer.weight.data, layer.bias.data, rms.weight.data = weight, bias, weight
+    expected = F.layer_norm(x, weight.shape, weight, bias, eps)
+    torch.testing.assert_close(layer(x), expected, atol=atol, rtol=0)
+    expected = F.rms_norm(x, weight.shape, weight, eps)
+    torch.testing.assert_close(rms(x), expected, atol=atol, rtol=0)
+
+
+@pytest.mark.parametrize("kind", NORMS)
+def test_half_precision_does_not_overflow(kind):
+    # 300 squared is beyond float16, whose largest number is 65504.
+    x = torch.tensor([[300.0, -300.0, 300.0, -300.0]], dtype=torch.float16)
+    out = NORMS[kind](4).half()(x)
+    assert out.dtype == torch.float16
+    assert out.tolist() == [[1.0, -1.0, 1.0, -1.0]]
+
+
+# Feed-forward nets against torch's functions, written out once more in one line each.
+WIDTH, D_FF = 6, 10
+BY_HAND = {
+    "relu": lambda x: x.clamp(min=0),
+    "gelu": lambda x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
+    "gelu_quick": lambda x: x / (1 + torch.exp(-1.702 * x)),
+    "gelu_tanh": lambda x: (
+        0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    ),
+    "silu": lambda x: x * torch.sigmoid(x),
+}
+
+
+def net(kind, scatter, **options):
+    ffn = FeedForward(WIDTH, D_FF, kind, **options)
+    scatter(ffn)
+    name_hook_points(ffn)
+    return ffn.double().eval()
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("kind", FEEDFORWARDS)
+def test_a_net_is_its_formula_step_by_step(kind, bias, scatter, record):
+    ffn = net(kind, scatter, bias=bias)
+    x = torch.randn(2, 3, WIDTH).double()
+    seen = record(lambda: ffn(x), lambda name: True)
+    activation = BY_HAND[GATED.get(kind, kind)]
+    pre = F.linear(x, ffn.w_up.weight, ffn.w_up.bias)
+    post = activation(pre)
+    if kind in GATED:
+        gate = activation(F.linear(x, ffn.w_gate.weight, ffn.w_gate.bias))
+        post = gate * pre
+        torch.testing.assert_close(seen["hook_gate"], gate)
+    torch.testing.assert_close(seen["hook_pre"], pre)
+    torch.testing.assert_close(seen["hook_post"], post)
+    expected = F.linear(post, ffn.w_down.weight, ffn.w_down.bias)
+    torch.testing.assert_close(ffn(x), expected, atol=1e-14, rtol=0)
+    assert [linear.bias is not None for linear in ffn.children() if hasattr(linear, "bias")] == (
+        [bias] * (3 if kind in GATED else 2)
+    )
+    with visiting(Edits({"hook_post": torch.zeros_like})):
+        torch.testing.assert_close(ffn(x), F.linear(0 * post, ffn.w_down.weight, ffn.w_down.bias))
+    dropping = net(kind, scatter, dropout=0.5)
+    assert torch.equal(dropping(x), dropping(x))
+    dropping.train()
+    assert not torch.equal(dropping(x), dropping(x))

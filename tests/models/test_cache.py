@@ -3,7 +3,6 @@
 `test_decoding.py` uses it inside decoding.
 """
 
-import copy
 from functools import cache as remember
 from itertools import pairwise
 
@@ -14,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from models.cache import KVCache, LayerCache
 from models.config import ModelConfig
-from models.fast import GrowingCache, speed_up
+from models.fast import GrowingCache
 from models.hooks import Edits, visiting
 from models.positions import POSITIONS
 from models.rows import Rows
@@ -27,23 +26,11 @@ TGT = torch.tensor(
 
 
 @remember
-def tiny(
-    family: str, positions: str, n_kv_heads: int = 4, dtype: torch.dtype = torch.float64
-) -> Model:
+def tiny(family: str, positions: str, n_kv_heads: int = 4) -> Model:
     torch.manual_seed(0)
-    config = ModelConfig(
-        family=family,
-        positions=positions,
-        vocab_size=13,
-        d_model=16,
-        n_layers=2,
-        n_heads=4,
-        n_kv_heads=n_kv_heads,
-        d_ff=24,
-        n_ctx=20,
-        tie_embeddings=False,
-    )
-    return build_model(config).to(dtype).eval()
+    sizes = {"vocab_size": 13, "d_model": 16, "n_layers": 2, "n_heads": 4, "d_ff": 24, "n_ctx": 20}
+    kind = {"family": family, "positions": positions, "n_kv_heads": n_kv_heads}
+    return build_model(ModelConfig(**sizes, **kind, tie_embeddings=False)).double().eval()
 
 
 def logits_of(
@@ -75,28 +62,6 @@ def test_any_way_to_cut_a_padded_row_into_cached_pieces_gives_the_same(
         ]
     joined = torch.cat(pieces, dim=1)
     torch.testing.assert_close(joined[valid], whole[valid], atol=1e-12, rtol=0)
-
-
-@pytest.mark.parametrize("family", WRITERS)
-def test_selected_rows_go_on_as_if_they_had_been_read_from_the_start(family):
-    model, cache = tiny(family, "rotary", 2), KVCache(2)
-    if isinstance(model, EncoderDecoder):  # beams of one sentence: every row has the same source
-        memory = model.memory_of(Rows(TGT[:1], src=SRC[:1])).expand(3, -1, -1)
-
-        def read(tgt: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
-            return model.read(Rows(tgt), memory, cache)
-    else:
-
-        def read(tgt: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
-            return model.read(Rows(tgt), cache=cache)
-
-    rows = torch.tensor([2, 0, 2])
-    with torch.no_grad():
-        read(TGT[:, :4], cache)
-        cache.select(rows)
-        after = read(TGT[:, 4:5], cache)
-        whole = read(torch.cat((TGT[rows, :4], TGT[:, 4:5]), dim=1))
-    torch.testing.assert_close(after[:, -1], whole[:, -1], atol=1e-12, rtol=0)
 
 
 def test_cross_attention_is_computed_once_and_stays():
@@ -148,14 +113,6 @@ def test_a_step_of_a_fast_model_copies_nothing_while_there_is_room():
         places.append(layer.columns[0].data_ptr())
     changes = sum(a != b for a, b in pairwise(places))
     assert changes == 1  # room for 16 at first, doubled (to 34) by the 17th
-
-
-def test_a_fast_model_fills_growing_caches():
-    model, cache = copy.deepcopy(tiny("encoder-decoder", "sinusoidal")), KVCache(2)
-    speed_up(model)
-    with torch.no_grad():
-        logits_of(model, TGT, cache=cache)
-    assert {type(layer) for layer in (*cache.self_attn, *cache.cross_attn)} == {GrowingCache}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,11 +1,9 @@
 """Hook points: identity unless visited, named by path, private to a thread, gone after an error."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from families import hook_names
 from torch import nn
 
 from models.fast import FastHookPoint
@@ -41,10 +39,6 @@ def test_without_a_visitor_in_its_thread_a_hook_point_hands_on_the_very_tensor()
         thread.join(timeout=10)
         assert hook.wanted
     assert [*wanted, hook.wanted] == [False, False]
-
-
-def test_names_are_paths_in_module_order():
-    assert hook_names(Chain()) == ("hook_first", "inner.0", "inner.1")
 
 
 def test_record_keeps_copies_of_what_it_wants_of_the_last_pass():
@@ -142,27 +136,3 @@ def test_a_replacement_of_another_shape_or_dtype_is_refused(replacement):
         pytest.raises(ValueError, match=r"inner\.0: a replacement must be torch.float32 \(2, 3\)"),
     ):
         chain(torch.zeros(2, 3))
-
-
-def test_threads_on_one_shared_model_collect_only_their_own(tiny_model, run_model):
-    """Each has a length of its own, so that a stranger's tensor shows by its shape."""
-    model, name = tiny_model(), "decoder.blocks.1.attn.hook_pattern"
-    n_threads, start = 4, threading.Barrier(4)
-
-    def lengths_seen(number: int) -> list[list[int]]:
-        tokens, seen = torch.full((1, 3 + number), 4 + number), []
-
-        class Noting(Record):
-            def __call__(self, name, tensor):
-                seen.append(tensor.shape[-1])
-                return super().__call__(name, tensor)
-
-        start.wait(timeout=10)
-        for _ in range(12):
-            with visiting(Noting(name.__eq__)), torch.no_grad():
-                run_model(model, tokens, tokens)
-        return seen
-
-    with ThreadPoolExecutor(n_threads) as pool:
-        seen = list(pool.map(lengths_seen, range(n_threads)))
-    assert seen == [[3 + number] * 12 for number in range(n_threads)]

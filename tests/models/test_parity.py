@@ -1,20 +1,25 @@
-"""Whole sublayers, blocks and models against torch's own, with copied weights.
+"""Whole models against torch's own, with copied weights, and leaks of masks."""
 
-torch's modules speak another language of masks: True = blocked, True = ignore. `blocked` below is
-the only place where it is translated.
-"""
+from contextlib import nullcontext
+from functools import cache, partial
+from itertools import product
 
 import pytest
 import torch
-from families import sized
+from close import assert_close
+from families import WRITERS
 from torch import nn
 
 from models.attention import Attention
 from models.blocks import Block, DecoderBlock
 from models.fast import speed_up
-from models.hooks import Record, name_hook_points, visiting
-from models.masks import causal_mask, padding_mask
+from models.hooks import Record, visiting
+from models.masks import causal_mask
+from models.positions import POSITIONS
 from models.rows import Rows
+
+ATOL = 1e-10
+close = partial(assert_close, atol=ATOL)
 
 B, T, S, H, D_MODEL, D_FF = 3, 5, 7, 4, 24, 20
 SRC_VALID = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 0, 0, 0]]) == 1
@@ -34,9 +39,8 @@ def copy_linear(ours, theirs):
 def copy_attention(ours: Attention, theirs: nn.MultiheadAttention):
     for projection, weight in zip("qkv", theirs.in_proj_weight.chunk(3), strict=True):
         getattr(ours, f"w_{projection}").weight.data.copy_(weight)
-    if theirs.in_proj_bias is not None:
-        for projection, bias in zip("qkv", theirs.in_proj_bias.chunk(3), strict=True):
-            getattr(ours, f"w_{projection}").bias.data.copy_(bias)
+    for projection, bias in zip("qkv", theirs.in_proj_bias.chunk(3), strict=True):
+        getattr(ours, f"w_{projection}").bias.data.copy_(bias)
     copy_linear(ours.w_o, theirs.out_proj)
 
 
@@ -52,64 +56,6 @@ def copy_block(ours: Block | DecoderBlock, theirs):
         copy_linear(norm, getattr(theirs, f"norm{number}"))
 
 
-def close(ours, theirs, atol=1e-12):
-    assert ours.shape == theirs.shape
-    torch.testing.assert_close(ours, theirs, atol=atol, rtol=0)
-
-
-def attention_pair(scatter, bias=True):
-    theirs = scatter(nn.MultiheadAttention(D_MODEL, H, bias=bias, batch_first=True))
-    ours = Attention(sized(D_MODEL, H, bias=bias, dropout=0.0))
-    copy_attention(ours, theirs)
-    name_hook_points(ours)
-    return ours.double().eval(), theirs.double().eval()
-
-
-MASKS = torch.rand(B, H, T, S, generator=torch.Generator().manual_seed(1)) < 0.5
-MASKS[..., 0] = True  # torch gives NaN for a row with nothing allowed; ours has its own test
-CASES = {
-    "causal": (False, causal_mask(T), {"attn_mask": blocked(causal_mask(T))}),
-    "padded": (True, padding_mask(SRC_VALID), {"key_padding_mask": blocked(SRC_VALID)}),
-    "per head": (True, MASKS, {"attn_mask": blocked(MASKS).reshape(B * H, T, S)}),
-}
-"""Whether keys come from a memory, our mask, and torch's."""
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("bias", [True, False])
-def test_attention_is_multihead_attention(bias, case, scatter):
-    crosses, mask, theirs_of = CASES[case]
-    ours, theirs = attention_pair(scatter, bias)
-    x, memory = torch.randn(B, T, D_MODEL).double(), torch.randn(B, S, D_MODEL).double()
-    source = memory if crosses else x
-    expected, weights = theirs(x, source, source, average_attn_weights=False, **theirs_of)
-    record = Record(lambda name: name == "hook_pattern")
-    with visiting(record):
-        close(ours(x, memory if crosses else None, mask=mask), expected)
-    close(record.activations["hook_pattern"], weights)
-    speed_up(ours)  # and by the fused kernel, where nobody looks
-    close(ours(x, memory if crosses else None, mask=mask), expected)
-
-
-def test_attention_gradients_are_multihead_attentions(scatter):
-    ours, theirs = attention_pair(scatter)
-    x = torch.randn(B, T, D_MODEL).double()
-    mine, other = x.clone().requires_grad_(), x.clone().requires_grad_()
-    ours(mine, mask=causal_mask(T)).pow(2).sum().backward()
-    out, _ = theirs(other, other, other, attn_mask=blocked(causal_mask(T)))
-    out.pow(2).sum().backward()
-    close(mine.grad, other.grad)
-    stacked = torch.cat([getattr(ours, f"w_{name}").weight.grad for name in "qkv"])
-    close(stacked, theirs.in_proj_weight.grad)
-    close(ours.w_o.bias.grad, theirs.out_proj.bias.grad)
-
-
-# nn.TransformerEncoderLayer, nn.TransformerDecoderLayer
-
-
-LAYER = {"d_model": D_MODEL, "nhead": H, "dim_feedforward": D_FF, "batch_first": True}
-
-
 def transformer_pair(tiny_model, scatter, norm_first, ffn="relu", **changes):
     ours = tiny_model(
         norm_placement=PLACEMENT[norm_first],
@@ -118,18 +64,9 @@ def transformer_pair(tiny_model, scatter, norm_first, ffn="relu", **changes):
         final_norm=True,  # torch ends both stacks with a norm, post-norm or not
         **changes,
     )
-    theirs = nn.Transformer(
-        D_MODEL,
-        H,
-        num_encoder_layers=3,
-        num_decoder_layers=2,
-        dim_feedforward=D_FF,
-        dropout=0.0,
-        activation=ffn,
-        batch_first=True,
-        norm_first=norm_first,
-        layer_norm_eps=1e-3,
-    )
+    sizes = {"num_encoder_layers": 3, "num_decoder_layers": 2, "dim_feedforward": D_FF}
+    kind = {"norm_first": norm_first, "activation": ffn, "layer_norm_eps": 1e-3}
+    theirs = nn.Transformer(D_MODEL, H, **sizes, **kind, dropout=0.0, batch_first=True)
     theirs = scatter(theirs).double()
     for stack in ("encoder", "decoder"):
         mine, other = getattr(ours, stack), getattr(theirs, stack)
@@ -172,41 +109,95 @@ def test_the_encoder_decoder_is_torchs_transformer(
     close(ours.read(rows), expected, atol=1e-11)
 
 
-@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True:UserWarning")
-@pytest.mark.parametrize("norm_first", [True, False], ids=PLACEMENT.get)
-def test_gradients_are_torchs_gradients(norm_first, tiny_model, scatter, random_tokens):
-    ours, theirs = transformer_pair(tiny_model, scatter, norm_first, tie_embeddings=False)
+# Leaks, for every attention path, family, norm placement and kind of positions. Edit a future
+# token: nothing before it changes. Add padding, left or right: nothing changes at real tokens.
+# Run a prefix: it gives what the full pass gave there.
+V, PAD = 23, 0
+PLACEMENTS = ("post", "pre", "sublayer")
+
+
+def looking(path):
+    """Somebody looks at every site, or nobody at any."""
+    return visiting(Record(lambda name: "pattern" in name)) if path == "explicit" else nullcontext()
+
+
+def taking(path, model):
+    """The plain model, or the fast one, which takes the fused kernel where nobody looks."""
+    if path == "fused":
+        speed_up(model)
+    return model
+
+
+@pytest.fixture(params=["explicit", "fused"])
+def path(request):
+    return request.param
+
+
+@cache
+def made(tiny_model, path, **changes):
+    return taking(path, tiny_model(**changes, n_kv_heads=2))
+
+
+@pytest.fixture(params=product(WRITERS, PLACEMENTS, POSITIONS), ids="-".join)
+def model(request, path, tiny_model):
+    family, placement, positions = request.param
+    return made(tiny_model, path, family=family, norm_placement=placement, positions=positions)
+
+
+def changed(a, b):
+    """Bool [batch, pos]: where the logits differ."""
+    return ~torch.isclose(a, b, atol=ATOL, rtol=0).all(-1)
+
+
+def test_an_edited_or_missing_future_token_changes_nothing_before_it(
+    model, path, run_model, random_tokens
+):
+    src, tgt = random_tokens(T + 1, S), random_tokens(T + 1, T)
+    edited = tgt.clone()
+    rows = torch.arange(T)  # sentence i gets another token at i; the last sentence is left alone
+    edited[rows, rows] = (edited[rows, rows] - 4 + 1) % (V - 4) + 4
+    with looking(path):
+        whole = run_model(model, src, tgt)
+        where = changed(whole, run_model(model, src, edited))
+        for length in range(1, T):
+            close(run_model(model, src, tgt[:, :length]), whole[:, :length])
+    expected = torch.ones(T + 1, T).triu().bool()  # the token itself and what follows it
+    assert torch.equal(where, expected)
+
+
+def padded(rows, n, left):
+    """Rows of different lengths in n columns, `left` of them padding before every row."""
+    tokens = torch.full((len(rows), n), PAD)
+    for row, ids in zip(tokens, rows, strict=True):
+        row[left : left + len(ids)] = ids
+    return tokens, tokens != PAD
+
+
+def test_a_row_is_read_alone_as_in_a_padded_batch(model, path, run_model, random_tokens):
+    """With padding on both sides, of random content."""
+    srcs = [random_tokens(1, n)[0] for n in (7, 4, 1)]
+    tgts = [random_tokens(1, n)[0] for n in (5, 2, 3)]
+    (src, src_valid), (tgt, tgt_valid) = padded(srcs, 11, 3), padded(tgts, 8, 2)
+    with looking(path):
+        both = run_model(model, src, tgt, src_valid=src_valid, tgt_valid=tgt_valid)
+        other = src.masked_fill(~src_valid, 9), tgt.masked_fill(~tgt_valid, 9)
+        refilled = run_model(model, *other, src_valid=src_valid, tgt_valid=tgt_valid)
+        close(refilled[tgt_valid], both[tgt_valid])
+        assert both.isfinite().all()
+        for row, (src_ids, tgt_ids) in enumerate(zip(srcs, tgts, strict=True)):
+            alone = run_model(model, src_ids[None], tgt_ids[None])[0]
+            close(both[row][tgt_valid[row]], alone)
+
+
+@pytest.mark.parametrize("family", WRITERS)
+def test_an_empty_sentence_in_a_batch_is_finite(family, path, tiny_model, run_model, random_tokens):
+    model = taking(path, tiny_model(family=family).train())
     src, tgt = random_tokens(B, S), random_tokens(B, T)
-    real = TGT_VALID.reshape(-1)
-    weights = torch.randn(B * T, 23).double()[real]
-
-    def gradients(logits):
-        ours.zero_grad()
-        (logits.reshape(B * T, -1)[real] * weights).sum().backward()
-        return [ours.encoder.embed.weight.grad.clone(), ours.decoder.embed.weight.grad.clone()]
-
-    mine = gradients(ours.read(Rows(tgt, TGT_VALID, src, SRC_VALID)))
-    last = ours.encoder.blocks[2].ffn.w_down.weight.grad.clone()
-    others = gradients(torch_logits(ours, theirs, src, tgt, SRC_VALID, TGT_VALID))
-    for a, b in zip(mine, others, strict=True):
-        close(a, b, atol=1e-9)
-    close(last, theirs.encoder.layers[2].linear2.weight.grad, atol=1e-9)
-
-
-@pytest.mark.parametrize("norm_first", [True, False], ids=PLACEMENT.get)
-def test_decoder_only_is_a_causal_encoder_stack(norm_first, tiny_model, scatter, random_tokens):
-    ours = tiny_model(
-        family="decoder-only", norm_placement=PLACEMENT[norm_first], final_norm=True, ffn="gelu"
-    )
-    layers = [
-        nn.TransformerEncoderLayer(**LAYER, dropout=0.0, activation="gelu", norm_first=norm_first)
-        for _ in range(2)
-    ]
-    for block, layer in zip(ours.blocks, layers, strict=True):
-        copy_block(block, scatter(layer).double())
-    ours = ours.double()
-    tgt = random_tokens(B, T)
-    x, _ = ours.embed_tokens(tgt, TGT_VALID)
-    for layer in layers:
-        x = layer(x, src_mask=blocked(causal_mask(T)), src_key_padding_mask=blocked(TGT_VALID))
-    close(ours.read(Rows(tgt, TGT_VALID)), ours.unembed(ours.final_norm(x)), atol=1e-11)
+    src_valid, tgt_valid = torch.ones(B, S) == 1, torch.ones(B, T) == 1
+    src_valid[1], tgt_valid[2] = False, False
+    with looking(path):
+        logits = run_model(model, src, tgt, src_valid=src_valid, tgt_valid=tgt_valid)
+        logits[tgt_valid].pow(2).sum().backward()
+    assert logits.isfinite().all()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad.isfinite().all(), name

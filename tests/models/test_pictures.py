@@ -14,7 +14,6 @@ from models.pictures import (
     patches_of,
     picture_of,
     places,
-    read_pictures,
     read_written,
     written,
 )
@@ -102,11 +101,3 @@ def test_other_texts_are_refused(text, key):
     with pytest.raises(Refusal) as refused:
         picture_of(text, (24, 96, 12, 6))
     assert refused.value.key == key
-
-
-def test_a_file_of_pictures_is_read_as_pairs(tmp_path):
-    grey = np.arange(48, dtype=np.uint8).reshape(2, 4, 6)
-    np.savez(tmp_path / "two.npz", pictures=grey, texts=np.array(["ab", "c"]))
-    (_, first), (patches, second) = read_pictures(tmp_path / "two.npz", SIZES)
-    assert (first, second) == ("ab", "c")
-    assert (patches == patches_of(grey[1], SIZES)).all()

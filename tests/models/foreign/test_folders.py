@@ -1,8 +1,10 @@
-"""Folders as training leaves them: wrapped names, further heads, added tokens, adapters."""
+"""Folders as training leaves them, adapters, and models found in HEADLIGHT_MODELS."""
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from models import CheckpointError, refusals
 from models.foreign import found, look, open_folder, weights
 from models.foreign.adapters import merge
+from models.foreign.finding import VARIABLE, without_models
 from models.training.commands import main
 
 
@@ -115,6 +118,7 @@ def write_adapter(folder: Path, tensors: dict[str, torch.Tensor], **said: Any) -
 A, B = torch.tensor([[1.0, 2.0] * 12, [0.5, -1.0] * 12]), torch.randn(24, 2)
 QUERY = "model.layers.1.self_attn.q_proj"
 USUAL = {f"{QUERY}.lora_A.weight": A, f"{QUERY}.lora_B.weight": B}
+UNMATCHED = "matches no tensor of the base model"
 
 
 @pytest.mark.parametrize("name", ["adapter_model.safetensors", "adapter_model.bin"])
@@ -206,16 +210,8 @@ def test_a_changed_embedding_by_hand(tmp_path):
         ({}, {"init_lora_weights": "pissa"}, "init_lora_weights is 'pissa'"),
         ({}, {"lora_alpha": None}, "lora_alpha is None"),
         ({}, {"alpha_pattern": {"(": 1}}, "adapter_config.json"),
-        (
-            {f"{QUERY}.lora_B.weight": torch.ones(5, 2)},
-            {},
-            f"{QUERY}.weight matches no tensor of the base model",
-        ),
-        (
-            {"model.layers.9.x.lora_A.weight": A + 1},
-            {},
-            "model.layers.9.x.weight matches no tensor of the base model",
-        ),
+        ({f"{QUERY}.lora_B.weight": torch.ones(5, 2)}, {}, f"{QUERY}.weight {UNMATCHED}"),
+        ({"model.layers.9.x.lora_A.weight": A + 1}, {}, f"model.layers.9.x.weight {UNMATCHED}"),
     ],
 )
 def test_what_cannot_be_merged_exactly_is_refused(tmp_path, tensors, said, words, capsys):
@@ -237,3 +233,85 @@ def test_the_command_says_what_it_made(tmp_path, capsys):
     assert "File exists" in capsys.readouterr().err
     assert main(["merge", str(tmp_path / "no"), str(adapter), "--out", str(tmp_path / "x")]) == 1
     assert "there is no folder" in capsys.readouterr().err
+
+
+# Models of one's own, found in the folders that HEADLIGHT_MODELS names.
+def test_a_folder_of_models_a_model_and_the_cache_of_the_hub(tmp_path):
+    many, one = tmp_path / "many", tmp_path / "one"
+    Golden.load("gpt2").write(many / "b")
+    Golden.load("gpt2").write(many / "a")
+    (many / "not-a-model").mkdir()
+    Golden.load("gpt2").write(one)
+    old = Golden.load("gpt2").write(tmp_path / "hub" / "models--org--name" / "snapshots" / "old")
+    new = Golden.load("llama").write(old.parent / "new")
+    (old.parents[1] / "refs").mkdir()
+    (old.parents[1] / "refs" / "main").write_text("old\n")
+    models = found([many, one, tmp_path / "hub", tmp_path / "missing"])
+    assert list(models) == ["a", "b", "one", "org/name"]
+    assert models["one"] == one
+    assert open_folder(models["org/name"]).folder == old
+    (old.parents[1] / "refs" / "main").unlink()
+    os.utime(old, (1, 1))
+    assert open_folder(models["org/name"]).folder == new
+
+
+def test_models_two_levels_down_are_found(tmp_path):
+    """As other programs keep them (org/name), and as a training leaves its checkpoints."""
+    for name in ("org/one", "org/two", "run/checkpoint-500", "far/too/deep"):
+        Golden.load("gpt2").write(tmp_path / name)
+    (tmp_path / "publisher" / "repository").mkdir(parents=True)
+    (tmp_path / "publisher" / "repository" / "bits.gguf").touch()
+    (tmp_path / "publisher" / "notes.txt").touch()
+    for name in (".locks/models--org--name", ".git/inside", "models--org--gone/blobs"):
+        (tmp_path / name).mkdir(parents=True)
+    Golden.load("gpt2").write(tmp_path / ".git" / "inside")
+    # What belongs to a model is no model of its own.
+    Golden.load("gpt2").write(tmp_path / "org" / "one" / "1_Pooling")
+    models = found([tmp_path])
+    assert list(models) == ["org/one", "org/two", "bits", "run/checkpoint-500"]
+    assert models["org/two"] == tmp_path / "org" / "two"
+
+
+def test_a_folder_that_may_not_be_listed_hides_only_itself(tmp_path, monkeypatch):
+    for name in ("open/one", "shut/two"):
+        Golden.load("gpt2").write(tmp_path / name)
+    listed = Path.iterdir
+
+    def refuse(path: Path) -> Iterator[Path]:
+        if path.name == "shut":
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert list(found([tmp_path])) == ["open/one"]
+
+
+def test_two_models_of_one_name_are_told_apart(tmp_path):
+    for place in ("x", "y"):
+        Golden.load("gpt2").write(tmp_path / place / "same")
+    assert list(found([tmp_path / "x", tmp_path / "y", tmp_path / "x"])) == ["same", "y/same"]
+
+
+def test_the_variable_names_folders_as_path_does(tmp_path, monkeypatch):
+    Golden.load("gpt2").write(tmp_path / "a" / "mine")
+    monkeypatch.setenv(VARIABLE, f"{tmp_path / 'nothing'}{os.pathsep}{tmp_path / 'a'}")
+    assert list(found()) == ["mine"]
+    assert without_models() == ()
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv(VARIABLE, f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'empty'}")
+    assert without_models() == (tmp_path / "empty",)
+    monkeypatch.delenv(VARIABLE)
+    assert found() == {}
+
+
+def test_weights_without_a_config_and_links_to_nothing_are_found(tmp_path):
+    """So that the list of models says why they cannot be opened."""
+    (Golden.load("gpt2").write(tmp_path / "bare") / "config.json").unlink()
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "ggufs").mkdir()
+    for name in ("few", "many"):
+        (tmp_path / "ggufs" / f"{name}-bits.gguf").touch()
+    (tmp_path / "notes").mkdir()
+    assert list(found([tmp_path])) == ["bare", "circle", "few-bits", "many-bits"]
+    assert list(found([tmp_path / "bare"])) == ["bare"]
+    assert list(found([tmp_path / "ggufs" / "few-bits.gguf"])) == ["few-bits"]

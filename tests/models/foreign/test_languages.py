@@ -1,13 +1,21 @@
-"""Translators of many languages: which tokens stand around the texts of a pair of them."""
+"""Translators of many languages, and Marian's two SentencePiece models."""
+
+import json
+import shutil
+import struct
+from pathlib import Path
 
 import pytest
-from foreign import CODES, change_config, of_many
+from foreign import CODES, GOLDEN, Golden, change_config, of_many
 
 from explorer.library import open_model
 from explorer.problems import InputProblem
 from explorer.runs.trace import trace
+from models import CheckpointError
 from models.foreign import open_folder
 from models.foreign.languages import split_languages
+from models.foreign.sentencepieces import _fields, read_unigram
+from models.rows import Rows
 
 
 def test_nllb_names_the_source_before_a_text_and_the_target_at_the_start(tmp_path):
@@ -62,3 +70,96 @@ def test_a_pair_is_part_of_a_name():
     assert split_languages("mbart@en_XX-ro_RO") == ("mbart", ("en_XX", "ro_RO"))
     for name in ("reverse@40", "mine@3", "nllb@eng_Latn", "nllb", "x@y-z"):
         assert split_languages(name) == (name, None)
+
+
+# Marian's two SentencePiece models, read without `sentencepiece`, cut texts as it does.
+CUT = json.loads((GOLDEN / "pieces.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A Marian model as people have it: no tokenizer.json, but two models and a table of ids."""
+    names = [piece for side in CUT.values() for text in side.values() for piece in text]
+    ids = {name: i for i, name in enumerate(dict.fromkeys(["</s>", "<unk>", ">>zho<<", *names]))}
+    ids["<pad>"] = len(ids)
+    folder = tmp_path / "tiny"
+    Golden.load("marian").write(folder, vocab=len(ids))
+    (folder / "tokenizer.json").unlink()
+    pad = ids["<pad>"]
+    change_config(folder, eos_token_id=0, pad_token_id=pad, decoder_start_token_id=pad)
+    for name in ("source.spm", "target.spm"):
+        shutil.copy(GOLDEN / name, folder / name)
+    (folder / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")
+    return folder
+
+
+def test_fields_of_every_wire_type_are_read():
+    message = b"\x09" + struct.pack("<d", 0.5) + b"\x15" + struct.pack("<f", 2.5) + b"\x18\x07"
+    assert [*_fields(message)] == [(1, 0.5), (2, 2.5), (3, 7)]
+
+
+@pytest.mark.parametrize("side", CUT)
+def test_texts_are_cut_as_sentencepiece_cuts_them(side):
+    model = read_unigram(GOLDEN / f"{side}.spm")
+    for text, pieces in CUT[side].items():
+        assert model.encode(text).tokens == pieces, text
+
+
+def test_a_text_is_read_by_one_model_and_written_by_the_other(folder):
+    loaded = open_folder(folder)
+    tokenizer, text = loaded.tokenizer.of("src"), "We loved the parks, 我 too."
+    written = loaded.tokenizer.encode(text)
+    ids = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    assert tokenizer.encode(text) == [ids[piece] for piece in CUT["source"][text]]
+    assert written == [ids[piece] for piece in CUT["target"][text]] != tokenizer.encode(text)
+    assert tokenizer.encode(f">>zho<< {text}") == [ids[">>zho<<"], *tokenizer.encode(text)]
+    assert tokenizer.encode("ж")[-1] == tokenizer.marks.unknown
+    assert tokenizer.decode(tokenizer.encode("I love you.")) == "I love you."
+    assert loaded.tokenizer.marks.start == tokenizer.marks.pad == ids["<pad>"]
+    assert loaded.model.with_marks("src", [7]) == (7, 0)
+    assert loaded.model.with_marks("tgt", [7]) == (ids["<pad>"], 7)
+
+
+def test_each_language_may_have_a_table_of_its_own(folder):
+    ids = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    first, *rest = ids
+    turned = dict(zip([first, *reversed(rest)], ids.values(), strict=True))
+    (folder / "target_vocab.json").write_text(json.dumps(turned), encoding="utf-8")
+    text = "We loved the parks, 我 too."
+    shared = open_folder(folder).tokenizer  # one matrix, two tables
+    assert shared.of("tgt").encode(text) == [turned[piece] for piece in CUT["target"][text]]
+    Golden.load("marian-apart").write(weights := folder.parent / "weights", vocab=len(ids))
+    shutil.copy(weights / "model.safetensors", folder / "model.safetensors")
+    change_config(folder, share_encoder_decoder_embeddings=False, decoder_vocab_size=len(ids))
+    found = open_folder(folder)
+    written, read = (found.tokenizer.of(side) for side in ("tgt", "src"))
+    assert read.encode(text) == [ids[piece] for piece in CUT["source"][text]]
+    assert written.encode(text) == [turned[piece] for piece in CUT["target"][text]]
+    assert written.decode(written.encode("我")) == "我"
+    assert found.config.src_vocab_size == found.config.vocab_size == len(ids)
+    rows = Rows.of([[5, 6], [5]], [[7], [7, 8]], found.tokenizer.marks)
+    assert (rows.tokens("src")[0, 1], rows.tgt[1, 1]) == (ids["<pad>"], turned["<pad>"])
+    assert ids["<pad>"] != turned["<pad>"]
+    shutil.copy(weights / "tokenizer_config.json", folder / "tokenizer.json")
+    (folder / "target_vocab.json").unlink()
+    with pytest.raises(CheckpointError, match=r"target_vocab\.json is missing"):
+        open_folder(folder)  # one tokenizer cannot stand for two
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("source.spm", b"\x0a\xff", "source.spm is not a SentencePiece model"),
+        ("target.spm", b"", "target.spm is not a SentencePiece model"),
+        ("vocab.json", b"{", "vocab.json"),
+        ("vocab.json", b'{"a": 0, "b": 5}', "its ids are not 0, 1, 2"),
+        ("vocab.json", b"[]", "vocab.json"),
+    ],
+)
+def test_what_is_broken_is_named(folder, name, content, said):
+    (folder / name).write_bytes(content)
+    with pytest.raises(CheckpointError, match=said):
+        open_folder(folder)
+    (folder / name).unlink()
+    with pytest.raises(CheckpointError, match=name if name != "source.spm" else "tokenizer.json"):
+        open_folder(folder)

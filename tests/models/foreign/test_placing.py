@@ -8,7 +8,7 @@ from explorer.runs.run import run
 from models import CheckpointError
 from models.decoding import best, decode
 from models.foreign import Placing, look, open_folder
-from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE, shown
+from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
 from models.hooks import Edits, visiting
 from models.rows import Rows
 from models.strategies import Beam
@@ -68,17 +68,6 @@ def test_what_a_visitor_changes_is_what_the_model_goes_on_with(tmp_path):
         with visiting(Edits({name: lambda z: z + nudge})):
             (slope,) = torch.autograd.grad(half.read(rows).sum(), [nudge])
     assert slope.abs() > 0
-
-
-def test_parts_are_shown_on_the_cpu_in_float32(tmp_path):
-    folder = Golden.load("gpt2").write(tmp_path / "tiny")
-    usual, half = (
-        open_folder(folder, placing=Placing(dtype=each)).model for each in (None, "float16")
-    )
-    assert shown(usual) is usual
-    weight = shown(half.blocks[0].attn.w_q).weight
-    assert weight.dtype == torch.float32
-    torch.testing.assert_close(weight, usual.blocks[0].attn.w_q.weight, rtol=1e-3, atol=1e-3)
 
 
 def test_only_where_memory_forbids_float32_a_file_of_halves_stays_one(tmp_path, monkeypatch):

@@ -43,7 +43,7 @@ def test_a_token_that_ends_one_character_and_begins_another_shows_both():
 def test_bytes_that_make_no_character_are_shown_as_numbers_and_never_as_a_replacement():
     raw = byte_level()
     (first, *_) = raw.encode("我").ids
-    assert str_tokens(ForeignTokenizer(raw), [first]) == ["<E6>"]
+    assert str_tokens(ForeignTokenizer(raw), [first, 5000]) == ["<E6>", "<5000>"]
     ids = raw.encode("the 我 我").ids
     assert ForeignTokenizer(raw).decode(ids) == "the 我 我"
     assert ForeignTokenizer(raw).decode([*ids[:-1], raw.token_to_id("<|endoftext|>")]) == (
@@ -92,6 +92,10 @@ def test_a_mask_is_typed_as_one_and_the_word_behind_it_keeps_its_blank():
     ids = tokenizer.encode("in [MASK] the [MASK]")
     assert ids == [*raw.encode("in").ids, mask, *raw.encode(" the").ids, mask]
     assert ForeignTokenizer(word_pieces()).encode("[MASK] you")[0] == 4
+    assert tokenizer.encode("in <mask> the <mask>") == ids, "as the tokenizer calls it"
+    assert tokenizer.has_mask("in <mask> the")
+    assert not tokenizer.has_mask("in <MASK> the")
+    assert not ForeignTokenizer(byte_level()).has_mask("in <mask> [MASK] the")
 
 
 def test_marks_come_from_the_names_in_the_folder_then_from_the_ids_of_the_config():
@@ -106,10 +110,6 @@ def test_marks_come_from_the_names_in_the_folder_then_from_the_ids_of_the_config
     assert 2 in several
     assert 5 not in several, "an ordinary word that ends an output"
     assert marks_of(raw, {}, {}).start == 1
-
-
-def test_an_id_that_no_token_has_is_shown_by_its_number():
-    assert str_tokens(ForeignTokenizer(byte_level()), [5000]) == ["<5000>"]
 
 
 def test_prompt_marks_are_tokens_where_the_model_has_them_and_text_elsewhere():
@@ -133,28 +133,23 @@ def test_prompt_marks_are_tokens_where_the_model_has_them_and_text_elsewhere():
     assert tokenizer.encode("<|endoftext|>") == ForeignTokenizer(raw).encode("<|endoftext|>")
 
 
+FAILS = "{{ 1 // 0 }}"
+SEVERAL = [{"name": "tool", "template": "?"}, {"name": "default", "template": FAILS}]
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("chat_template.jinja", "{{ 1 // 0 }}"),
-        ("tokenizer_config.json", {"chat_template": "{{ 1 // 0 }}"}),
-        (
-            "tokenizer_config.json",
-            {
-                "chat_template": [
-                    {"name": "tool", "template": "?"},
-                    {"name": "default", "template": "{{ 1 // 0 }}"},
-                ]
-            },
-        ),
+        ("chat_template.jinja", FAILS),
+        ("tokenizer_config.json", json.dumps({"chat_template": FAILS})),
+        ("tokenizer_config.json", json.dumps({"chat_template": SEVERAL})),
     ],
 )
 def test_the_template_of_a_folder_is_read_and_not_run(tmp_path, name, content):
     assert template_of(tmp_path, {}) is None
-    text = content if isinstance(content, str) else json.dumps(content)
-    (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / name).write_text(content, encoding="utf-8")
     template = template_of(tmp_path, {"eos_token": "</s>"})
-    assert template == Template("{{ 1 // 0 }}", {"eos_token": "</s>"})
+    assert template == Template(FAILS, {"eos_token": "</s>"})
 
 
 def test_an_added_token_of_a_byte_level_vocabulary_stands_for_its_own_text():
@@ -170,27 +165,13 @@ def test_an_added_token_of_a_byte_level_vocabulary_stands_for_its_own_text():
     assert {"đem", "čas", "hello", "我₁"} <= set(labels)
 
 
-def test_a_mask_may_be_typed_as_the_tokenizer_calls_it():
-    raw = byte_level()
-    raw.add_special_tokens(["<mask>"])
-    tokenizer = ForeignTokenizer(raw)
-    assert tokenizer.encode("in <mask> the") == tokenizer.encode("in [MASK] the")
-    assert tokenizer.has_mask("in <mask> the")
-    assert not tokenizer.has_mask("in <MASK> the")
-    assert not ForeignTokenizer(byte_level()).has_mask("in <mask> [MASK] the")
-
-
-def unigram_without_unknown() -> tokenizers.Tokenizer:
+def test_a_tokenizer_whose_unknown_token_is_null_refuses_and_names_the_characters():
     pieces = [("</s>", 0.0), *((f"▁{word}", -1.0) for word in ("the", "cat")), ("▁", -2.0)]
     pieces += [(letter, -3.0) for letter in "thecafs"]
     raw = tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, unk_id=None))
     raw.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
     raw.decoder = tokenizers.decoders.Metaspace()
-    return raw
-
-
-def test_a_tokenizer_whose_unknown_token_is_null_refuses_and_names_the_characters():
-    tokenizer = ForeignTokenizer(unigram_without_unknown())
+    tokenizer = ForeignTokenizer(raw)
     assert tokenizer.decode(tokenizer.encode("the cat")) == "the cat"
     with pytest.raises(Refusal, match=r"no token for these characters.*: é ö\. Remove them"):
         tokenizer.encode("the café sö")
@@ -214,7 +195,7 @@ def test_characters_that_a_tokenizer_drops_are_named():
     assert ForeignTokenizer(raw).unknown("thé the\u0301 ö") == ["ö"], "an accent is no loss"
 
 
-def test_what_is_unknown_is_named_as_the_tokenizer_knows_it():
+def test_what_is_unknown_is_named_as_the_tokenizer_knows_it_under_any_name():
     words = {"[UNK]": 0, "hello": 1, "a": 2}
     raw = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
     raw.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
@@ -222,9 +203,6 @@ def test_what_is_unknown_is_named_as_the_tokenizer_knows_it():
     assert tokenizer.unknown("hello world a") == ["world"], "hello needs no letters of its own"
     assert not tokenizer.drops("world")
     assert ForeignTokenizer(word_pieces()).unknown("she ① 我") == ["①"]
-
-
-def test_an_unknown_token_of_an_unusual_name_is_known_from_the_tokenizer_itself():
     raw = tokenizers.Tokenizer(tokenizers.models.WordLevel({"?": 0, "a": 1}, unk_token="?"))
     assert ForeignTokenizer(raw).marks.unknown == 0
     pieces = [("a", -1.0), ("what", -2.0), ("<unk>", -3.0)]
