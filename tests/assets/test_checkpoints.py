@@ -1,10 +1,12 @@
-"""The shipped checkpoints: they load, stay small, and their cards are right in both languages."""
+"""The shipped checkpoints: small, described by cards, right on the sentences that are offered."""
 
 import re
+import string
 import tomllib
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typecheck import unchecked
 
@@ -12,15 +14,27 @@ from explorer import library, text
 from explorer.analysis.atlas.store import BEST, to_json
 from explorer.analysis.card import MOST_CHARS
 from explorer.analysis.mask_tests.certify import FINDINGS, examine_text
+from explorer.analysis.positions.order import four_texts
+from explorer.engine.jobs import walked
 from explorer.exhibits.atlas.measured import find_atlas
+from explorer.exhibits.decoding.choices import DecodingChoices
+from explorer.exhibits.masks.twins import CHEAT, LONGEST as LONGEST_READ, RIGHT, twins
+from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.library import open_model
+from explorer.runs.generation import generate
+from explorer.runs.trace import trace
+from explorer.text import examples, telling
 from models import load_checkpoint
 from models.checkpoint import CARD, CONFIG, TOKENIZER, WEIGHTS
-from models.strategies import Beam
+from models.pictures import split_face
+from models.pictures.faces import FACES, LONGEST, drawn_word
+from models.strategies import Beam, Greedy
 from models.training.evaluate import translate
+from models.training.home import asset
+from models.training.recipe import read_recipe
 from models.training.repetition import CONTINUATION, continued, repetition
 from models.training.saving import SNAPSHOTS, snapshot_name, snapshots
-from models.transformer import DecoderOnly, EncoderDecoder
+from models.training.tasks import Task, solve
 from recipes.numbering import numbers as numbers_in
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -52,26 +66,14 @@ def test_each_loads_and_its_card_gives_its_size(folder: Path) -> None:
     checkpoint = load_checkpoint(folder)
     n_parameters = sum(p.numel() for p in checkpoint.model.parameters())
     card = (folder / CARD).read_text(encoding="utf-8")
-    stated = re.search(r"([\d,]+)\s+parameters", card)
-    assert stated is not None
-    assert int(stated[1].replace(",", "")) == n_parameters
-    stated = re.search(r"([\d.]+)\s+MB", card)
-    assert stated is not None
+    (stated, *_) = re.findall(r"([\d,]+)\s+parameters", card)
+    assert int(stated.replace(",", "")) == n_parameters
+    (stated, *_) = re.findall(r"([\d.]+)\s+MB", card)
     model = size(folder) - size(folder / ATLAS)
-    assert float(stated[1]) == round(model / MEGABYTE, 1)
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_no_example_sentence_holds_an_unknown_character(folder: Path) -> None:
-    tokenizer = load_checkpoint(folder).tokenizer
+    assert float(stated) == round(model / MEGABYTE, 1)
     sentences = [s for group in text.examples(folder.name).values() for s in group]
-    assert {s: tokenizer.unknown(s) for s in sentences if tokenizer.unknown(s)} == {}
-
-
-def cards(folder: Path) -> tuple[str, str]:
-    return tuple(  # type: ignore[return-value]
-        (folder / name).read_text(encoding="utf-8") for name in (CARD, "CARD.zh.md")
-    )
+    unknown = {sentence: checkpoint.tokenizer.unknown(sentence) for sentence in sentences}
+    assert not any(unknown.values()), unknown
 
 
 def numbers(text: str) -> list[str]:
@@ -91,7 +93,9 @@ def rows(card: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_both_cards_say_the_same_and_are_not_cut(folder: Path) -> None:
-    english, chinese = cards(folder)
+    english, chinese = (
+        (folder / name).read_text(encoding="utf-8") for name in (CARD, "CARD.zh.md")
+    )
     assert max(len(english), len(chinese)) < MOST_CHARS
     assert Counter(numbers(chinese)) == Counter(numbers(english))
     assert commands(chinese) == commands(english)
@@ -119,7 +123,6 @@ LONGER = {
 
 def test_every_sentence_of_a_longer_text_is_translated() -> None:
     checkpoint = load_checkpoint(ASSETS / "checkpoints" / "en-zh")
-    assert isinstance(checkpoint.model, EncoderDecoder)
     said = translate(checkpoint.model, checkpoint.tokenizer, list(LONGER), Beam(width=4))
     lost = [
         (translation, word)
@@ -131,56 +134,35 @@ def test_every_sentence_of_a_longer_text_is_translated() -> None:
 
 
 # Sentences of ours with numbers as people write them, and what each must name.
-NUMBERS = {
-    "en-zh": {
-        "We have 100 students.": [100],
-        "She got married in 2015.": [2015],
-        "I get up at half past seven.": [7],
-        "I was born in 1990.": [1990],
-        "It costs 25 dollars.": [25],
-        "He is 47 years old.": [47],
-        "The train leaves at 8:30.": [8],
-        "My grandmother is eighty-six years old.": [86],
-        "They have lived here for fifteen years.": [15],
-        "I bought three apples and 12 eggs.": [3, 12],
-        "The book has 418 pages.": [418],
-        "The meeting starts at three o'clock.": [3],
-    },
-    "zh-en": {
-        "我们有100个学生。": [100],
-        "她2015年结婚了。": [2015],
-        "我七点半起床。": [7],
-        "他出生于1990年。": [1990],
-        "它要25美元。": [25],
-        "他47岁。": [47],
-        "火车八点半开。": [8],
-        "我奶奶八十六岁了。": [86],
-        "他们在这里住了十五年。": [15],
-        "我买了三个苹果和12个鸡蛋。": [3, 12],
-        "这本书有418页。": [418],
-        "会议三点开始。": [3],
-    },
-}
+NUMBERS: tuple[tuple[str, str, set[int]], ...] = (
+    ("We have 100 students.", "我们有100个学生。", {100}),
+    ("She got married in 2015.", "她2015年结婚了。", {2015}),
+    ("I get up at half past seven.", "我七点半起床。", {7}),
+    ("I was born in 1990.", "他出生于1990年。", {1990}),
+    ("It costs 25 dollars.", "它要25美元。", {25}),
+    ("He is 47 years old.", "他47岁。", {47}),
+    ("The train leaves at 8:30.", "火车八点半开。", {8}),
+    ("My grandmother is eighty-six years old.", "我奶奶八十六岁了。", {86}),
+    ("They have lived here for fifteen years.", "他们在这里住了十五年。", {15}),
+    ("I bought three apples and 12 eggs.", "我买了三个苹果和12个鸡蛋。", {3, 12}),
+    ("The book has 418 pages.", "这本书有418页。", {418}),
+    ("The meeting starts at three o'clock.", "会议三点开始。", {3}),
+)
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_come_out_right(name: str) -> None:
+@pytest.mark.parametrize(("name", "side"), [("en-zh", 0), ("zh-en", 1)])
+def test_numbers_come_out_right(name: str, side: int) -> None:
     checkpoint = load_checkpoint(ASSETS / "checkpoints" / name)
-    assert isinstance(checkpoint.model, EncoderDecoder)
-    said = translate(checkpoint.model, checkpoint.tokenizer, list(NUMBERS[name]), Beam(width=4))
-    named = zip(NUMBERS[name].items(), said, strict=True)
-    wrong = {
-        sentence: translation
-        for (sentence, values), translation in named
-        if not set(values) <= set(numbers_in(translation))
-    }
+    sentences = [str(row[side]) for row in NUMBERS]
+    said = translate(checkpoint.model, checkpoint.tokenizer, sentences, Beam(width=4))
+    pairs = zip(NUMBERS, said, strict=True)
+    wrong = [text for (*_, values), text in pairs if not values <= set(numbers_in(text))]
     assert len(wrong) <= 1, wrong
 
 
 def test_a_story_goes_on_and_not_round_in_circles() -> None:
     """Trained by likelihood alone it repeated 46 % of its 4-grams here."""
     checkpoint = load_checkpoint(ASSETS / "checkpoints" / "stories")
-    assert isinstance(checkpoint.model, DecoderOnly)
     groups = tomllib.loads((ASSETS / "sentences" / "stories.toml").read_text(encoding="utf-8"))
     given = [
         checkpoint.model.with_marks("tgt", checkpoint.tokenizer.encode(beginning))
@@ -192,8 +174,6 @@ def test_a_story_goes_on_and_not_round_in_circles() -> None:
 
 
 # The masks of every shipped model hold every promise.
-
-
 CORE = {"copy", "masked-en", "stories", "twin-learned"}
 """One of each design; `make sweep` examines all."""
 
@@ -218,24 +198,18 @@ def test_the_masks_of_each_hold_every_promise(folder: Path) -> None:
 
 
 # The shipped atlases: small, of the shipped weights, and every sentence with its source.
-
-
 NAMES = ("en-zh", "zh-en", "stories")
 
 
-def test_all_of_them_together_are_less_than_a_megabyte() -> None:
-    found = sorted(library.CHECKPOINTS.glob("*/atlas/*"))
-    assert {path.parent.parent.name for path in found} == set(NAMES)
-    assert all(path.name == "atlas.json" for path in found)
-    assert sum(path.stat().st_size for path in found) <= 1_000_000
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_each_is_of_the_shipped_weights_and_credits_its_sentences(name: str) -> None:
+def test_each_is_small_of_the_shipped_weights_and_credits_its_sentences(name: str) -> None:
+    paths = sorted(library.CHECKPOINTS.glob("*/atlas/*"))
+    assert [path.parts[-3:] for path in paths] == [
+        (n, "atlas", "atlas.json") for n in sorted(NAMES)
+    ]
+    assert sum(path.stat().st_size for path in paths) <= MEGABYTE
     found = find_atlas(open_model(name))
     atlas = found.atlas
-    assert atlas is not None
-    assert found.path is not None
     assert to_json(atlas) == found.path.read_text(encoding="utf-8")
     assert all(len(best) == BEST for best in atlas.best)
     assert "CC BY 2.0 FR" in atlas.about.credit or "CDLA-Sharing-1.0" in atlas.about.credit
@@ -243,3 +217,114 @@ def test_each_is_of_the_shipped_weights_and_credits_its_sentences(name: str) -> 
         assert all("tatoeba.org" in text.credit for text in atlas.texts)
     assert atlas.counts["sentences"] > 20_000
     assert atlas.cost_sentences == 96
+
+
+# What they make of the sentences that the app offers.
+
+GOOD: dict[str, dict[str, list[str]]] = tomllib.loads(
+    (Path(__file__).parent / "translations.toml").read_text(encoding="utf-8")
+)
+TASKS: tuple[Task, ...] = ("copy", "reverse", "sort")
+
+
+def offered(model: str) -> list[str]:
+    return [sentence for group in examples(model).values() for sentence in group]
+
+
+@pytest.mark.parametrize("model", GOOD)
+def test_each_example_is_translated_or_filled_in_well(model: str) -> None:
+    assert set(GOOD[model]) == set(offered(model)), "an example without a list, or a list without"
+    loaded = open_model(model)
+    if loaded.config.reads_source:
+        written = translate(loaded.model, loaded.tokenizer, list(GOOD[model]), Beam(width=1))
+    else:
+        written = [generate(loaded, sentence, Greedy()).text for sentence in GOOD[model]]
+    wrong = {
+        sentence: text
+        for (sentence, good), text in zip(GOOD[model].items(), written, strict=True)
+        if text not in good
+    }
+    assert not wrong
+
+
+# No letter twice, so that each row has one right place to look at.
+@pytest.mark.parametrize("task", TASKS)
+def test_a_toy_model_is_right(task: Task) -> None:
+    model = open_model(task)
+    for row in ("c a b", "h e a d l i g", "t s r q p o n m", "k b f a r j c", *offered(task)):
+        assert trace(model, row).output == " ".join(solve(task, tuple(row.split())))
+
+
+# The shipped model that reads pictures: it reads the drawn words and looks at their letters.
+WORDS = ("Brown", "attention", "juMP5", "2026", "Lkz")
+CHINESE = ("朋友", "我们喜欢读书", "3月5日")
+
+
+def test_each_example_and_most_words_in_faces_never_trained_on_are_read() -> None:
+    loaded = open_model("reader")
+    for word in offered("reader"):
+        assert trace(loaded, word).output == split_face(word)[0]
+    words = [(word, face) for face in FACES for word in WORDS + CHINESE]
+    right = [trace(loaded, f"{word} @{face}").output == word for word, face in words]
+    assert np.mean(right) >= 0.9
+
+
+def test_every_face_has_ascii_and_the_characters_of_the_vocabulary() -> None:
+    writer = open_model("reader").tokenizer.of("tgt")
+    pieces = [writer.piece(token) for token in range(writer.vocab_size)]
+    characters = "".join(each for each in pieces if len(each) == 1 and not each.isascii())
+    plain, n = string.printable[:94], LONGEST - 1
+    words = [plain[at : at + n] for at in range(0, len(plain), n)]
+    both = plain + characters  # with a Chinese character, another font draws the whole word
+    words += ["我" + both[at : at + n] for at in range(0, len(both), n)]
+    for face in FACES:
+        for word in words:
+            drawn_word(f"{word} @{face}", 24, 96)
+
+
+# What a page offers for its lesson, by shipped models: there the lesson shows. The twins: what
+# training without the causal mask gains, and what it costs.
+TELLING = tomllib.loads(asset("lessons", "telling.toml").read_text(encoding="utf-8"))
+
+
+def test_every_lesson_here_is_tested_and_others_have_none() -> None:
+    assert set(TELLING) == {"shuffle", "beam", "twins"}
+    assert telling("beam", "somebody-elses") is None
+
+
+@pytest.mark.parametrize(("model", "sentence"), TELLING["shuffle"].items())
+def test_shuffled_it_is_written_otherwise(model: str, sentence: str) -> None:
+    shuffle = PositionsChoices().shuffle or 1
+    texts = walked(four_texts(open_model(model), sentence, shuffle))
+    assert texts.in_order != texts.shuffled
+
+
+@pytest.mark.parametrize(("model", "sentence"), TELLING["beam"].items())
+def test_a_beam_ends_elsewhere_than_greedy_decoding(model: str, sentence: str) -> None:
+    made, loaded = DecodingChoices(), open_model(model)
+    beam, greedy = (
+        generate(loaded, sentence, strategy, made.limit).text for strategy in (made.beam, Greedy())
+    )
+    assert beam != greedy
+
+
+@pytest.mark.parametrize(("model", "sentence"), TELLING["twins"].items())
+def test_the_right_twin_translates_it_and_the_other_does_not(model: str, sentence: str) -> None:
+    assert len(sentence) <= LONGEST_READ == read_recipe("twin-right", []).data.longest
+    assert trace(open_model("twin-right"), sentence).output == "汤姆不在这里。"
+    assert model.startswith(("en-", "twin-"))
+
+
+@pytest.mark.parametrize("text", ["I like dogs.", "He is a teacher."])
+def test_the_cheat_reads_better_and_writes_worse(text: str) -> None:
+    right, cheat = twins(open_model(RIGHT), open_model(CHEAT), text)
+    assert cheat.loss < 0.1 < right.loss
+    assert len(right.writes) > 2
+    assert len(cheat.writes) < len(right.writes)
+
+
+def test_the_deep_twin_with_post_norm_has_learned() -> None:
+    """It is shown beside the other placements; with their schedule it repeats one word."""
+    loaded = open_model("twin-deep-post")
+    assert trace(loaded, "Tom is not here.").output == "汤姆不在这里。"
+    assert trace(loaded, "I love you.").output != trace(loaded, "She likes dogs.").output

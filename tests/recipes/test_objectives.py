@@ -58,6 +58,7 @@ def test_tables_become_objectives_and_back():
         ({"wrong_masks": {"masks": "open"}}, "masks is 'open': it must be one of right, no_causal"),
         ({"r_drop": {"weight": -1}}, "r_drop is -1: it must be at least 0"),
         ({"unlikelihood": {"weight": -2}}, "unlikelihood is -2: it must be at least 0"),
+        ({"preference": {"weight": -1}}, "preference is -1: it must be at least 0"),
     ],
 )
 def test_a_table_that_makes_no_sense_is_refused(tables, message):
@@ -65,32 +66,21 @@ def test_a_table_that_makes_no_sense_is_refused(tables, message):
         make_objectives(tables)
 
 
-LIKELIHOOD = "objectives.likelihood"
+PLAIN, PREFERRED = Likelihood(label_smoothing=0.0), DirectPreference(weight=5.0)
 
 
 @pytest.mark.parametrize(
     ("recipe", "changes", "expected"),
     [
-        ("en-zh-short", [f"{LIKELIHOOD}.label_smoothing=0.3"], [Likelihood(label_smoothing=0.3)]),
-        ("en-zh-short", ["objectives.unlikelihood.weight=0"], [Likelihood()]),
+        ("en-zh-short", ("likelihood.label_smoothing=0.3",), [Likelihood(label_smoothing=0.3)]),
+        ("en-zh-short", ("unlikelihood.weight=0",), [Likelihood()]),
         # As the card of en-zh replaces likelihood by R-Drop.
-        (
-            "en-zh-short",
-            [f"{LIKELIHOOD}.weight=0", "objectives.r_drop.weight=5.0"],
-            [RDrop(weight=5.0)],
-        ),
-        (
-            "stories",
-            ["objectives.unlikelihood.weight=0.5"],
-            [
-                Likelihood(label_smoothing=0.0),
-                Unlikelihood(weight=0.5),
-                DirectPreference(weight=5.0),
-            ],
-        ),
+        ("en-zh-short", ("likelihood.weight=0", "r_drop.weight=5.0"), [RDrop(weight=5.0)]),
+        ("stories", ("unlikelihood.weight=0.5",), [PLAIN, Unlikelihood(weight=0.5), PREFERRED]),
     ],
 )
 def test_changes_to_a_recipe_name_its_objectives(recipe, changes, expected):
+    changes = [f"objectives.{change}" for change in changes]
     assert list(read_recipe(recipe, changes).objectives) == expected
 
 
@@ -116,25 +106,11 @@ def test_wrong_masks_are_those_of_training_and_of_what_is_held_apart(tmp_path):
     assert objective.metrics(run) == {"valid_loss": wrong} != {"valid_loss": right}
 
 
-def test_a_run_under_other_objectives_is_refused(tmp_path):
-    trainer(tmp_path, RDrop(weight=5.0)).run(stop=lambda: True)
-    with pytest.raises(
-        ValueError, match=r"contains a run with objectives = {'r_drop': {.*'weight': 5"
-    ):
-        trainer(tmp_path, RDrop(weight=4.0))
-    with pytest.raises(
-        ValueError, match=r"not {'likelihood': {'label_smoothing': 0.1}}: use anoth"
-    ):
-        trainer(tmp_path, Likelihood())
-
-
 def test_judgements_that_no_objective_reads_are_refused(tmp_path, capsys):
     texts = [f"the {word} saw the king and the {word} ran" for word in ("cat", "dog", "fox")]
     (tmp_path / "texts.txt").write_text("\n<|endoftext|>\n".join(texts), encoding="utf-8")
-    judged = [
-        {"story": 0, "given": 3, "kept": kept, "broken": " ran"}
-        for kept in ("", " saw the king and the king and the king")
-    ]
+    longer = " saw the king and the king and the king"
+    judged = [{"story": 0, "given": 3, "kept": kept, "broken": " ran"} for kept in ("", longer)]
     (tmp_path / "judged.jsonl").write_text("\n".join(map(json.dumps, judged)), encoding="utf-8")
     size = train_tokenizer(texts, 60).vocab_size
     recipe = tmp_path / "recipe.toml"

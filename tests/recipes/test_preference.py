@@ -1,6 +1,8 @@
-"""Training on its own continuations: against repetition, and by which one is preferred."""
+"""Training on its own continuations: judged, preferred, and against repetition."""
 
 import dataclasses
+import gzip
+import json
 import math
 from collections import Counter
 from pathlib import Path
@@ -11,13 +13,22 @@ from tables import chain
 
 from models.config import ModelConfig
 from models.rows import Rows
+from models.tokenizer import Tokenizer
 from models.training.data import Example, Material, batches, collate
 from models.training.loop import Trainer
 from models.training.objectives import Likelihood, Objective
 from models.training.repetition import CONTINUATION
 from models.training.settings import TrainingConfig
+from models.training.vocabulary import train_tokenizer
 from models.transformer import DecoderOnly, build_model
-from recipes.judging import Preference
+from recipes.judging import (
+    LEAD,
+    Judged,
+    Preference,
+    judged_names,
+    preferences_of,
+    read_judged,
+)
 from recipes.objectives import Unlikelihood, WrongMasks, own_words, unlikelihood
 from recipes.preference import (
     LIKELIHOOD,
@@ -31,17 +42,8 @@ from recipes.preference import (
 )
 
 BOS, EOS, A, B, C, D = 1, 2, 3, 4, 5, 6
-CONFIG = ModelConfig(
-    family="decoder-only",
-    vocab_size=16,
-    d_model=24,
-    n_layers=1,
-    n_heads=4,
-    d_ff=40,
-    n_ctx=64,
-    dropout=0.0,
-    positions="rotary",
-)
+SIZES = {"vocab_size": 16, "d_model": 24, "n_layers": 1, "n_heads": 4, "d_ff": 40, "n_ctx": 64}
+CONFIG = ModelConfig(family="decoder-only", positions="rotary", dropout=0.0, **SIZES)
 
 
 def test_own_words_are_marked_where_they_repeat():
@@ -74,7 +76,6 @@ def test_shares_of_a_batch_add_up_to_the_whole():
     """Two processes' own words are those of one, a row that only fills a share left out."""
     torch.manual_seed(0)
     model = build_model(CONFIG).double()
-    assert isinstance(model, DecoderOnly)
     rows = [Example((), tuple(range(3, 3 + n))) for n in (9, 10, 11)]
 
     def loss(share: tuple[int, int], few: list[Example]) -> float:
@@ -118,31 +119,21 @@ def test_the_loss_is_that_of_its_own_words_times_the_weight(tmp_path):
 
 def test_it_is_refused_where_no_text_is_continued(tmp_path):
     pairs = build_model(dataclasses.replace(CONFIG, family="encoder-decoder"))
+    both = [Likelihood(), Unlikelihood(weight=1.0)]
     with pytest.raises(ValueError, match=r"unlikelihood is 1\.0: it is for decoder-only"):
-        Trainer(
-            pairs,
-            Material([]),
-            TrainingConfig(),
-            tmp_path,
-            [Likelihood(), Unlikelihood(weight=1.0)],
-        )
-    with pytest.raises(ValueError, match="unlikelihood is -1: it must be at least 0"):
-        Unlikelihood(weight=-1)
-    both = [WrongMasks(masks="inverted"), Unlikelihood(weight=1.0)]
+        Trainer(pairs, Material([]), TrainingConfig(), tmp_path, both)
+    both[0] = WrongMasks(masks="inverted")
     with pytest.raises(ValueError, match=r"unlikelihood is 1\.0: .* right masks, not 'inv"):
         Trainer(build_model(CONFIG), Material([]), TrainingConfig(), tmp_path, both)
 
 
 # Training on which of its own continuations a reader prefers.
-
-
 DROPPING = dataclasses.replace(CONFIG, dropout=0.3)
 
 
 def built(seed: int) -> DecoderOnly:
     torch.manual_seed(seed)
     model = build_model(DROPPING)
-    assert isinstance(model, DecoderOnly)
     return model.eval()
 
 
@@ -185,14 +176,6 @@ def test_the_objective_is_counted_from_where_the_model_stood():
     assert float(objective.detach()) == pytest.approx(expected, rel=1e-4)
 
 
-def test_no_gradient_reaches_the_model_before(tmp_path):
-    trainer = run(built(0), tmp_path, 2.0)
-    before = reference(trainer)
-    trainer.objectives[1].loss(collate(ROWS[:2], trainer.model), trainer).minimised.backward()
-    assert all(parameter.grad is None for parameter in before.parameters())
-    assert all(parameter.grad is not None for parameter in trainer.model.parameters())
-
-
 def test_what_is_longer_than_the_model_reads_is_cut():
     long = Preference((3,) * 40, (5,) * 60, (6,) * 10)
     cut = Preference((3,) * 40, (5,) * 24, (6,) * 10)
@@ -218,15 +201,8 @@ def test_every_pair_has_its_turn_and_processes_share_a_step():
 
 ROWS = [Example((), (a, b, a, b, a, b)) for a in range(3, 16) for b in range(3, 16)]
 LIKED = [Preference((a, b), (3, 4, 5), (6, 7, 8)) for a in range(3, 16) for b in range(3, 8)]
-SETTINGS = TrainingConfig(
-    epochs=2,
-    max_tokens=200,
-    warmup=5,
-    learning_rate=3e-3,
-    average=1,
-    precision="float32",
-    save_seconds=1e-9,
-)
+PACE = {"epochs": 2, "max_tokens": 200, "warmup": 5, "learning_rate": 3e-3}
+SETTINGS = TrainingConfig(**PACE, average=1, precision="float32", save_seconds=1e-9)
 
 
 def run(model: DecoderOnly, folder: Path, weight: float) -> Trainer:
@@ -235,14 +211,6 @@ def run(model: DecoderOnly, folder: Path, weight: float) -> Trainer:
     if weight:
         objectives.append(DirectPreference(weight=weight).learn_from(LIKED))
     return Trainer(model, Material(ROWS), SETTINGS, folder, objectives)
-
-
-def reference(trainer: Trainer) -> DecoderOnly:
-    """The model that preferences are measured from."""
-    objective = trainer.objectives[1]
-    assert isinstance(objective, DirectPreference)
-    assert objective._before is not None
-    return objective._before
 
 
 def leaning(model: DecoderOnly) -> float:
@@ -274,28 +242,23 @@ def test_a_resumed_run_prefers_from_the_same_beginning(tmp_path):
         torch.testing.assert_close(dict(model.named_parameters())[name], parameter)
 
 
-def test_what_was_before_stays_and_dropout_has_no_say(tmp_path):
-    for at_step in (5, 12):  # the second one resumes what the first one stopped
-        trainer = run(built(0), tmp_path, 2.0)
-        trainer.run(stop=lambda one=trainer, at=at_step: one.progress.step >= at)
-        before = reference(trainer)
-        for name, parameter in built(0).named_parameters():
-            assert torch.equal(before.get_parameter(name), parameter)
+def test_the_model_before_does_not_learn_and_dropout_has_no_say(tmp_path):
+    trainer = run(built(0), tmp_path, 2.0)
+    trainer.run(stop=lambda: trainer.progress.step >= 5)
+    before = trainer.objectives[1]._before
     trainer.model.train()
+    trainer.model.zero_grad()
     pairs = pairs_of_step(LIKED, trainer.progress.step, SETTINGS.seed)
     batch = collate(ROWS[:3], trainer.model)
-    said = trainer.objectives[1].loss(batch, trainer).minimised.detach()
+    said = trainer.objectives[1].loss(batch, trainer).minimised
+    said.backward()
     assert trainer.model.training  # as the rest of a step wants it
-    assert isinstance(trainer.model, DecoderOnly)
+    for name, parameter in built(0).named_parameters():
+        assert torch.equal(before.get_parameter(name), parameter)
+        assert before.get_parameter(name).grad is None
+        assert trainer.model.get_parameter(name).grad is not None
     expected = objective_of(trainer.model.eval(), before, pairs).detach()
-    torch.testing.assert_close(said, 2.0 * batch.n_labels / PAIRS * expected)
-
-
-def test_a_process_without_pairs_adds_nothing(tmp_path):
-    trainer = run(built(0), tmp_path, 2.0)
-    trainer.rank, trainer.n_processes = PAIRS, PAIRS + 1
-    batch = collate(ROWS[:3], trainer.model)
-    assert float(trainer.objectives[1].loss(batch, trainer).minimised) == 0
+    torch.testing.assert_close(said.detach(), 2.0 * batch.n_labels / PAIRS * expected)
 
 
 def test_it_is_refused_where_it_cannot_be(tmp_path):
@@ -306,13 +269,111 @@ def test_it_is_refused_where_it_cannot_be(tmp_path):
     none = [Likelihood(), DirectPreference(weight=2.0)]
     with pytest.raises(ValueError, match=r"preference is 2\.0, with 0 pairs"):
         Trainer(built(0), Material(ROWS), SETTINGS, tmp_path, none)
-    with pytest.raises(ValueError, match="preference is -1: it must be at least 0"):
-        DirectPreference(weight=-1)
+    both[0] = WrongMasks(masks="inverted")
     with pytest.raises(ValueError, match=r"preference is 2\.0: .* right masks, not 'inv"):
-        Trainer(
-            built(0),
-            Material(ROWS),
-            SETTINGS,
-            tmp_path,
-            [WrongMasks(masks="inverted"), both[1]],
-        )
+        Trainer(built(0), Material(ROWS), SETTINGS, tmp_path, both)
+
+
+# From a reader's marks to pairs of which one is preferred.
+TEXTS = ["one red cat sat there", "two dogs ran home and slept"]
+
+
+@pytest.fixture(scope="module")
+def letters() -> Tokenizer:
+    """Pieces of one letter: a text of n letters is n tokens or some more."""
+    return train_tokenizer(TEXTS * 20, 26)
+
+
+def test_the_text_that_keeps_sense_longer_is_the_better_one(letters):
+    begin = "two dogs"
+    given = len(letters.encode(begin))
+    assert letters.encode(TEXTS[1])[:given] == letters.encode(begin)
+
+    def ids(text: str) -> tuple[int, ...]:
+        whole = letters.encode(begin + text)
+        assert whole[:given] == letters.encode(begin)
+        return tuple(whole[given:])
+
+    long, short, shorter = " ran home and there sat one cat", " ran there and", " ran"
+    assert len(ids(long)) >= len(ids(short)) + LEAD
+    assert len(ids(shorter)) < len(ids(short)) < len(ids(shorter)) + LEAD
+    judged = [
+        Judged(1, given, short, " dogs"),
+        Judged(1, given, long, " red"),
+        Judged(1, given, long[:-1], ""),  # keeps sense to its end: the worse one of nothing
+        Judged(1, given, " sat", ""),  # short, but nothing breaks it: the worse one of nothing
+        Judged(1, given, shorter, " ran"),  # not clearly longer or shorter than the first
+        Judged(0, len(letters.encode("one red")), "", " dogs"),  # another story
+    ]
+    found = preferences_of(judged, TEXTS, letters)
+    start = tuple(letters.encode(begin))
+    red = tuple(letters.encode("one red"))
+    assert (
+        set(found)
+        == {
+            Preference(start, ids(better), ids(worse))
+            for better in (long, long[:-1])
+            for worse in (short + " dogs", shorter + " ran")
+        }
+        | {  # and the stories themselves
+            Preference(start, ids(" ran home and slept"), ids(shorter + " ran")),
+            Preference(
+                red,
+                tuple(letters.encode(TEXTS[0])[len(red) :]),
+                tuple(letters.encode("one red dogs")[len(red) :]),
+            ),
+        }
+    )
+    assert len(found) == 6
+
+
+def test_a_text_that_goes_on_in_other_pieces_is_left_out():
+    whole = train_tokenizer(["cat cat cat cats"], 19)  # "cat" is one piece, and "ca" another
+    assert len(whole.encode("cat")) < len(whole.encode("ca")) + len(whole.encode("t"))
+    judged = [
+        Judged(0, len(whole.encode("ca")), "t" + " cat" * LEAD, " a"),
+        Judged(0, len(whole.encode("ca")), " cat" * (2 * LEAD), " a"),
+        Judged(0, len(whole.encode("ca")), "", " a"),
+    ]
+    found = preferences_of(judged, ["ca"], whole)
+    assert [whole.decode(pair.better) for pair in found] == ["cat " * (2 * LEAD - 1) + "cat"]
+
+
+def test_the_story_itself_goes_on_to_the_end_of_a_sentence():
+    text = "a cat. a dog! a fox and a cat? a"
+    one = train_tokenizer([text] * 20, 30)
+    given, ids = len(one.encode("a cat.")), one.encode(text)
+
+    def better(worse: str) -> str:
+        (pair,) = preferences_of([Judged(0, given, "", worse)], [text], one)
+        assert [*pair.given] == ids[:given]
+        return one.decode(pair.better)
+
+    assert better(" a") == "a dog!"
+    assert better(" a dog! a dog!") == "a dog! a fox and a cat?"
+    assert better(" a dog!" * 9) == "a dog! a fox and a cat? a"  # it has no more
+    whole = Judged(0, len(ids), "", " a dog!")
+    assert preferences_of([whole], [text], one) == []  # and here nothing at all
+
+
+@pytest.mark.parametrize("one", [Judged(2, 3, " so", ""), Judged(0, 99, " so", "")])
+def test_judgements_of_another_text_are_refused(letters, one):
+    with pytest.raises(ValueError, match="it must be the text that was judged"):
+        preferences_of([one], TEXTS, letters)
+
+
+def test_judgements_are_read_by_name_or_from_a_file(tmp_path):
+    file = tmp_path / "mine.jsonl"
+    one = Judged(3, 8, " It was a dög.", ' "No."')
+    file.write_text(json.dumps(dataclasses.asdict(one)) + "\n", encoding="utf-8")
+    assert read_judged(str(file)) == [one]
+    compressed = tmp_path / "mine.jsonl.gz"
+    compressed.write_bytes(gzip.compress(file.read_bytes()))
+    assert read_judged(str(compressed)) == [one]
+    assert "stories" in judged_names()
+    for name in judged_names():
+        judged = read_judged(name)
+        assert all(one.kept or one.broken for one in judged)
+        assert all(one.given >= 5 for one in judged)
+    with pytest.raises(ValueError, match=r"no judgements 'none': .* or one of .*stories"):
+        read_judged("none")
