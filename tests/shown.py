@@ -1,5 +1,6 @@
 """What a page shows, as AppTest sees it: its words, its figures, the link that leads to it."""
 
+import base64
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -116,6 +117,13 @@ def charts(at: AppTest, says: str = "") -> list[dict[str, Any]]:
     """The charts of a page, or those that say this: on an axis, in a legend or at a point."""
     found = [json.loads(each.proto.spec) for each in at.get("plotly_chart")]
     return [each for each in found if says in json.dumps(each, ensure_ascii=False)]
+
+
+def numbers(values: Any) -> np.ndarray:
+    """Those of a chart's trace, which Plotly's JSON may hold as bytes."""
+    if isinstance(values, dict):
+        return np.frombuffer(base64.b64decode(values["bdata"]), values["dtype"])
+    return np.array(values)
 
 
 def panels(at: AppTest, key: str = "") -> list[dict[str, Any]]:

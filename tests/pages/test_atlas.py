@@ -108,16 +108,6 @@ def test_sentences_that_could_not_be_measured_are_counted_apart(open_page, monke
     assert t("atlas.about_here", lang="en", count=2, sentences="2") in said
 
 
-def test_an_atlas_of_other_weights_is_said(open_page, with_atlas, tmp_path, monkeypatch):
-    folder = tmp_path / "shelf"
-    shutil.copytree(with_atlas, folder)
-    config = folder / "en-zh" / "config.json"
-    config.write_text(config.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    monkeypatch.setattr(library, "CHECKPOINTS", folder)
-    at = open_page("atlas")
-    assert "headlight atlas" in at.warning[0].value
-
-
 def test_two_models_are_compared_and_a_missing_one_is_refused(open_page):
     at = open_page("atlas", part="compare", against="writer")
     assert t("atlas.other_family", lang="en", other="writer") in everything(at)

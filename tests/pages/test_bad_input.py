@@ -5,7 +5,6 @@ rest holds.
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,12 +43,6 @@ def test_a_bad_value_in_a_link_is_reported_and_left_out(open_page, lang, name, v
     assert "I like you" in everything(at)  # the rest of the link holds
     at.selectbox(key="heads.measure").select("entropy").run()
     assert not at.warning
-
-
-def test_a_bad_language_falls_back(open_page):
-    at = open_page("heads", lang="xx")
-    assert "lang = xx" in messages(at)
-    assert t("heads.lead", lang="en") in everything(at)
 
 
 REMOVED = [
@@ -117,15 +110,9 @@ def test_an_unknown_model_in_a_link_leaves_the_usual_one(open_page, lang):
     assert menu.value is None, "what is shown instead is another model"
     menu.select("reader").run()
     assert at.query_params["model"] == "reader"
-
-
-def test_a_broken_checkpoint_is_explained(open_page, shelf, tmp_path, monkeypatch):
-    shutil.copytree(shelf / "en-zh", tmp_path / "en-zh")
-    (tmp_path / "en-zh" / "model.safetensors").write_bytes(b"nonsense")
-    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
-    at = open_page("heads")
-    assert "cannot be opened" in messages(at)
-    assert t("shell.nothing", lang="en") in [each.value for each in at.info]
+    long = messages(open_page("heads", model="x" * 300, lang=lang))
+    assert "x" * 100 in long
+    assert "x" * 200 not in long
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -140,26 +127,21 @@ def test_a_device_that_is_not_there_is_said_by_the_app_too(open_page, monkeypatc
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_an_empty_shelf_says_what_to_do(open_page, tmp_path, monkeypatch, lang):
+def test_an_empty_shelf_says_what_to_do(open_page, shelf, tmp_path, monkeypatch, lang):
     monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
     at = open_page("heads", lang=lang)
     assert len(at.warning) == 1
     assert t("shell.nothing", lang=lang) in [each.value for each in at.info]
     assert t("shell.first_instead", lang=lang) not in [each.value for each in at.caption]
-
-
-@pytest.mark.parametrize("page_name", ["heads.model", "heads.with", "alignment.back",
-                                       "atlas.against", "model.sizes"])  # fmt: skip
-def test_a_name_longer_than_any_file_has_is_no_error(open_page, page_name):
-    page, name = page_name.split(".")
-    at = open_page(page, **{name: "x" * 300})
-    if name == "model":
-        assert f"no model “{'x' * 100}" in messages(at)
+    shutil.copytree(shelf / "en-zh", tmp_path / "en-zh")
+    (tmp_path / "en-zh" / "model.safetensors").write_bytes(b"nonsense")
+    at = open_page("heads", lang=lang)
+    broken = t("problems.broken_model", lang=lang, name="en&#45;zh", reason="\0").partition("\0")[0]
+    assert broken in messages(at)
+    assert t("shell.nothing", lang=lang) in [each.value for each in at.info]
 
 
 # The sentence and its target; one that cannot be read, and the last good picture.
-
-
 def type_text(at: AppTest, text: str) -> AppTest:
     return at.text_area(key="sidebar.text").set_value(text).run()
 
@@ -208,14 +190,6 @@ def test_a_refused_sentence_in_a_link_leaves_an_example(open_page, page):
     assert at.get("plotly_chart") or at.main.get("bidi_component")
 
 
-def test_controls_still_work_on_the_last_good_picture(open_page):
-    at = type_text(open_page("heads", site="cross", layer="1", head="1"), "")
-    before = spec(at)
-    at.segmented_control(key="heads.kind").set_value("encoder").run()
-    assert spec(at) != before
-    assert at.segmented_control(key="heads.kind").value == "encoder"
-
-
 def test_an_example_goes_into_the_link_and_an_own_translation_is_read_instead(open_page):
     at = open_page("heads")
     at.pills(key="sidebar.example.first").select("We went to the park yesterday.").run()
@@ -226,26 +200,20 @@ def test_an_example_goes_into_the_link_and_an_own_translation_is_read_instead(op
     assert ":orange[我喜欢你]" in reading(at, "→")
     assert "(given text, teacher forcing)" in reading(at, "→")
     assert at.query_params["target"] == "我喜欢你"
-
-
-def test_a_story_teller_is_given_a_continuation_and_a_translator_a_translation(open_page):
-    for model, words in (("translator", "target"), ("writer", "continuation")):
-        area = open_page("heads", model=model).text_area(key="sidebar.target")
-        assert area.label == t(f"sidebar.{words}", lang="en")
-        assert area.placeholder == t(f"sidebar.{words}_hint", lang="en")
-        assert area.help == t(f"sidebar.{words}_help", lang="en")
+    before = spec(type_text(at, ""))  # controls still work on the last good picture
+    at.segmented_control(key="heads.kind").set_value("encoder").run()
+    assert spec(at) != before
 
 
 def test_an_own_continuation_stands_behind_the_text_with_its_marks_escaped(open_page):
     at = open_page("heads", model="writer", text="the fox", target="likes *the* dog")
+    assert at.text_area(key="sidebar.target").label == t("sidebar.continuation", lang="en")
     line = reading(at, ":green[the fox]")
     assert line.startswith(":green[the fox] **:orange[likes &#42;the&#42; dog]** (")
     assert ":orange" not in reading(open_page("heads", model="writer", text="the fox"), "the fox")
 
 
 # Emoji, letters from right to left, unknown letters and markup in a sentence.
-
-
 BOTH_WAYS = "I 🐱 you 👩‍👩‍👧. Ωμέγα ÅÄÖ אני אוהב אותך \u202eabc def"
 
 
@@ -335,8 +303,6 @@ def test_right_to_left_tokens_are_isolated_in_every_sentence(
 
 
 # Tokenizers of learners, which cannot encode every text: said in words, and the app goes on.
-
-
 REST = [(f"<{number}>", -9.0) for number in range(40)]
 """Most of a vocabulary of 61 tokens: the app says where a tokenizer has few."""
 
@@ -359,20 +325,21 @@ def dropping() -> tokenizers.Tokenizer:
 
 
 @pytest.fixture
-def model(tmp_path, monkeypatch) -> Callable[..., str]:
-    def made(raw: tokenizers.Tokenizer) -> str:
-        name = type(raw.model).__name__  # what is computed is kept by a model's name
+def learners(tmp_path, monkeypatch) -> None:
+    """What is computed is kept by a model's name."""
+    for name, raw in (("Unigram", without_unknown()), ("BPE", dropping())):
         folder = Golden.load("gpt2").write(tmp_path / name)
         raw.save(str(folder / "tokenizer.json"))
-        monkeypatch.setenv(VARIABLE, str(tmp_path))
-        return name
-
-    return made
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_a_text_that_the_tokenizer_fails_on_is_refused_and_the_menu_stays(open_page, model, lang):
-    at = open_page("heads", model=model(without_unknown()), text="the café", lang=lang)
+def test_letters_without_a_token_are_refused_or_named_as_dropped(open_page, learners, lang):
+    at = open_page("heads", model="BPE", text="the dog sat", lang=lang)
+    assert not at.warning
+    said = [words_of(each) for each in at.caption]
+    assert t("place.dropped", lang=lang, characters="d o g") in said
+    at = open_page("heads", model="Unigram", text="the café", lang=lang)
     (said,) = [str(each.value) for each in at.warning]
     assert "é" in said
     assert said.startswith(t("problems.no_tokens", lang=lang, reason="")[:6])
@@ -384,14 +351,6 @@ def test_a_text_that_the_tokenizer_fails_on_is_refused_and_the_menu_stays(open_p
 @pytest.mark.parametrize(
     "page", ["tour", "circuits", "attribution", "decoding", "mask_tests", "card"]
 )
-def test_every_page_survives_a_tokenizer_that_fails_on_all_examples(open_page, model, page):
-    at = open_page(page, model=model(without_unknown()), text="the cat")
+def test_every_page_survives_a_tokenizer_that_fails_on_all_examples(open_page, learners, page):
+    at = open_page(page, model="Unigram", text="the cat")
     assert [str(each.value) for each in at.error] == []
-
-
-@pytest.mark.parametrize("lang", LANGUAGES)
-def test_dropped_letters_are_named(open_page, model, lang):
-    at = open_page("heads", model=model(dropping()), text="the dog sat", lang=lang)
-    assert not at.warning
-    said = [words_of(each) for each in at.caption]
-    assert t("place.dropped", lang=lang, characters="d o g") in said

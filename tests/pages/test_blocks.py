@@ -81,17 +81,6 @@ def test_each_norm_counts_its_statistics(open_page):
         assert everything(open_page("blocks", **link(at))) == everything(at)
 
 
-def test_only_batch_norm_moves_with_the_others(open_page):
-    moved = r"BatchNorm changes your input by \*\*([1-9]\d*) %"
-    shares = []
-    for beside in ("She reads.", "I like the park."):
-        said = everything(open_page("blocks", beside=beside))
-        assert "LayerNorm changes it by **0 %**, RMSNorm by 0 %." in said
-        shares.append(re.findall(moved, said))
-    assert all(shares)
-    assert shares[0] != shares[1]
-
-
 def test_a_sentence_that_cannot_be_read_is_said(open_page):
     at = open_page("blocks", beside="a b " * 240)
     assert len(at.warning) == 1

@@ -1,12 +1,11 @@
 """Bugs and claims: every bug is shown and injected; a guess first, then numbers that answer."""
 
-import base64
 import re
 from inspect import isgeneratorfunction
 
 import numpy as np
 import pytest
-from shown import everything, figure, lines, reading, words_of
+from shown import charts, everything, figure, lines, numbers, reading, words_of
 
 from explorer import library
 from explorer.analysis.cases import BUGS, BY_ID, CHOICES, CLAIMS, positions
@@ -76,11 +75,8 @@ def test_padding_on_the_left_harms_whom_it_concerns(open_page, case, model, lack
     if lacks:
         assert t(f"cases.absent.{lacks}", lang="en") in words
     else:
-        drawn = figure(at, len(at.get("plotly_chart")) - 1)["data"]
-        healthy, ill = (
-            np.frombuffer(base64.b64decode(each["y"]["bdata"]), each["y"]["dtype"])
-            for each in drawn
-        )
+        drawn = charts(at)[-1]["data"]
+        healthy, ill = (numbers(each["y"]) for each in drawn)
         assert len(healthy) > 2
         assert abs(ill[0] - healthy[0]) < 1e-4  # without padding they agree
         assert np.abs(ill - healthy).max() > 1e-4
@@ -95,17 +91,14 @@ def explanations(claim: str, lang: str) -> list[str]:
     return [max(_NUMBER.split(text), key=len) for name, text in said.items() if name != "title"]
 
 
-def test_nothing_is_measured_before_the_guess(open_page):
+@pytest.mark.parametrize(("guess", "right"), [("true", True), ("false", False)])
+def test_the_guess_is_answered_by_the_numbers_and_nothing_is_measured_before(
+    open_page, guess, right
+):
     at = open_page("cases", part="claims", claim="gelu_tanh")
-    assert at.subheader[0].value == t("cases.gelu_tanh.title", lang="en")
     assert t("cases.waiting", lang="en") in everything(at)
     assert not any(said in everything(at) for said in explanations("gelu_tanh", "en"))
     assert not at.get("plotly_chart")
-
-
-@pytest.mark.parametrize(("guess", "right"), [("true", True), ("false", False)])
-def test_the_guess_is_answered_by_the_numbers(open_page, guess, right):
-    at = open_page("cases", part="claims", claim="gelu_tanh")
     at.segmented_control(key="cases.guess").set_value(guess).run()
     assert at.query_params["guess"] == guess
     assert t("cases.gelu_tanh.title", lang="en") in at.code[1].value  # the reading to keep
@@ -118,12 +111,6 @@ def test_the_guess_is_answered_by_the_numbers(open_page, guess, right):
     assert figure(at)["data"][0]["type"] == "scatter"
 
 
-def test_the_code_shows_what_an_experiment_runs_where_a_test_puts_something_else(open_page):
-    at = open_page("cases", part="claims", claim="variance", guess="true")
-    at.segmented_control(key="cases.more").set_value("code").run()
-    assert any("def _normal(" in each.value for each in at.code)
-
-
 def test_the_score_is_in_the_link_and_the_first_guess_of_each_claim_counts(open_page):
     at = open_page("cases", part="claims", claim="original", guess="true")
     guessed = at.query_params["guessed"]
@@ -131,6 +118,10 @@ def test_the_score_is_in_the_link_and_the_first_guess_of_each_claim_counts(open_
     assert guessed.replace("-", "") == "0"
     again = open_page("cases", part="claims", claim="gelu_tanh", guess="true", guessed=guessed)
     assert t("cases.score", lang="en", right=1, count=2) in everything(again)
+    again.button(key="cases.next").click().run()
+    assert again.query_params["claim"] == CLAIMS[0].id
+    again.selectbox(key="cases.claim").select(CLAIMS[2].id).run()
+    assert again.query_params["claim"] == CLAIMS[2].id
     at.segmented_control(key="cases.guess").set_value("false").run()
     assert t("cases.score", lang="en", right=0, count=1) in everything(at)
     at.segmented_control(key="cases.group").set_value("positions").run()
@@ -138,28 +129,6 @@ def test_the_score_is_in_the_link_and_the_first_guess_of_each_claim_counts(open_
     assert "guess" not in at.query_params
     at.segmented_control(key="cases.guess").set_value("true").run()
     assert t("cases.score", lang="en", right=1, count=2) in everything(at)
-
-
-def test_the_next_claim_and_the_list_lead_on(open_page):
-    at = open_page("cases", part="claims", claim="gelu_tanh", guess="true")
-    at.button(key="cases.next").click().run()
-    assert at.query_params["claim"] == CLAIMS[0].id
-    at.selectbox(key="cases.claim").select(CLAIMS[2].id).run()
-    assert at.query_params["claim"] == CLAIMS[2].id
-
-
-def test_each_part_keeps_its_case(open_page):
-    at = open_page("cases", case="no_mask", part="claims", claim="gelu_tanh")
-    for part, title in (("bugs", "no_mask"), ("claims", "gelu_tanh")):
-        at.segmented_control(key="cases.part").set_value(part).run()
-        assert at.subheader[0].value == t(f"cases.{title}.title", lang="en")
-
-
-def test_an_experiment_can_be_run_again(open_page):
-    at = open_page("cases", part="claims", claim="offset_only", guess="true")
-    before = reading(at, "Measurement |")
-    at.button(key="cases.again").click().run()
-    assert reading(at, "Measurement |") == before
 
 
 def test_a_claim_whose_model_is_not_there_says_which(open_page, shelf, monkeypatch):

@@ -1,7 +1,7 @@
-"""The Circuits page: what it says of the model built by hand and of others, its link, bad input."""
+"""The Circuits and Alignment pages: what they say of each kind of model, links, bad input."""
 
 import pytest
-from shown import everything, link, panels, reading
+from shown import everything, figure, link, panels, reading
 
 from explorer.exhibits.circuits import roles
 from explorer.text import t
@@ -16,14 +16,6 @@ def test_the_circuit_built_by_hand_fails_without_its_first_head(open_page):
     for name in ("copies", "finds", "fails", "alone"):
         assert len(panels(at, f"circuits.{name}")) == 1
     assert "in 100 % of cases" in everything(at)
-
-
-def test_kinds_of_heads_are_chosen_and_kept_in_the_link(open_page):
-    at = open_page("circuits", model="writer", behaviour="induction")
-    assert "attention to what followed" in reading(at, "of its attention")
-    at.segmented_control(key="circuits.behaviour").set_value("previous").run()
-    assert link(at)["behaviour"] == "previous"
-    assert "attention to the previous token" in reading(at, "of its attention")
 
 
 def test_a_head_of_the_link_is_looked_at(open_page):
@@ -92,3 +84,57 @@ def test_a_large_model_is_compared_with_chance_when_asked(open_page, monkeypatch
     assert "chance" in reading(at, "of its attention")
     assert note in everything(at)
     assert not [each for each in at.button if each.key == "circuits.test"]
+
+
+# Alignment: what its sentence says, and its choices.
+def test_the_copier_links_each_letter_with_itself(open_page, shipped):
+    at = open_page("alignment", model="copy", text="d o g")
+    said = reading(at, "are aligned")
+    assert "3 of 3 words of the translation are aligned (3 links" in said
+    assert "3 of them are found by both models" in said
+    assert "No two links cross" in said
+    assert figure(at)["data"][0]["name"] == "both models"
+    at.segmented_control(key="alignment.aligner").set_value("head").run()
+    at.selectbox(key="alignment.head").set_value(3).run()
+    assert link(at)["aligner"] == "head"
+    assert (link(at)["layer"], link(at)["head"]) == ("1", "4")
+    at.segmented_control(key="alignment.row").set_value("write").run()
+    assert "layer 1 · head 4 (row that predicts the token)" in reading(at, "are aligned")
+    at.selectbox(key="alignment.back").set_value("none").run()
+    assert link(at)["back"] == "none"
+    assert t("alignment.one_way", lang="en") in everything(at)
+    assert not [box for box in at.selectbox if box.key == "alignment.symmetrise"]
+
+
+def test_the_reverser_crosses_every_pair_of_links(open_page, shipped):
+    at = open_page("alignment", model="reverse", text="d o g", symmetrise="intersection")
+    assert "3 pairs of links cross" in reading(at, "are aligned")
+    alone = reading(open_page("alignment", model="copy", text="d"), "is aligned")
+    assert "(1 link" in alone
+    assert "cross" not in alone
+    at = open_page("alignment", model="reverse", text="d o g", part="matrices")
+    assert "Of 8 cross-attention matrices" in reading(at, "matrices")
+    assert "known answer of the task" in everything(at)
+
+
+def test_heads_that_align_equally_well_are_all_named(open_page, shipped):
+    at = open_page("alignment", model="reader", text="hello", part="matrices")
+    said = reading(at, "matrices")
+    assert "3 are closest to the known answer: 1.00" in said
+    tied = said.partition("They tie: ")[2].partition(". ")[0]
+    assert tied.count("layer ") == 3
+    fewest = said.partition("come from ")[2]
+    assert fewest.count("layer ") == 3
+
+
+def test_without_a_model_of_the_other_direction_the_page_says_so(open_page):
+    at = open_page("alignment", part="matrices")  # the test's own en-zh has no zh-en beside it
+    assert t("alignment.score_sharpness", lang="en") in everything(at)
+    assert "does not say whether a head points to the right word" in everything(at)
+
+
+def test_a_model_of_one_text_shows_what_there_is_instead(open_page):
+    at = open_page("alignment", model="writer", part="matrices")
+    assert [each.value for each in at.info] == [t("alignment.no_cross", lang="en")]
+    assert at.get("plotly_chart")
+    assert "of its attention" in reading(at, "In layer")

@@ -17,7 +17,7 @@ from torch import nn
 from explorer import library
 from explorer.analysis.cases import BUGS, CLAIMS
 from explorer.analysis.cases.case import inputs
-from explorer.pages import LESSONS, PAGES
+from explorer.pages import PAGES
 from explorer.text import LANGUAGES, has, t
 from explorer.training.learning import SetupTrainer
 from explorer.training.setup import Setup
@@ -41,11 +41,11 @@ FILL_IN = "She reads a [MASK] every morning."
 sweep = pytest.mark.sweep
 
 
-def turns(models, *more):
-    """Each part with one of these models in turn; with the others only in the sweep."""
+def in_turn(visits, *models):
+    """Each visit with one of these models in turn; with the others only in the sweep."""
     return [
         pytest.param(page, asked, model, marks=() if at % len(models) == turn else sweep)
-        for at, (page, asked) in enumerate([*PARTS, *more])
+        for at, (page, asked) in enumerate(visits)
         for turn, model in enumerate(models)
     ]
 
@@ -96,31 +96,23 @@ def check_explained(at, page, lang, is_first):
     assert len(at.dataframe[-1].value) > is_first
 
 
-@pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("page", [page.name for page in PAGES if page not in LESSONS])
-def test_a_page_that_teaches_nothing_has_its_name_as_heading(open_page, page, lang):
-    at = open_page(page, lang=lang)
-    assert [title.value for title in at.title] == [t(f"{page}.title", lang=lang)]
-
-
 ODD = [
-    ("heads", {"model": "writer", "text": "I"}),
-    ("circuits", {"model": "writer", "text": "a"}),
-    ("start", {"model": "writer", "text": "I like you. " * 12}),
-    ("positions", {"text": "kind"}),
-    ("positions", {"text": "a"}),
-    ("positions", {"part": "head", "change": "swap-700-2", "row": "900", "key": "900"}),
-    ("positions", {"part": "rotary", "key": "900"}),
-    ("patching", {"model": "writer", "part": "paths", "receiver": "decoder-9-9"}),
+    ("heads", {"text": "I"}, "writer"),
+    ("circuits", {"text": "a"}, "writer"),
+    ("start", {"text": "I like you. " * 12}, "writer"),
+    ("score", {"key": "900", "goal": "900000", "stage": "5"}, "en-zh"),
+    ("positions", {"text": "kind"}, "en-zh"),
+    ("positions", {"text": "a"}, "en-zh"),
+    ("positions", {"part": "head", "change": "swap-700-2", "row": "900", "key": "900"}, "en-zh"),
+    ("positions", {"part": "rotary", "key": "900"}, "en-zh"),
+    ("patching", {"part": "paths", "receiver": "decoder-9-9"}, "writer"),
+    ("heads", {"with": "x" * 300}, "en-zh"),
+    ("alignment", {"back": "x" * 300}, "en-zh"),
+    ("atlas", {"against": "x" * 300}, "en-zh"),
+    ("model", {"sizes": "x" * 300}, "en-zh"),
+    ("attribution", {"part": "writes", "word": "999999", "rival": "99999", "taken": "99"}, "en-zh"),
 ]
-"""Texts too short for what a page asks, and places beyond the sentence."""
-
-
-@pytest.mark.parametrize(("page", "asked"), ODD, ids=named)
-def test_what_this_sentence_does_not_have_is_no_error(open_page, page, asked):
-    open_page(page, **asked)
-
-
+"""Texts too short for what a page asks, places beyond the sentence, names longer than a file's."""
 OTHERS = [
     ("card", {}),
     ("mask_tests", {"tested": "1"}),
@@ -128,35 +120,38 @@ OTHERS = [
     ("heads", {"measure": "needed"}),
     ("heads", {"edits": "head-blocks.0.attn-1"}),
 ]
+QUICK = [
+    ("cases", {"part": "claims", "claim": claim.id, "guess": "true"})
+    for claim in CLAIMS
+    if inputs(claim.measure, True, True) and claim.id not in ("tying", "causal_order")
+]
+TEXTS = {"reader": FILL_IN, "headless": FILL_IN, "my-bert": "We love the [MASK], 我 too."}
 
 
 @pytest.mark.parametrize(
     ("page", "asked", "model"),
     [
-        *((*visit, "reader") for visit in [*PARTS, *OTHERS]),
-        *((page, asked, "headless") for page, asked in [*FIRST.items(), OTHERS[0]]),
+        *ODD,
+        *in_turn([*PARTS, *OTHERS], "reader"),
+        *in_turn([*FIRST.items(), OTHERS[0]], "headless"),
+        *in_turn(QUICK, "reader", "headless"),
+        *in_turn([*PARTS, OTHERS[0]], *(f"my-{name}" for name in OWN)),
+        *((page, {}, "my-marian-headless") for page in ("alignment", "atlas")),
+        *(pytest.param(page, {}, "my-marian-headless", marks=sweep) for page in FIRST),
     ],
     ids=named,
 )
-def test_an_encoder_is_refused_nothing_as_a_part_opens(open_page, page, asked, model):
-    """One that fills in masked words, and one without a head."""
-    at = open_page(page, model=model, text=FILL_IN, **asked)
-    assert [each.value for each in at.error] == []
+def test_it_opens_without_an_error(open_page, request, page, asked, model):
+    """Also with encoders, one of them without a head, and with models of other libraries.
 
-
-@pytest.mark.parametrize(
-    ("page", "asked", "model"),
-    [
-        *turns(OWN, OTHERS[0]),
-        *((page, {}, "marian-headless") for page in ("alignment", "atlas")),
-        *(pytest.param(page, {}, "marian-headless", marks=sweep) for page in FIRST),
-    ],
-    ids=named,
-)
-def test_a_model_of_another_library_opens_each_part(open_page, add_own, page, asked, model):
-    """A translator without an output reads the text itself in its decoder: nothing is written."""
-    text = "We love the [MASK], 我 too." if model == "bert" else "We love you, 我 too."
-    at = open_page(page, model=f"my-{model}", text=text, **asked)
+    A translator without an output reads the text itself in its decoder: nothing is written.
+    """
+    if model.startswith("my-"):
+        request.getfixturevalue("add_own")
+        asked = {"text": TEXTS.get(model, "We love you, 我 too."), **asked}
+    elif model in TEXTS:
+        asked = {"text": TEXTS[model], **asked}
+    at = open_page(page, model=model, **asked)
     assert [each.value for each in at.error] == []
 
 
@@ -169,18 +164,13 @@ def test_a_page_opens_in_half_precision(open_page, add_own, page, monkeypatch):
 
 
 # Encoders alone, with a head and without: what they are asked, every bug and quick claim.
-
-
-TEXT = "She reads a [MASK] every morning."
-
-
 def test_what_a_model_that_fills_in_is_asked(open_page):
     """Its words are about the token at a place, not about the next one."""
-    at = open_page("heads", model="reader", text=TEXT, row="4")
+    at = open_page("heads", model="reader", text=FILL_IN, row="4")
     words = " ".join(words_of(each) for each in at.markdown)
     assert "where the model predicts" in words or "predicts" in words
     assert "before predicting" not in words
-    at = open_page("decoding", model="reader", text=TEXT)
+    at = open_page("decoding", model="reader", text=FILL_IN)
     assert t("filling.decoding.lead", lang="en") in [words_of(each) for each in at.markdown]
     shown = [each.key for each in at.segmented_control]
     assert "decoding.part" not in shown  # no part has a picture
@@ -195,7 +185,7 @@ def test_without_a_mask_there_is_nothing_to_decode_and_the_page_says_so(open_pag
 
 def test_a_model_without_an_output_is_not_asked_for_more_words(open_page):
     """No word that a visitor adds would give it one."""
-    at = open_page("heads", model="headless", text=TEXT)
+    at = open_page("heads", model="headless", text=FILL_IN)
     said = [unlinked(each.value) for each in at.caption]
     assert t("matter.no_logits", lang="en") in said
     assert t("matter.nothing", lang="en") not in said
@@ -213,20 +203,20 @@ def test_a_model_without_an_output_is_not_said_to_write(open_page, page):
     assert not re.search(false, words)
 
 
-def in_turn(cases, always=lambda case: False):
-    """Each of these for one of the two encoders, in turn; for both only in the sweep."""
-    return [
-        pytest.param(case, model, marks=() if always(case) or at % 2 == turn else sweep)
-        for at, case in enumerate(cases)
+@pytest.mark.parametrize(
+    ("bug", "model"),
+    [
+        pytest.param(bug, model, marks=() if bug.needs == "causal" or at % 2 == turn else sweep)
+        for at, bug in enumerate(BUGS)
         for turn, model in enumerate(("reader", "headless"))
-    ]
-
-
-@pytest.mark.parametrize(("bug", "model"), in_turn(BUGS, lambda bug: bug.needs == "causal"))
+    ],
+)
 def test_every_pitfall_opens_and_a_causal_bug_is_none_of_a_model_that_reads_both_ways(
     open_page, bug, model
 ):
-    words = everything(open_page("cases", model=model, text=TEXT, case=bug.id))
+    words = everything(open_page("cases", model=model, text=FILL_IN, case=bug.id))
+    for key in ("cases.writes", "cases.writes_nothing"):  # an encoder writes nothing
+        assert t(key, lang="en") not in words
     if bug.needs == "causal":
         assert t("cases.absent.causal", lang="en") in words
         assert t("cases.fixed", lang="en") in words
@@ -234,25 +224,11 @@ def test_every_pitfall_opens_and_a_causal_bug_is_none_of_a_model_that_reads_both
             assert t(key, lang="en") not in words
 
 
-@pytest.mark.parametrize(
-    ("claim", "model"),
-    in_turn(
-        [
-            claim.id
-            for claim in CLAIMS
-            if inputs(claim.measure, True, True) and claim.id not in ("tying", "causal_order")
-        ]
-    ),
-)
-def test_every_quick_claim_opens(open_page, claim, model):
-    open_page("cases", part="claims", model=model, text=TEXT, claim=claim, guess="true")
-
-
 @pytest.mark.parametrize("lang", LANGUAGES)
 @pytest.mark.parametrize("case", ["model_scale", "small_fill", "inverted_padding"])
 def test_without_an_output_layer_the_vectors_are_compared(open_page, case, lang):
     """There are no words and no loss of which "nothing changes" could be said."""
-    words = everything(open_page("cases", model="headless", text=TEXT, case=case, lang=lang))
+    words = everything(open_page("cases", model="headless", text=FILL_IN, case=case, lang=lang))
     for key in ("cases.unchanged", "filling.cases.unchanged"):
         assert t(key, lang=lang) not in words
     same = t("cases.vectors_same", lang=lang) in words
@@ -262,8 +238,6 @@ def test_without_an_output_layer_the_vectors_are_compared(open_page, case, lang)
 
 
 # A further family and further kinds of positions, norms and networks, as ARCHITECTURE.md says.
-
-
 class Tower(Model):
     """A language model whose only stack has a name of its own, which ends every text it reads."""
 

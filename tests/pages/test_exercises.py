@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from hostile import BODIES, VALUES, answers
-from shown import Open, everything, has_picture, lines, link, messages, reading
+from shown import everything, has_picture, lines, link, messages, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import sandbox
@@ -37,7 +37,6 @@ def test_the_starter_of_the_first_task_is_told_what_it_sees(open_page, lang):
     assert not at.warning
     future = t("exercises.relations.future", lang=lang)
     assert reading(at, t("exercises.sees", lang=lang, q=0, k=1, reason=future))
-    assert has_picture(at)
 
 
 def test_a_right_program_passes_is_certified_and_kept_in_the_link(open_page):
@@ -87,19 +86,12 @@ def test_a_stopped_check_says_so_and_runs_again_when_asked(open_page, monkeypatc
 
 
 def test_a_window_breaks_what_the_right_window_breaks_and_no_more(open_page):
-    at = open_page("exercises", task="window")
-    task = task_of("window")
-    assert task is not None
-    typed(at, task.reference, "window")
-    kept = t("exercises.as_expected", lang="en", kept=13, count=14)
-    assert kept in everything(at)
+    at = typed(open_page("exercises", task="window"), task_of("window").reference, "window")
+    assert t("exercises.as_expected", lang="en", kept=13, count=14) in everything(at)
     open_cells = t("certify.open_cells.title", lang="en")
     assert t("exercises.expected", lang="en", promise=open_cells) in everything(at)
-
-
-def test_a_mask_without_a_place_in_the_model_says_so(open_page):
-    at = open_page("exercises", task="cross", model="writer")
-    assert t("exercises.no_place", lang="en") in everything(at)
+    crosses = open_page("exercises", task="cross", model="writer")
+    assert t("exercises.no_place", lang="en") in everything(crosses)
 
 
 BAD = [
@@ -186,7 +178,9 @@ def test_a_shared_program_opens_in_the_editor(open_page):
     assert reading(at, "Query 0 does not see key 0: itself.")
 
 
-def test_programs_that_cannot_be_read_are_refused():
+def test_programs_go_through_a_link_and_back_and_others_are_refused():
+    programs = (("causal", "def f():\n\treturn '中文'"), ("softmax", ""))
+    assert read_programs(write_programs(programs)) == programs
     half = zlib.compress(b'{"causal": "\\ud800"}', wbits=-15)  # of a character: no link holds it
     odd = base64.urlsafe_b64encode(half).decode(), write_programs((("Causal!", "x"),))
     bomb = write_programs((("causal", "x" * 20 * MOST_UNPACKED),))
@@ -194,82 +188,52 @@ def test_programs_that_cannot_be_read_are_refused():
     for packed in ("???", "AAAA", "x" * (MOST_CARRIED + 1), "eJw", "é", *odd, bomb):
         with pytest.raises(RefusedError):
             read_programs(packed)
-
-
-def test_what_a_program_prints_is_shown(open_page):
-    at = typed(open_page("exercises"), "print('<b>seen</b>')\ndef may_attend(q, k): return k <= q")
-    assert "<b>seen</b>" in [each.value.strip() for each in at.code]
-
-
-def test_ids_and_programs_go_through_a_link_and_back():
-    programs = (("causal", "def f():\n\treturn '中文'"), ("softmax", ""))
-    assert read_programs(write_programs(programs)) == programs
     assert read_ids("causal~softmax~causal") == ("causal", "softmax")
     for bad in ("Causal", "a b", "~", "x" * 50, "~".join(f"t{i}" for i in range(500))):
         with pytest.raises(RefusedError):
             read_ids(bad)
 
 
-def test_made_up_answers_and_tasks_are_harmless(open_page):
-    at = open_page("exercises", solved="no_such_task", task="<b>x</b>", part="overview")
-    assert t("exercises.progress", lang="en", done=0, count=len(tasks())) in everything(at)
-    at = open_page("exercises", task="<b>x</b>")
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_every_task_stands_on_paper_and_made_up_answers_are_harmless(open_page, lang):
+    made_up = {"solved": "no_such_task", "task": "<b>x</b>", "lang": lang}
+    at = open_page("exercises", part="overview", on_paper="1", **made_up)
+    assert t("exercises.progress", lang=lang, done=0, count=len(tasks())) in everything(at)
+    assert all(task.text[lang] in everything(at) for task in tasks())
+    at = open_page("exercises", **made_up)
     assert "&#60;b&#62;" in str(at.warning[0].value)
-    assert tasks()[0].text["en"] in everything(at)
+    assert tasks()[0].text[lang] in everything(at)
 
 
-def test_every_task_stands_on_paper(open_page):
-    for lang in LANGUAGES:
-        at = open_page("exercises", part="overview", on_paper="1", lang=lang)
-        said = everything(at)
-        assert all(task.text[lang] in said for task in tasks())
-
-
-def test_a_repair_leads_to_its_pitfall(open_page):
-    at = open_page("exercises", task="mend_scale")
-    title = t("cases.model_scale.title", lang="en")
-    assert at.button(key="exercises.bug").label == t("exercises.pitfall", lang="en", title=title)
-
-
-def test_the_back_button_leaves_the_program_as_it_is(open_page):
-    at = typed(open_page("exercises"), "def may_attend(q, k): return k == q")
-    at.query_params["task"] = "softmax"
-    at.run()
-    assert at.text_area(key="exercises.code.softmax")
-    at.query_params["task"] = "causal"
-    at.run()
-    assert "k == q" in at.text_area(key="exercises.code.causal").value
-
-
-def test_the_link_with_code_is_offered_only_for_what_was_written(open_page):
+def test_what_was_written_prints_is_offered_as_a_link_and_stays_under_the_back_button(open_page):
     at = open_page("exercises")
     assert not [each for each in at.code if "programs=" in each.value]
-    typed(at, "def may_attend(q, k): return k == q")
-    address = next(each.value for each in at.code if "programs=" in each.value)
+    code = "print('<b>seen</b>')\ndef may_attend(q, k): return k == q"
+    typed(at, code)
+    assert "<b>seen</b>" in [each.value.strip() for each in at.code]
+    (address,) = (each.value for each in at.code if "programs=" in each.value)
     (packed,) = parse_qs(urlsplit(address).query)["programs"]
-    assert read_programs(packed) == (("causal", "def may_attend(q, k): return k == q"),)
+    assert read_programs(packed) == (("causal", code),)
+    for task, kept in (("softmax", ""), ("causal", "k == q")):
+        at.query_params["task"] = task
+        at.run()
+        assert kept in at.text_area(key=f"exercises.code.{task}").value
 
 
 FORMS = ("causal", "alibi", "softmax", "mend_after", "check_causal")
 """A mask, a matrix of numbers, a row of them, a repair, a check."""
 
 
-def check(open_page: Open, task: str, first: int, step: int) -> None:
+@pytest.mark.parametrize(
+    ("task", "first", "step"),
+    [(task, at, len(FORMS)) for at, task in enumerate(FORMS)]
+    + [pytest.param(task, 0, 1, marks=pytest.mark.sweep) for task in FORMS],
+)
+def test_no_answer_raises_on_the_page(open_page, task, first, step):
     (function,) = (each.function for each in tasks() if each.id == task)
     at = open_page("exercises", task=task)
     for code in list(answers(function))[first : len(VALUES) + len(BODIES) : step]:
         at.text_area(key=f"exercises.code.{task}").set_value(code).run()
-
-
-@pytest.mark.parametrize("form", range(len(FORMS)), ids=FORMS)
-def test_no_answer_raises_on_the_page(open_page, form):
-    check(open_page, FORMS[form], form, len(FORMS))
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("task", FORMS)
-def test_no_answer_raises_on_any_form_of_page(open_page, task):
-    check(open_page, task, 0, 1)
 
 
 def test_a_hostile_link_ends_no_teachers_table(open_page):

@@ -1,32 +1,33 @@
-"""The frame round every page: heading, first model, hints, and what a change of model keeps."""
+"""The frame round every page, and words that follow from what a page shows."""
 
 import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
-from shown import everything
+from shown import charts, everything, panels
 from streamlit.testing.v1 import AppTest
 
+from explorer import library
+from explorer.exhibits.decoding import one_pass
 from explorer.exhibits.escape import escape
 from explorer.exhibits.links import State
+from explorer.exhibits.positions import length as positions_length, order
 from explorer.pages import PAGES
 from explorer.shell import LINKS, first_state
-from explorer.text import t
+from explorer.text import LANGUAGES, t
 from explorer.ui.stage import BEAMER
 
 CAUSAL = "causal-off"
 
 
-def test_a_first_visit_in_chinese_translates_from_chinese_and_its_link_says_so(shipped):
+def test_a_first_visit_in_chinese_translates_from_chinese_and_its_link_says_so(open_page, shipped):
     assert first_state("en") == State(lang="en")
     assert first_state("zh") == State(lang="zh", model="zh-en")
     assert LINKS.write(first_state("zh"))["model"] == "zh-en"
-
-
-def test_a_link_without_a_model_means_the_model_of_the_first_language(open_page, shipped):
-    at = open_page("model", lang="zh", text="I love you.")
+    at = open_page("model", lang="zh", text="I love you.")  # a link without a model means the first
     assert at.selectbox(key="sidebar.model").value == "en-zh"
 
 
@@ -37,13 +38,6 @@ def test_a_sentence_in_another_language_leads_to_the_model_that_reads_it(open_pa
     assert at.query_params["model"] == "zh-en"
     assert at.query_params["text"] == "我爱你。"
     assert not [each for each in at.button if each.key == "hints.take"]
-
-
-def test_a_sentence_in_capitals_can_be_lowered(open_page, shipped):
-    at = open_page("model", text="I LOVE YOU.")
-    assert t("hints.capitals", lang="en") in everything(at)
-    at.button(key="hints.take").click().run()
-    assert at.query_params["text"] == "I love you."
 
 
 def test_another_model_keeps_the_sentence_and_the_edits_that_it_can_use(open_page, shipped):
@@ -155,3 +149,179 @@ def _in_order(block: Any) -> Iterator[Any]:
             yield from _in_order(each)
         else:
             yield each
+
+
+# What a page says follows from what it shows, for other models and changed masks too.
+
+SHELF = library.CHECKPOINTS
+FILL_IN = "She reads a [MASK] every morning."
+
+
+@pytest.mark.parametrize(("model", "limit"), [("en-zh", 64), ("twin-right", 64), ("copy", 32)])
+def test_the_room_for_a_sentence_is_that_of_the_model(open_page, monkeypatch, model, limit):
+    if model != "en-zh":
+        monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
+    at = open_page("masks", model=model)
+    assert f"and {limit} tokens, including" in at.text_area(key="sidebar.text").help
+
+
+def test_a_bias_of_the_positions_stands_in_the_formula_of_attention(open_page):
+    for model, biased in (("en-zh", False), ("reader", True)):
+        at = open_page("heads", model=model, **({"text": FILL_IN} if biased else {}))
+        at.segmented_control(key="heads.more").set_value("formula").run()
+        assert any("+ B" in str(line.value) for line in at.latex) == biased
+
+
+def test_a_row_with_one_visible_key_has_no_ranking_by_weight(open_page):
+    """The start token sees itself alone, with weight 1 in every head; heads matter all the same."""
+    words = everything(open_page("heads", site="decoder", layer="1", head="1", row="0"))
+    assert "have the same largest weight" in words
+    assert t("measured.agree_unknown", lang="en") not in words
+    assert "correlation with the ranking" in words
+    words = everything(open_page("heads", site="decoder", layer="1", head="1", row="4"))
+    assert "have the same largest weight" not in words
+
+
+def test_a_model_without_a_causal_mask_has_no_switch_for_one(open_page):
+    def switches(at: AppTest) -> set[str]:
+        return {str(each.key) for kind in (at.toggle, at.slider) for each in kind}
+
+    reader = switches(open_page("masks", model="reader", text=FILL_IN))
+    assert "masks.pad_keys" in reader
+    assert "masks.window" in reader
+    assert not {"masks.causal", "masks.prefix", "masks.cross_pad"} & reader
+    assert {"masks.causal", "masks.prefix", "masks.cross_pad"} <= switches(open_page("masks"))
+
+
+@pytest.mark.parametrize("rounding", [None, -1.0], ids=["float32", "half precision"])
+def test_changed_masks_that_know_the_order_are_not_called_rounding(
+    open_page, monkeypatch, rounding
+):
+    if rounding is not None:
+        monkeypatch.setattr(order, "ROUNDING", rounding)
+    for edits, told in (("", False), ("window-2", True)):
+        words = everything(open_page("positions", part="order", edits=edits))
+        assert ("the remaining masks also depend on the order" in words) == told
+        assert ("which is rounding" in words) != told
+        assert rounding is not None or (t("positions.texts_same", lang="en") in words) != told
+
+
+def test_a_shift_that_lowers_the_loss_is_told_as_one(open_page, monkeypatch):
+    monkeypatch.setattr(
+        positions_length,
+        "shift_losses",
+        lambda loaded, trace, stream, shifts: np.linspace(2.0, 1.0, len(shifts)),
+    )
+    assert "the loss goes from **2.00** to **1.00**" in everything(
+        open_page("positions", part="length")
+    )
+
+
+def test_a_prefix_seen_by_all_parts_one_pass_from_step_by_step(open_page):
+    for edits, apart in (("", False), ("prefix-4", True)):
+        words = everything(open_page("decoding", part="pass", edits=edits))
+        assert ("do **not** give the same logits" in words) == apart
+        assert ("which is rounding" in words) != apart
+        assert ("tokens that did not exist at its step" in words) == apart
+
+
+def test_rounding_in_half_precision_is_not_called_looking_ahead(open_page, monkeypatch):
+    monkeypatch.setattr(one_pass, "ROUNDING", -1.0)
+    words = everything(open_page("decoding", part="pass"))
+    assert "do **not** give the same logits" in words
+    assert "did not exist" not in words
+
+
+def test_only_a_model_with_a_source_caches_one(open_page):
+    source = t("caching.source", lang="en")
+    assert source in everything(open_page("decoding", part="cache"))
+    writer = everything(open_page("decoding", part="cache", model="writer", text="I like you."))
+    assert t("caching.lead", lang="en") in writer
+    assert source not in writer
+
+
+def test_vectors_that_a_model_does_not_add_are_not_measured_in_it(open_page):
+    case = {"case": "batch_positions"}
+    own, fixed = (t(f"cases.{name}", lang="en") for name in ("own", "fixed"))
+    assert own in everything(open_page("cases", **case))
+    assert fixed in everything(open_page("cases", model="reader", text=FILL_IN, **case))
+
+
+@pytest.mark.parametrize(
+    ("params", "count", "why"),
+    [
+        ({}, 14, ()),
+        ({"edits": "causal-off"}, 13, ("uncached",)),
+        ({"model": "writer", "text": "I like you."}, 13, ("no_cross",)),
+        ({"model": "reader", "text": FILL_IN}, 9, ("both_ways", "no_cross")),
+    ],
+)
+def test_the_number_of_mask_properties_explains_itself(open_page, params, count, why):
+    for tested in ({}, {"tested": "1"}):
+        at = open_page("mask_tests", **params, **tested)
+        words = everything(at)
+        assert words.count("Not tested: ") == 14 - count
+        for name in ("uncached", "no_cross", "both_ways"):
+            assert (t(f"certify.left_out.{name}", lang="en") in words) == (name in why)
+    assert f"{count} properties" in words
+
+
+def test_an_empty_translation_says_why(open_page, shipped):
+    assert "The translation is empty" not in everything(open_page("heads"))
+    words = everything(open_page("heads", model="twin-no-causal", text="Tom loves Mary."))
+    assert t("place.nothing", lang="en") in words
+    share = words.split("with probability ")[1].split(" %")[0]
+    assert float(share) > 20
+    assert "does not stand for" not in words
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_twin_says_how_it_was_trained_and_how_it_runs(open_page, shipped, lang):
+    link = {"text": "Tom loves Mary.", "lang": lang}
+    trained, right, changed = (
+        t(f"trained.{key}", lang=lang) for key in ("twin-no-causal", "right", "changed")
+    )
+    words = everything(open_page("heads", model="twin-no-causal", **link))
+    assert f"{trained} {right}" in words
+    words = everything(open_page("heads", model="twin-no-causal", edits="causal-off", **link))
+    assert f"{trained} {changed}" in words
+    assert trained not in everything(open_page("heads", model="twin-right", **link))
+
+
+def test_each_matrix_of_masks_has_a_name_of_its_own(open_page):
+    for page, params in (("masks", {}), ("mask_tests", {"tested": "1"})):
+        at = open_page(page, **params)
+        names = [each["title"] for each in panels(at) if each["scale"] is None]
+        assert len(names) == len(set(names)) == 3
+        assert all(names)
+
+
+def test_the_squares_behind_the_heads_are_explained(open_page):
+    rollout, cross, flow = (
+        t(f"heads.{name}_note", lang="en") for name in ("rollout", "rollout_cross", "flow")
+    )
+    words = everything(open_page("heads", site="encoder"))
+    assert rollout in words
+    assert flow in words
+    words = everything(open_page("heads", site="cross"))
+    assert cross in words
+    assert flow not in words
+
+
+def test_an_encoder_is_asked_for_predictions_at_its_tokens(open_page):
+    at = open_page("masks", model="reader", text=FILL_IN, edits="pad_keys-off", pads="2")
+    words = everything(at)
+    assert t("filling.masks.forced", lang="en") in words
+    assert t("masks.forced", lang="en") not in words
+    (where,) = (each for each in at.selectbox if str(each.key).startswith("masks.next."))
+    assert where.label == t("filling.masks.next", lang="en")
+    assert where.options[1].startswith("2  ")
+    assert not any(option.startswith("<s>") for option in where.options)
+
+
+def test_only_a_model_that_writes_has_a_cache_to_keep(open_page):
+    cache = f'"name": "{t("model.cache", lang="en")}"'
+    assert charts(open_page("model"), cache)
+    read_both_ways = open_page("model", model="reader", text=FILL_IN)
+    assert not charts(read_both_ways, cache)
+    assert charts(read_both_ways, t("model.patterns", lang="en"))

@@ -71,15 +71,6 @@ def test_exchanged_parts_are_made_where_the_model_computes(monkeypatch, shelf):
         np.testing.assert_allclose(there.values[0], here.values[0], atol=1e-4)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU here")
-@pytest.mark.parametrize("model", ["en-zh", "writer", "reader", "headless"])
-@pytest.mark.parametrize("page", [page.name for page in PAGES])
-def test_a_page_opens_on_a_real_gpu(open_page, monkeypatch, page, model):
-    monkeypatch.setattr(caching, "STORE", Store(budget()))
-    monkeypatch.setenv(DEVICE_VARIABLE, "cuda")
-    open_page(page, model=model, **WHOLE.get(page, {}))
-
-
 def settled(at):
     """What a page says, rounding errors aside: matrices that lie otherwise add up otherwise."""
     return TINY.sub("tiny", everything(at))
@@ -99,12 +90,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_devices_are_not_mixed(what):
-    with gpu(), pytest.raises(RuntimeError, match="on the GPU"):
-        REFUSED[what]()
-
-
-def test_an_array_is_made_on_the_cpu_only():
-    with gpu(), pytest.raises(TypeError, match="cannot become an array"):
-        _there().numpy()
+def test_devices_are_not_mixed_and_an_array_is_made_on_the_cpu_only():
+    with gpu():
+        for mixed in REFUSED.values():
+            with pytest.raises(RuntimeError, match="on the GPU"):
+                mixed()
+        with pytest.raises(TypeError, match="cannot become an array"):
+            _there().numpy()

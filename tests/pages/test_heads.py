@@ -8,7 +8,6 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
-from payloads import unpack
 from shown import everything, everything_and_titles, panels, payloads, reading
 from streamlit.testing.v1 import AppTest
 
@@ -21,7 +20,11 @@ from explorer.exhibits.escape import escape, plain
 from explorer.exhibits.heads import matter
 from explorer.exhibits.heads.exports import folder_of
 from explorer.exhibits.heads.heads import EXHIBIT
+from explorer.exhibits.heads.opened import Opened
+from explorer.exhibits.heads.picture import shown_svg
+from explorer.exhibits.links import State
 from explorer.exhibits.view import build
+from explorer.exports.page import trace_page
 from explorer.figures.theme import show
 from explorer.guard import EMBEDDING
 from explorer.library import StoredWeights, open_model
@@ -34,7 +37,7 @@ from explorer.text import t
 
 def sent(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What the picture of all heads was sent: head and arrays."""
-    return unpack(at.main.get("bidi_component")[0].proto.bytes)
+    return payloads(at)[0]
 
 
 def chosen(at: AppTest) -> dict[str, Any]:
@@ -86,6 +89,9 @@ def test_what_is_open_pinned_and_chosen_comes_from_the_link(open_page, params, e
     ("site", "name"), [("decoder", "mean-2"), ("decoder", "rollout"), ("encoder", "flow")]
 )
 def test_extras_open_like_heads_and_are_read_by_their_name(open_page, site, name):
+    closed = open_page("heads", site=site, instead="none")
+    assert chosen(closed)["opened"] is None
+    assert t("heads.closed", lang="en") in everything(closed)
     at = open_page("heads", site=site, instead=name, row="2")
     label = {"mean-2": "L2 avg", "rollout": "Rollout", "flow": "Flow"}[name]
     head, _ = sent(at)
@@ -100,12 +106,6 @@ def test_the_code_of_an_aggregate_is_that_of_its_kind(site, function):
     blocks = EXHIBIT.show(None, build(state, dark=False))
     (code,) = [block for block in blocks if isinstance(block, b.Code)]
     assert code.objects[0] is function
-
-
-def test_nothing_open_says_what_to_do(open_page):
-    at = open_page("heads", instead="none")
-    assert chosen(at)["opened"] is None
-    assert t("heads.closed", lang="en") in everything(at)
 
 
 def test_two_heads_side_by_side_are_subtracted(open_page):
@@ -200,15 +200,13 @@ def test_another_model_opens_at_its_own_telling_head(open_page):
 
 
 def test_the_code_of_a_model_of_ones_own_has_its_folder(tmp_path):
+    """Only its name where an upload's is gone, and where others would read a server's paths."""
     shipped = replace(open_model("copy"), folder=library.CHECKPOINTS / "copy")
-    assert folder_of(shipped, is_local=True) is None
     own = replace(shipped, folder=tmp_path / "own")
-    assert folder_of(own, is_local=True) == tmp_path / "own"
-    stored = StoredWeights(0, ())
-    uploaded = replace(own, was_stored=stored)
-    assert folder_of(uploaded, is_local=True) == Path("own"), "an upload's is gone"
-    others = folder_of(own, is_local=False)
-    assert others == Path("own"), "others need not know the paths of a server"
+    uploaded = replace(own, was_stored=StoredWeights(0, ()))
+    folders = [folder_of(each, is_local=True) for each in (shipped, own, uploaded)]
+    assert folders == [None, tmp_path / "own", Path("own")]
+    assert folder_of(own, is_local=False) == Path("own")
 
 
 def test_the_link_and_the_code_of_the_view_can_be_taken_away(open_page, monkeypatch):
@@ -231,71 +229,42 @@ def test_the_link_and_the_code_of_the_view_can_be_taken_away(open_page, monkeypa
     assert "<you>" not in line
 
 
-def test_what_is_downloaded_is_what_is_shown(open_page):
-    """The files are made when a button is pressed; here they are made at once."""
-    made = AppTest.from_function(_files).run()
-    assert not made.exception
-    svg, page = made.text[0].value, made.text[1].value
-    assert "L1·H1" in svg
-    assert "L2·H2" in svg
-    assert "&lt;you&gt;" in page
-    assert "<you>" not in page
-    assert "<img src" not in page
-    assert "query · text" in made.text[2].value  # a model of one text has no target
-
-
-def _files() -> None:
-    import streamlit as st
-
-    from explorer.exhibits.heads.opened import Opened
-    from explorer.exhibits.heads.picture import shown_svg
-    from explorer.exhibits.links import State
-    from explorer.exhibits.view import build
-    from explorer.exports.page import trace_page
-    from explorer.shell import LINKS
-    from explorer.ui import session
-
-    session.start(LINKS)
-    state = LINKS.change(
-        State(), layer=0, head=0, pins=((1, 1),), text='I like <you>."><img src=x>'
+def test_what_is_downloaded_is_what_is_shown():
+    place = {"layer": 0, "head": 0, "pins": ((1, 1),)}
+    chosen = LINKS.change(State(), **place, text='I like <you>."><img src=x>')
+    shown, of_one_text = (
+        Opened(build(state, dark=False)) for state in (chosen, State(model="writer", text="I am."))
     )
-    choice = Opened(build(state, dark=False))
-    st.text(shown_svg(choice))
-    st.text(trace_page(choice.view.trace, [shown_svg(choice)], choice.view.lang))
-    st.text(shown_svg(Opened(build(State(model="writer", text="I like you."), dark=False))))
+    svg = shown_svg(shown)
+    assert all(head in svg for head in ("L1·H1", "L2·H2"))
+    page = trace_page(shown.view.trace, [svg], shown.view.lang)
+    assert "&lt;you&gt;" in page
+    assert not re.search("<you>|<img src", page)
+    assert "query · text" in shown_svg(of_one_text)  # it has no target
 
 
 def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page):
     second = "She reads a book."
     at = open_page("heads", beside=f"{second}\nWe went.", layer="2", head="3", site="encoder")
-    left, right = (unpack(each.proto.bytes)[0] for each in at.main.get("bidi_component")[:2])
+    left, right = (head for head, _ in payloads(at)[:2])
     assert left["chosen"]["opened"] == right["chosen"]["opened"] == 6
     assert left["queries"]["tokens"] != right["queries"]["tokens"]
     unnamed = open_page("heads", beside=second)
-    left, right = (unpack(each.proto.bytes)[0] for each in unnamed.main.get("bidi_component")[:2])
-    assert left["chosen"]["opened"] == right["chosen"]["opened"]
+    left, right = (head["chosen"] for head, _ in payloads(unnamed)[:2])
+    assert left["opened"] == right["opened"]
     assert second in everything(at).replace("&#46;", ".")
+    unread = open_page("heads", beside="a " * 600)
+    assert [each.key for each in unread.main.get("bidi_component")] == ["heads.view", "heads.map"]
+    assert unread.error or unread.warning
 
 
-def test_a_second_sentence_that_cannot_be_read_is_said_and_left_out(open_page):
-    at = open_page("heads", beside="a " * 600)
-    assert [each.key for each in at.main.get("bidi_component")] == ["heads.view", "heads.map"]
-    assert at.error or at.warning
-
-
-def test_a_row_of_the_decoder_says_what_it_is_about_to_write(open_page):
+def test_a_row_says_what_it_is_about_to_write_and_a_given_translation_both(open_page):
     own = trace(open_model("en-zh", library.CHECKPOINTS), "We went to the park yesterday.")
-    for site in ("cross", "decoder"):
+    rows = zip(own.tgt_str_tokens, own.predicted_str_tokens, strict=True)
+    labels = [f"{show(token)} ⟶ {show(after)}" for token, after in rows]
+    for site, expected in (("cross", labels), ("decoder", labels), ("encoder", None)):
         head, _ = sent(open_page("heads", text=own.text, site=site))
-        tokens, after = own.tgt_str_tokens, own.predicted_str_tokens
-        assert head["queries"]["labels"] == [
-            f"{show(token)} ⟶ {show(next_)}" for token, next_ in zip(tokens, after, strict=True)
-        ]
-    head, _ = sent(open_page("heads", text=own.text, site="encoder"))
-    assert "labels" not in head["queries"]
-
-
-def test_what_is_given_and_what_the_model_would_write_are_both_named(open_page):
+        assert head["queries"].get("labels") == expected
     text, target = "We went to the park yesterday.", "我喜欢你，因为你很善良。"
     own = trace(open_model("en-zh", library.CHECKPOINTS), text, target)
     row = next(
@@ -315,16 +284,12 @@ def test_the_tokens_of_a_word_are_one_where_the_link_says_so(open_page):
     assert len(words.labels) < len(traced.src_str_tokens)  # some word has several tokens
     last = len(traced.src_str_tokens) - 1
     at = open_page("heads", **link, words="1", row=str(last + 1))
-    head, arrays = sent(at)
-    assert head["queries"]["tokens"] == [show(label) for label in words.labels]
-    exact = np.frombuffer(arrays["exact"][0].tobytes(), "<f2").reshape(2 * (len(words.starts),))
+    assert sent(at)[0]["queries"]["tokens"] == [show(label) for label in words.labels]
     pattern = by_word(traced.pattern("encoder.blocks.0.attn")[:1], words, words)[0]
-    np.testing.assert_allclose(exact, pattern, atol=5e-4)  # 16 bits
-    np.testing.assert_allclose(arrays["sums"][0].view("<f8"), 1, atol=1e-5)
     row = words.of(last)
     assert chosen(at)["query"] == row
-    said = reading(at, "attends to")
     top = int(pattern[row].argmax())
+    said = reading(at, "attends to")
     assert f"“{escape(words.labels[row])}”" in said
     assert f"“{escape(words.labels[top])}” ({percent(float(pattern[row, top]))})" in said
 
@@ -374,15 +339,3 @@ def test_it_is_the_work_that_is_asked_for_and_not_the_length(open_page, monkeypa
     at.selectbox(key="heads.measure").select("needed").run()
     assert payloads(at)[0][0]["measure"]["name"] == t("heads.measures.needed", lang="en")
     assert t("matter.title", lang="en") in everything_and_titles(at)
-
-
-def test_a_head_that_is_off_shows_in_the_translation(open_page):
-    """Some head of the small model matters: without it the sentence is another."""
-    text, site = "I like you because you are kind.", "decoder.blocks.1.cross_attn"
-    changed = [
-        head
-        for head in range(4)
-        if t("edits.changed", lang="en", words="")
-        in everything(open_page("heads", text=text, edits=f"head-{site}-{head}"))
-    ]
-    assert changed

@@ -91,10 +91,6 @@ def test_a_value_that_no_choice_has_is_refused(refused):
     assert state == State(text="I like you.")
 
 
-def test_the_usual_state_is_a_short_link():
-    assert write(State()) == {"lang": "en"}
-
-
 def test_no_two_pages_may_use_one_name_in_links():
     @dataclass(frozen=True)
     class OneChoices:
@@ -139,10 +135,9 @@ def test_a_choice_that_nobody_owns_is_an_error():
         LINKS.change(State(), no_such_choice=1)
 
 
-def test_a_link_counts_layers_heads_and_steps_from_one():
-    assert write(State(layer=0, head=4, step=2)) == {
-        "lang": "en", "layer": "1", "head": "5", "step": "3",
-    }  # fmt: skip
+def test_a_link_is_short_and_counts_layers_heads_and_steps_from_one():
+    place = {"layer": "1", "head": "5", "step": "3"}
+    assert write(State(layer=0, head=4, step=2)) == {"lang": "en", **place}
 
 
 @given(st.text(max_size=40))
@@ -153,15 +148,6 @@ def test_escaped_text_has_no_mark_that_markdown_acts_on(text):
     for name in ("91", "93", "43"):  # the marks of what `show` names: [U+202E]
         rest = rest.replace(f"&#{name};", "")
     assert not set(rest) & set("\\`*_{}[]()<>#+-.!|~$:&\"'\n\r")
-
-
-def test_the_back_button_brings_back_what_was_chosen_before(open_page):
-    at = open_page("heads", layer="1", head="1")
-    at.selectbox(key="heads.measure").select("entropy").run()
-    assert at.query_params["measure"] == "entropy"
-    at.query_params["measure"] = "information"
-    at.run()
-    assert at.selectbox(key="heads.measure").value == "information"
 
 
 def test_a_change_of_page_drops_the_address_and_keeps_the_choice(open_page):

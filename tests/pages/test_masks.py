@@ -1,16 +1,12 @@
-"""The Masks page: notations, fill values, padding, further rules, painted cells."""
+"""The Masks page (notations, fills, padding, rules, painted cells) and the tests of masks."""
 
 import re
 
-import numpy as np
 import pytest
-from shown import everything, link, panels, reading
+from shown import everything, link, panels, reading, words_of
 
 from explorer.components.matrices import BLANK
 from explorer.exhibits.masks.choices import READERS, RENDERINGS, WAYS
-from explorer.library import open_model
-from explorer.runs.edits import MaskSize
-from explorer.runs.trace import trace
 from explorer.text import t
 
 
@@ -58,46 +54,22 @@ def test_a_fill_that_is_added_twice_overflows(open_page, way):
     assert found == (8 if way == "twice" else 4)  # -inf alone, or the lowest number too
 
 
-def test_what_can_be_kept_are_the_page_a_report_and_the_matrices(open_page):
-    at = open_page("masks")
-    labels = [each.proto.label for each in at.get("download_button")]
-    assert labels == [t(f"take.{name}", lang="en") for name in ("html", "paper", "svg", "svg")]
-
-
 def _nothing_changed(why: str) -> str:
     """What is said of it, without the rounding that was measured."""
     return t(f"masks.nothing_changed_{why}", lang="en", exact="").partition(" (")[0]
-
-
-def test_padding_changes_nothing_while_the_masks_are_right(open_page):
-    at = open_page("masks", pads="0")
-    for pads in (1, 8):
-        at.slider(key="masks.pads").set_value(pads).run()
-        assert _nothing_changed("pads") in everything(at)
-        assert at.query_params["pads"] == str(pads)
 
 
 def test_that_nothing_changes_is_explained_by_what_was_done(open_page):
     """A change that affects no real token is not evidence that the masks are correct."""
     at = open_page("masks", pads="0")
     assert _nothing_changed("same") in everything(at)
+    for pads in (1, 8):
+        at.slider(key="masks.pads").set_value(pads).run()
+        assert _nothing_changed("pads") in everything(at)
+        assert at.query_params["pads"] == str(pads)
     at = open_page("masks", pads="3", edits="pad_queries-on", beside="She reads.")
     assert _nothing_changed("edits") in everything(at)
     assert "Under your changes too, they do not affect each other" in everything(at)
-
-
-def test_a_window_is_computed_as_its_help_says(open_page, shelf):
-    at = open_page("masks", pads="0", edits="window-1")
-    slider = at.slider(key="masks.window")
-    assert "the whole matrix is computed and then masked" in slider.help
-    loaded = open_model("en-zh", shelf)
-    found = trace(loaded, "I like you because you are kind.", edits=(MaskSize("window", 1),))
-    site = loaded.sites[0]
-    scores, pattern = (found.activations[site.hook(name)] for name in ("scores", "pattern"))
-    assert scores.shape == pattern.shape
-    outside = ~np.eye(scores.shape[-1], dtype=bool)
-    assert (scores[:, outside] != 0).all()
-    assert (pattern[:, outside] == 0).all()
 
 
 def test_seen_padding_changes_weights_and_says_by_how_much(open_page):
@@ -200,8 +172,11 @@ def test_painted_cells_are_counted_and_an_empty_row_is_explained(open_page):
     assert "cell (1, 0) blocked" in everything(at)
     assert "has nothing left to attend to" in everything(at)
     many = "-".join(f"{query}.0" for query in range(1, 5))
-    at = open_page("masks", edits=f"cells-decoder-all-shut-{many}")
+    edits = f"cells-decoder-all-shut-{many}~cells-encoder-all-shut-60.1"
+    at = open_page("masks", edits=edits)
     assert t("edits.cells", lang="en", count=4) in everything(at)
+    assert "&#45;60&#46;1" in everything(at)  # it does not fit, is named and kept
+    assert at.query_params["edits"] == edits
 
 
 def test_changed_masks_are_judged_under_teacher_forcing(open_page):
@@ -214,13 +189,6 @@ def test_changed_masks_are_judged_under_teacher_forcing(open_page):
     rows = reading(at, t("masks.your_masks", lang="en") + " |")
     step.select(0).run()
     assert reading(at, t("masks.your_masks", lang="en") + " |") != rows
-
-
-def test_edits_that_do_not_fit_are_named_and_kept(open_page):
-    edits = "causal-off~cells-decoder-all-shut-60.1"
-    at = open_page("masks", edits=edits)
-    assert "&#45;60&#46;1" in everything(at)
-    assert at.query_params["edits"] == edits
 
 
 def test_sentences_in_one_batch_notice_each_other_only_through_padding(open_page):
@@ -238,13 +206,48 @@ def test_two_visitors_do_not_see_each_others_edits(open_page):
     shown = everything(edited)
     assert shown != everything(plain)
     assert everything(edited.run()) == shown
-    assert edited.query_params["edits"] == "causal-off"
-    assert "edits" not in plain.query_params
 
 
 def test_a_head_that_is_off_is_not_called_a_mask(open_page):
-    at = open_page("masks", edits="head-decoder.blocks.1.attn-0")
-    words = everything(at)
+    words = everything(open_page("masks", edits="head-decoder.blocks.1.attn-0"))
     assert "without your changes, **" in words
-    assert "correct masks" not in words
-    assert "your masks" not in words
+    assert not re.search("correct masks|your masks", words)
+
+
+# The Mask tests page: it waits for a click, follows the sentence, and says what breaks.
+def test_the_certificate_of_one_text_names_no_target(open_page):
+    for model, name in (("writer", "text"), ("translator", "tgt")):
+        at = open_page("mask_tests", model=model, tested="1", text="a b c")
+        titles = {each[side]["title"] for each in panels(at) for side in ("rows", "columns")}
+        named = {
+            t(f"mask_tests.{what}", lang="en", stream=t(f"streams.{stream}", lang="en"))
+            for what in ("moved", "changed")
+            for stream in ((name,) if name == "text" else ("src", "tgt"))
+        }
+        assert titles == named
+
+
+def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page):
+    at = open_page("mask_tests")
+    assert not at.main.get("bidi_component")
+    assert t("certify.future_leak.title", lang="en") in everything(at)
+    at.button(key="mask_tests.run").click().run()
+    assert "All 14 properties" in reading(at, "Largest deviation")
+    assert at.query_params["tested"] == "1"
+    assert len(at.main.get("bidi_component")) == 3
+    at.pills(key="sidebar.example.first").select("We went to the park yesterday.").run()
+    assert "All 14 properties" in reading(at, "Largest deviation")
+
+
+def test_the_certificate_of_changed_masks_says_what_breaks_and_where(open_page):
+    at = open_page("mask_tests", tested="1", edits="causal-off~head-decoder.blocks.0.attn-1")
+    assert "**3** of 13 properties" in reading(at, "Largest deviation")
+    assert t("certify.future_mass.broken", lang="en") in everything(at)
+    where = next(
+        words_of(each) for each in at.caption if "Decoder self-attention · layer" in each.value
+    )
+    assert "allowed 10⁻⁸" in where
+    assert "query “" in where
+    at.button(key="mask_tests.reset").click().run()
+    assert "All 14 properties" in reading(at, "Largest deviation")
+    assert "edits" not in at.query_params

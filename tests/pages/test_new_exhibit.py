@@ -1,6 +1,5 @@
 """A new exhibit is one file and its words: the example of docs/CONTRIBUTING.md, added to Masks."""
 
-import base64
 import html as markup
 import math
 import re
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shown import figure, reading
+from shown import figure, numbers, reading
 
 import explorer as hl
 from explorer import text
@@ -56,29 +55,23 @@ def by_hand(view: View) -> list[float]:
     return [-sum(p * math.log2(p) for p in row if p > 0) for row in rows]
 
 
-def test_it_stands_on_its_page_in_the_app(open_page, view):
+def test_app_notebook_page_and_paper_show_the_same_numbers(open_page, view, shelf):
     asked = {"site": "decoder", "layer": "2", "head": "3", "pads": "0"}
     at = open_page("masks", model="en-zh", text=SENTENCE, **asked)
-    assert f"**{max(by_hand(view)):.2f} bits**" in reading(at, "is the most even")
-    sent = base64.b64decode(figure(at)["data"][0]["y"]["bdata"])
-    np.testing.assert_allclose(np.frombuffer(sent, "<f4"), by_hand(view), atol=1e-6)
+    expected = by_hand(view)
+    assert f"**{max(expected):.2f} bits**" in reading(at, "is the most even")
+    np.testing.assert_allclose(numbers(figure(at)["data"][0]["y"]), expected, atol=1e-6)
     at.segmented_control(key="masks.more").set_value("numbers").run()
     shown = at.dataframe[-1].value["Entropy in bits"]
-    np.testing.assert_allclose(shown, by_hand(view), atol=1e-4)
-
-
-def test_a_notebook_shows_it_with_the_same_numbers(view, shelf):
+    np.testing.assert_allclose(shown, expected, atol=1e-4)
     picture = hl.show("masks.entropy", open_model("en-zh", shelf), SENTENCE, **CHOSEN)
-    np.testing.assert_allclose(picture.numpy()["Entropy in bits"], by_hand(view), atol=1e-4)
-    assert f"{max(by_hand(view)):.2f} bits" in picture.html()
-
-
-def test_page_and_paper_say_the_same_numbers(view):
+    np.testing.assert_allclose(picture.numpy()["Entropy in bits"], expected, atol=1e-4)
+    assert f"{max(expected):.2f} bits" in picture.html()
     exhibit = exhibit_of("masks.entropy")
     blocks = list(exhibit.show(exhibit.answer(view), view))
     for made in (html.page("Masks", blocks, view), paper.report("Masks", blocks, view)):
         said = [float(cell) for cell in re.findall(r"<td>(\d\.\d+)</td>", markup.unescape(made))]
-        np.testing.assert_allclose(said, by_hand(view), atol=1e-4)
+        np.testing.assert_allclose(said, expected, atol=1e-4)
         assert WORDS["masks.entropy_formula"] in made
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from foreign import OWN, Golden, of_many
+from foreign import Golden, of_many
 from shown import everything, words_of
 
 from explorer.analysis.start.flow import flow
@@ -23,33 +23,28 @@ def _add_own(own, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(own))
 
 
-def test_the_menu_offers_them(open_page):
-    at = open_page("heads", model="my-gpt2", text=TEXT)
-    menu = at.selectbox(key="sidebar.model")
-    assert {f"my-{name}" for name in OWN} <= set(menu.options)
-    assert menu.value == "my-gpt2"
+CHAT = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}\n{% endfor %}"
 
 
-def test_a_model_that_learned_to_chat_offers_its_marks(open_page, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("template", "text", "reason"),
+    [
+        (CHAT, "<|im_start|>user\nHi\n", ""),
+        ("{{ raise_exception('no *users*') }}", "Hi", "TemplateError: no *users*"),
+    ],
+)
+def test_a_chat_template_is_offered_and_why_it_fails(
+    open_page, tmp_path, monkeypatch, template, text, reason
+):
     folder = Golden.load("qwen3").write(tmp_path / "chat", "own")
-    template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}\n{% endfor %}"
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     at = open_page("card", model="chat", text="Hi")
     at.button(key="sidebar.prompt").click().run()
-    assert at.text_area(key="sidebar.text").value == "<|im_start|>user\nHi\n"
-    assert "sidebar.prompt" not in [each.key for each in at.button]
-
-
-def test_a_chat_template_that_fails_leaves_the_text_and_says_why(open_page, tmp_path, monkeypatch):
-    folder = Golden.load("qwen3").write(tmp_path / "chat", "own")
-    (folder / "chat_template.jinja").write_text("{{ raise_exception('no *users*') }}")
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    at = open_page("card", model="chat", text="Hi")
-    at.button(key="sidebar.prompt").click().run()
-    assert at.text_area(key="sidebar.text").value == "Hi"
-    reason = escape("TemplateError: no *users*")
-    assert t("problems.template_fails", lang="en", reason=reason) in [w.value for w in at.warning]
+    assert at.text_area(key="sidebar.text").value == text
+    assert ("sidebar.prompt" in [each.key for each in at.button]) == bool(reason)
+    said = t("problems.template_fails", lang="en", reason=escape(reason))
+    assert [each.value for each in at.warning] == [said] * bool(reason)
 
 
 SHORT = "We love you."
@@ -93,7 +88,6 @@ def test_the_labels_are_shown_with_their_probabilities(name, open_page, tmp_path
     loaded = open_model(folder)
     ids = loaded.model.with_marks("tgt", loaded.tokenizer.encode(TEXT))
     rows, read = Rows.of([ids]), loaded.classifier
-    assert read is not None
     logits = read(loaded.model.last_stack.run(rows), rows.valid("tgt"), rows.tokens("tgt"))[0]
     chances = logits.softmax(-1)[1 if name == "bert-tokens" else ...]  # of "we"
     best, label = float(chances.max()), read.head.labels[int(chances.argmax())]
@@ -146,11 +140,8 @@ def test_a_pair_of_languages_is_chosen_in_the_sidebar(open_page):
     at = open_page("heads", model="nllb", text="I like you.")
     assert at.selectbox(key="sidebar.source_language").value == "eng_Latn"
     target = at.selectbox(key="sidebar.target_language")
-    assert target.options == [
-        "Chinese (zho_Hans)",
-        "English (eng_Latn)",
-        "French (fra_Latn)",
-        "German (deu_Latn)",
+    assert [each.split(" (")[0] for each in target.options] == [
+        *("Chinese", "English", "French", "German")
     ]
     at = target.set_value("fra_Latn").run()
     assert [each.value for each in at.error] == []

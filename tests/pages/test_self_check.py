@@ -39,14 +39,11 @@ def finish(started: dict[object, threading.Thread], model: str) -> None:
         thread.join(20)
 
 
-def test_drawing_a_page_starts_nothing(open_page, started):
-    """The check waits until the page has been drawn for an interval."""
+def test_its_result_stands_beside_the_name_and_leads_to_the_tests(open_page, started, monkeypatch):
+    """Drawing a page starts nothing: the check waits until it has been drawn for an interval."""
     at = open_page("card")
     assert shown(at) == [t("self_check.running", lang="en")]
     assert not started
-
-
-def test_its_result_stands_beside_the_name_and_leads_to_the_tests(open_page, started, monkeypatch):
     visited: list[str] = []
     monkeypatch.setattr(session, "visit", visited.append)
     finish(started, "en-zh")
@@ -74,7 +71,6 @@ def test_a_change_is_checked_beside_the_model_as_shipped(open_page, started):
     at = open_page("masks", edits="causal-off")
     label = at.sidebar.button(key="self_check.open_edited").label
     found = checking._FOUND[checking._key("en-zh", edits)]
-    assert found is not None
     assert {"future_leak", "future_mass"} <= {*found.broken}
     broken, tested = len(found.broken), found.tested
     assert label == t("self_check.edited_broken", lang="en", broken=broken, tested=tested)

@@ -9,7 +9,6 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.components.payload import BLOCKED
-from explorer.exhibits.block import Canvas, Hero
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.links import State
 from explorer.exhibits.start import picture as start_picture
@@ -53,15 +52,14 @@ def test_the_picture_holds_the_numbers_of_the_run(open_page, model, lanes):
                 if lane < lanes - 1:
                     assert len(rows) == 0
                     continue
-                name = next(
+                (name,) = (
                     s.name
                     for s in loaded.sites
                     if (s.stack, s.layer, s.role) == ("decoder", block, site["role"])
                 )
-                for at, step in enumerate(made.steps):
-                    row = step.rows[name]
-                    seen = weights(rows[at])[:, : row.shape[-1]]
-                    np.testing.assert_allclose(seen, row, atol=0.006)
+                for drawn, step in zip(rows, made.steps, strict=True):
+                    seen = weights(drawn)[:, : step.rows[name].shape[-1]]
+                    np.testing.assert_allclose(seen, step.rows[name], atol=0.006)
 
 
 @pytest.mark.parametrize("most", [1, 40])
@@ -130,14 +128,8 @@ def test_a_mask_takes_the_place_of_other_masks_and_leaves_heads_alone():
     assert in_force((MaskSize("window", 4),)) == ""
 
 
-@pytest.mark.parametrize(
-    ("door", "model"),
-    [
-        pytest.param(door, model, marks=() if (turn - at) % 4 in (0, 1) else pytest.mark.sweep)
-        for at, door in enumerate(("head", "waves", "steps", "heads"))
-        for turn, model in enumerate(("en-zh", "writer", "reader", "headless"))
-    ],
-)
+@pytest.mark.parametrize("door", ["head", "waves", "steps", "heads"])
+@pytest.mark.parametrize("model", ["en-zh", pytest.param("headless", marks=pytest.mark.sweep)])
 def test_every_door_opens_from_its_link(open_page, model, door):
     at = open_page("start", model=model, text=TEXT, door=door)
     head, arrays = picture(at)
@@ -175,14 +167,11 @@ def test_a_sentence_and_a_model_chosen_here_are_shown_in_the_sidebar_too(open_pa
 def test_what_the_picture_cannot_do_is_ignored():
     view = build(State(text=TEXT), dark=False)
     (hero, *_) = EXHIBIT.show(EXHIBIT.answer(view), view)
-    assert isinstance(hero, Hero)
     (canvas,) = hero.blocks
-    assert isinstance(canvas, Canvas)
     picked = canvas.on["picked"]
     for sent in (None, 3, {"link": "http://x/"}, {"link": "claims?a=b"}, {"head": [9, 0, 0, 0]}):
         assert picked(sent) is None
     change = picked({"link": "heads?text=a"})
-    assert change is not None
     assert change.visit == "heads"
 
 

@@ -1,9 +1,9 @@
-"""The uploader on the page of models, and who sees what was uploaded."""
+"""The page of models: the uploader and who sees an upload, what was found, how one is opened."""
 
-import io
-import json
+import os
+import re
 import threading
-import zipfile
+from pathlib import Path
 
 import pytest
 from foreign import Golden, zipped
@@ -13,8 +13,13 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import uploads as zips
 from explorer.engine import caching
-from explorer.text import t
+from explorer.exhibits.escape import plain
+from explorer.exhibits.saying import message
+from explorer.problems import InputProblem
+from explorer.text import LANGUAGES, t
 from explorer.ui import session, uploads
+from models.foreign.finding import VARIABLE
+from models.refusals import Refusal
 
 
 @pytest.fixture(scope="module")
@@ -142,31 +147,85 @@ def test_a_refusal_is_said_and_nothing_opens(lang, content, key, visited):
     assert visited == []
 
 
-@pytest.mark.parametrize("page", ["card", "masks"])
-def test_pages_open_for_an_upload(data, page, open_page, monkeypatch):
-    name = str(uploaded(data).query_params["model"])
-    monkeypatch.setattr(uploads, "own", lambda: (name,))
-    at = open_page(page, model=name, text="We went to the park.")
-    assert not at.warning
+# What was found, why something cannot be opened, and how one is opened.
+@pytest.fixture
+def own(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    Golden.load("llama").write(tmp_path / "mine", "own")
+    broken = Golden.load("gpt2").write(tmp_path / "pickled")
+    (broken / "model.safetensors").rename(broken / "pytorch_model.bin")
+    odd = Golden.load("gpt2").write(tmp_path / "odd")
+    (odd / "config.json").write_text('{"model_type": "<b>:red[a]"}')
+    return tmp_path
 
 
-@pytest.mark.parametrize("page", ["heads", "decoding"])
-def test_a_text_that_its_tokenizer_cuts_for_long_is_refused_in_words(
-    data, page, open_page, monkeypatch
+@pytest.mark.parametrize(
+    ("button", "page", "link"),
+    [
+        ("card.mine", "card", {"model": "mine"}),
+        ("open.mine", "heads", {"model": "mine"}),
+        ("compare.mine", "heads", {"model": "writer", "with": "mine"}),
+    ],
+)
+def test_a_button_opens_a_model_its_card_or_one_beside_the_open_one(
+    own, monkeypatch, button, page, link
 ):
-    name = str(uploaded(slow(data)).query_params["model"])
-    monkeypatch.setattr(uploads, "own", lambda: (name,))
-    at = open_page(page, model=name, text="a" * 30 + "!")
-    heavy = t("problems.heavy_tokenizer", lang="en", limit=1, megabytes=0).partition("0 MB")[0]
-    broken = t("problems.no_tokens", lang="en", reason="\0").partition("\0")[0]
-    assert any(each in str(said.value) for said in at.warning for each in (heavy, broken))
+    visited: list[str] = []
+    monkeypatch.setattr(session, "visit", visited.append)
+    at = models_page(lang="en", model="writer")
+    assert "shelf.compare.writer" not in {each.key for each in at.button}
+    at.button(key=f"shelf.{button}").click().run()
+    assert visited == [page]
+    assert {name: at.query_params[name] for name in link} == link
 
 
-def slow(data: bytes) -> bytes:
-    """The zip with a tokenizer whose expression takes twice as long for each letter."""
-    with zipfile.ZipFile(io.BytesIO(data)) as given:
-        files = {name: given.read(name) for name in given.namelist()}
-    tokenizer = json.loads(files["tokenizer.json"])
-    split = {"type": "Split", "pattern": {"Regex": "(a|a)*$"}, "behavior": "Isolated"}
-    tokenizer["pre_tokenizer"] = {**split, "invert": False}
-    return zipped(files | {"tokenizer.json": json.dumps(tokenizer).encode()}).getvalue()
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_what_was_found_and_what_to_do(own, lang):
+    at = models_page(lang=lang)
+    said = [words_of(each) for each in at.markdown]
+    assert "**mine**" in said
+    assert "**pickled**" in said
+    assert any("pickle" in each.value for each in at.error)
+    never = {"en": "never", "zh": "从不"}[lang]
+    assert any(never in each.value for each in at.error), "the reason is in the reader's language"
+    assert not any("<b>" in each.value or ":red[" in each.value for each in at.error)
+    assert any("<b>:red[a]" in plain(each.value) for each in at.error)
+    assert any("weights_only=True" in each.value for each in at.code)
+    assert {each.key for each in at.button} >= {"shelf.open.mine", "shelf.open.en-zh"}
+    assert "shelf.open.pickled" not in {each.key for each in at.button}
+
+
+def test_a_folder_that_is_not_there_is_named(own, monkeypatch):
+    monkeypatch.setenv(VARIABLE, f"{own}{os.pathsep}{own / 'private' / 'gone'}")
+    at = models_page()
+    (said,) = (each.value for each in at.warning)
+    assert "gone" in said
+    assert "private" not in said
+    assert "**mine**" in [words_of(each) for each in at.markdown]
+
+
+def test_a_tokenizer_of_few_tokens_is_said_beside_the_name(own):
+    folder = Golden.load("gpt2").write(own / "large", "own")
+    theirs = Golden.load("bert").write(own / "other", "own")
+    (theirs / "tokenizer.json").replace(folder / "tokenizer.json")
+    at = models_page(lang="en", model="large")
+    said = "The tokenizer has 97 tokens, but the model has 260"
+    assert sum(said in each.value for each in at.main.warning) == 1
+    assert sum(said in each.value for each in at.sidebar.warning) == 1
+    assert not models_page(lang="en", model="mine").sidebar.warning
+
+
+def test_without_a_folder_it_says_how_to_name_one(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert any(VARIABLE in each.value for each in models_page(model="gone").info)
+
+
+def test_names_out_of_a_strangers_files_are_shown_and_never_obeyed(tmp_path):
+    """Of a tensor, a family and a folder, on this page and in the refusal of every other one."""
+    inner = Refusal("lacks", file="w", tensor="<b>:red[a]$x$")
+    refused = Refusal("within", file="**folder**", reason=inner)
+    problem = InputProblem("broken_model", name="mine", reason=refused)
+    for lang in LANGUAGES:
+        said = message(problem, lang)
+        assert not re.search(r"<b>|:red\[|\$x\$|\*\*", said)
+        assert "<b>:red[a]$x$" in plain(said)

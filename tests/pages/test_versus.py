@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from payloads import unpack
 from safetensors.numpy import load_file, save_file
-from shown import Open, everything, link, panels
+from shown import Open, everything, link, panels, payloads
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -47,7 +46,7 @@ def _use_two(two, _use_shelf, monkeypatch):
 
 def sent(at: AppTest, index: int) -> dict[str, Any]:
     """What the picture of the first or the second model was sent."""
-    return unpack(at.main.get("bidi_component")[index].proto.bytes)[0]
+    return payloads(at)[index][0]
 
 
 def compared(open_page: Open, other: str = "tuned", **params: str) -> AppTest:
@@ -58,13 +57,9 @@ def compared(open_page: Open, other: str = "tuned", **params: str) -> AppTest:
 def test_a_model_and_its_tuned_version_side_by_side(open_page, lang):
     at = compared(open_page, lang=lang, measure="differs", by_measure="1", layer="2", head="1")
     assert not at.warning
-    one, other = (
-        trace(library.open_model(name, library.CHECKPOINTS), TEXT, target)
-        for name, target in (("en-zh", None), ("tuned", at_output(TEXT)))
-    )
+    one = trace(library.open_model("en-zh", library.CHECKPOINTS), TEXT)
+    other = trace(library.open_model("tuned", library.CHECKPOINTS), TEXT, one.output)
     found = versus(one, other, "cross")
-    assert found is not None
-    assert found.difference is not None
     layer, head = found.ranked()[0]
     assert layer == 1  # where the queries were changed
     np.testing.assert_allclose(found.difference[0], 0, atol=1e-6)
@@ -79,11 +74,6 @@ def test_a_model_and_its_tuned_version_side_by_side(open_page, lang):
     assert "tuned" in said
     (drawn,) = panels(at, "heads.versus")
     assert drawn["scale"]["palette"] == "diverging"
-
-
-def at_output(text: str) -> str:
-    """What the first model writes: both read it."""
-    return trace(library.open_model("en-zh", library.CHECKPOINTS), text).output
 
 
 def test_the_most_different_head_opens_in_both_and_the_two_change_places(open_page):
@@ -155,24 +145,12 @@ def test_heads_without_numbers_in_common_open_beside_their_most_similar(open_pag
     assert nearest is not None
 
 
-def test_a_model_that_this_server_lacks_is_named_and_the_rest_is_shown(open_page):
-    at = compared(open_page, "gone")
-    assert "gone" in "\n".join(str(each.value) for each in at.warning)
-    assert at.main.get("bidi_component")
-    assert at.selectbox(key="heads.with").value == "gone"
-    at.selectbox(key="heads.with").select("").run()
-    assert not at.warning
-
-
 def test_formula_code_and_numbers(open_page):
     at = compared(open_page)
-    for shown in ("formula", "code", "numbers"):
-        at.segmented_control(key="heads.more").set_value(shown).run()
-        if shown == "formula":
-            assert any("JS" in each.value for each in at.latex)
-        if shown == "code":
-            assert any("def divergence(" in each.value for each in at.code)
-    table = at.dataframe[-1].value
+    more = at.segmented_control(key="heads.more")
+    assert any("JS" in each.value for each in more.set_value("formula").run().latex)
+    assert any("def divergence(" in each.value for each in more.set_value("code").run().code)
+    table = more.set_value("numbers").run().dataframe[-1].value
     assert len(table) == 8
     assert list(table.iloc[:, 2]) == sorted(table.iloc[:, 2], reverse=True)
 
@@ -204,23 +182,17 @@ def test_a_click_in_the_other_picture_is_taken(open_page, monkeypatch, model, ot
 
 def test_the_difference_of_every_pair_of_heads_is_a_table_to_keep(open_page, monkeypatch):
     seen: list[Sides] = []
-    original = exports.files
-    monkeypatch.setattr(
-        exports, "files", lambda sides, local: (seen.append(sides), original(sides, local))[1]
-    )
+    files = exports.files
+    monkeypatch.setattr(exports, "files", lambda *of: seen.append(of[0]) or files(*of))
     at = compared(open_page, measure="differs")
     captions = [each.value for each in at.caption]
     assert {t("take.versus", lang="en"), t("take.difference", lang="en")} <= set(captions)
     two = seen[-1].pair
-    assert two is not None
     opened = open_heads(two)
-    assert opened is not None
     svg = exports.difference(two, opened)
     for said in ("of “tuned” minus", *(f">{escape(show(each))}<" for each in opened.keys)):
         assert said in svg
     found = two.compared
-    assert found is not None
-    assert found.difference is not None
     lines = exports.differences(two).decode("utf-8-sig").splitlines()
     assert len(lines) == 1 + found.difference.size
     layer, head, bits = lines[1].split(",")
