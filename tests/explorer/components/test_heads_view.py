@@ -42,6 +42,11 @@ TOKENS: dict[str, Any] = {
 }
 
 
+def packed(patterns: np.ndarray = PATTERNS, **more: Any) -> tuple[dict[str, Any], Any]:
+    """The head and the arrays that are sent of these patterns."""
+    return unpack(pack_heads_view(patterns, **TOKENS, **more))
+
+
 def weights_of(arrays: dict[str, np.ndarray], place: int) -> np.ndarray:
     """The cells of the shown head at `place`, as the browser reads them."""
     return np.frombuffer(arrays["exact"][place].tobytes(), "<f2").reshape(2, 3)
@@ -65,7 +70,7 @@ def written(weight: float) -> str:
 
 def test_all_heads_go_small_and_only_the_shown_ones_exactly():
     chosen = HeadsSelection(opened=(0, 1))
-    head, arrays = unpack(pack_heads_view(PATTERNS, mask=MASK, selection=chosen, **TOKENS))
+    head, arrays = packed(mask=MASK, selection=chosen)
     np.testing.assert_array_equal(pictures(arrays, 2, 3), encode_weights(PATTERNS[0], MASK))
     assert arrays["cells"].shape == (2, 5)  # the cell that is blocked in both heads stays here
     assert arrays["exact"].shape == (1, 2, 3, 2)
@@ -92,7 +97,7 @@ def test_a_blocked_cell_counts_neither_as_weight_nor_as_darkest():
     noisy = PATTERNS * 0.5
     noisy[0, :, 0, 2] = 0.9  # under the mask
     chosen = HeadsSelection(opened=(0, 0))
-    head, arrays = unpack(pack_heads_view(noisy, mask=MASK, selection=chosen, **TOKENS))
+    head, arrays = packed(noisy, mask=MASK, selection=chosen)
     assert head["top"] == 0.5
     assert pictures(arrays, 2, 3)[0, 0, 2] == BLOCKED
     assert weights_of(arrays, 0)[0, 2] == 0
@@ -103,20 +108,10 @@ def test_a_blocked_cell_counts_neither_as_weight_nor_as_darkest():
 def test_pinned_heads_come_first_and_none_twice():
     chosen = HeadsSelection((0, 0), ((0, 1), (0, 0)), 1, 2, "log", shared=False, by_measure=True)
     assert chosen.shown == ((0, 1), (0, 0))
-    head, arrays = unpack(pack_heads_view(PATTERNS, selection=chosen, turn=7, **TOKENS))
-    assert head["chosen"] | {"summaries": None} == {
-        "opened": 0,
-        "pinned": [1, 0],
-        "query": 1,
-        "key": 2,
-        "scale": "log",
-        "shared": False,
-        "by_measure": True,
-        "shown": [1, 0],
-        "reasons": [],
-        "summaries": None,
-        "turn": 7,
-    }
+    head, arrays = packed(selection=chosen, turn=7)
+    heads = {"opened": 0, "pinned": [1, 0], "shown": [1, 0], "reasons": [], "by_measure": True}
+    place = {"query": 1, "key": 2, "scale": "log", "shared": False, "turn": 7}
+    assert head["chosen"] | {"summaries": None} == {**heads, **place, "summaries": None}
     np.testing.assert_array_equal(weights_of(arrays, 0), PATTERNS[0, 1])
     np.testing.assert_array_equal(weights_of(arrays, 1), PATTERNS[0, 0].astype(np.float16))
 
@@ -129,9 +124,7 @@ def test_blocked_cells_have_reasons_which_share_one_list():
         return [["", "", "causal mask"], ["", "", ""]]
 
     chosen = HeadsSelection(opened=(0, 1))
-    head, arrays = unpack(
-        pack_heads_view(PATTERNS, mask=MASK, blocked_by=why, selection=chosen, **TOKENS)
-    )
+    head, arrays = packed(mask=MASK, blocked_by=why, selection=chosen)
     assert asked == [(0, 1)]
     assert head["chosen"]["reasons"] == ["causal mask"]
     np.testing.assert_array_equal(arrays["blocked"], [[[0, 0, 2], [0, 0, 0]]])
@@ -149,11 +142,7 @@ def test_blocked_cells_have_reasons_which_share_one_list():
 def test_extras_follow_the_heads_and_are_taken_back_by_addresses_of_their_own():
     mean = PATTERNS[0].mean(axis=0)
     chosen = HeadsSelection(opened=(1, 0))
-    head, arrays = unpack(
-        pack_heads_view(
-            PATTERNS, aggregates={"average": mean}, aggregates_mask=MASK, selection=chosen, **TOKENS
-        )
-    )
+    head, arrays = packed(aggregates={"average": mean}, aggregates_mask=MASK, selection=chosen)
     assert head["labels"] == ["L1·H1", "L1·H2", "average"]
     assert head["chosen"]["opened"] == 2
     np.testing.assert_array_equal(weights_of(arrays, 0), np.where(MASK, mean, 0).astype(np.float16))
@@ -204,14 +193,9 @@ def test_what_does_not_fit_is_refused(change, message):
         (None, None),
         ("nonsense", None),
         ({"opened": [0, 1], "pinned": [], "query": 1}, HeadsSelection((0, 1), (), 1)),
-        (
-            {"opened": None, "pinned": [[0, 0], [0, 0]], "query": None},
-            HeadsSelection(None, ((0, 0),)),
-        ),
-        (
-            {"opened": [1, 0], "pinned": [[5, 5], [0, 1]], "query": 9},
-            HeadsSelection(None, ((0, 1),)),
-        ),
+        ({"pinned": [[0, 0], [0, 0]], "query": None}, HeadsSelection(None, ((0, 0),))),
+        ({"opened": [1, 0], "pinned": [[5, 5], [0, 1]]}, HeadsSelection(None, ((0, 1),))),
+        ({"opened": None, "query": 9}, HeadsSelection()),
         ({"opened": [0, -1], "pinned": [[0]], "query": -1}, HeadsSelection()),
         ({"opened": [0, 0, 0]}, HeadsSelection()),
         (
@@ -231,29 +215,23 @@ def test_only_what_exists_is_taken_back(sent, expected):
 def test_a_grid_made_layer_by_layer_is_that_of_all_at_once():
     patterns = np.random.default_rng(0).dirichlet(np.ones(70), (3, 2, 70)).astype(np.float32)
     mask, mean = np.tri(70, dtype=bool), patterns[0].mean(0)
-    tokens: dict[str, Any] = {**TOKENS, "axes": (Axis(["a"] * 70), Axis(["b"] * 70))}
-    chosen = HeadsSelection((1, 1), ((3, 0),))
-    at_once = pack_heads_view(
-        patterns,
-        mask=mask,
-        aggregates={"mean": mean},
-        aggregates_mask=mask,
-        selection=chosen,
-        **tokens,
-    )
+    usual: dict[str, Any] = {
+        **TOKENS,
+        "axes": (Axis(["a"] * 70), Axis(["b"] * 70)),
+        "selection": HeadsSelection((1, 1), ((3, 0),)),
+        "aggregates": {"mean": mean},
+    }
+    at_once = pack_heads_view(patterns, mask=mask, aggregates_mask=mask, **usual)
     masks = np.broadcast_to(mask, (2, 70, 70))
     parts = [*((layer, masks) for layer in patterns), (mean[None], mask[None])]
     made = grid(patterns.shape, iter(parts))
-    by_layer = pack_heads_view(
-        made,
-        cells_of=lambda at: (mean if at[0] == 3 else patterns[at], mask),
-        aggregates={"mean": mean},
-        selection=chosen,
-        **tokens,
-    )
-    assert by_layer == at_once
+
+    def cells_of(at: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+        return (mean if at[0] == 3 else patterns[at]), mask
+
+    assert pack_heads_view(made, cells_of=cells_of, **usual) == at_once
     with pytest.raises(ValueError, match="needs cells_of"):
-        pack_heads_view(made, **tokens)
+        pack_heads_view(made, **usual)
 
 
 def clicked_page() -> None:
@@ -306,10 +284,10 @@ def test_held_thumbnails_are_not_sent_again_and_another_pictures_row_is_not_lock
 
 
 def test_a_row_can_say_what_it_is_about_to_write():
-    head, _ = unpack(pack_heads_view(PATTERNS, about_to_write=("the", ""), **TOKENS))
+    head, _ = packed(about_to_write=("the", ""))
     assert head["queries"]["labels"] == ["<s> ⟶ the", QUERIES[1]]
     assert head["queries"]["tokens"] == list(QUERIES)
-    assert "labels" not in unpack(pack_heads_view(PATTERNS, **TOKENS))[0]["queries"]
+    assert "labels" not in packed()[0]["queries"]
     with pytest.raises(ValueError, match="about_to_write has 1 entries"):
         pack_heads_view(PATTERNS, about_to_write=("the",), **TOKENS)
 

@@ -125,11 +125,14 @@ def test_what_cannot_be_linked_is_refused(tmp_path, files, message):
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_every_view_links_with_each_of_its_files_once(name):
+def test_every_view_links_with_each_of_its_files_once_and_can_stand_alone(name):
     text = link(FOLDER, f"{name}.js")
     assert text.count("export default function") == 1
     assert text.count("\n$modules[") == text.count("$modules[") - text.count("= $modules[")
     assert 'from "./' not in text
+    alone = page("", [Component(name, pack({}))], "en")
+    assert f'views["{name}"] = (() =>' in alone
+    assert "export default" not in alone
 
 
 def test_every_file_and_every_export_is_used():
@@ -189,10 +192,3 @@ def test_the_rules_of_a_view_stay_inside_it():
         assert f":where(.in-{name}) {{\n{sheet}\n}}" in made
         assert f'class="in-{name}"' in made
         assert "@keyframes" not in sheet  # invalid inside another rule
-
-
-@pytest.mark.parametrize("script", sorted(path.stem for path in FOLDER.glob("*_view.js")))
-def test_every_view_can_stand_alone(script):
-    made = page("", [Component(script, pack({}))], "en")
-    assert f'views["{script}"] = (() =>' in made
-    assert "export default" not in made
