@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -15,11 +16,18 @@ def _rand(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
-PAD = torch.tensor([[False, False, False, True], [False] * 4])
+CAUSAL = torch.ones(4, 4, dtype=torch.bool).triu(1)
+MASKS = {
+    "none": {},
+    "causal": {"attn_mask": CAUSAL},
+    "padding": {"key_padding_mask": torch.tensor([[False, False, False, True], [False] * 4])},
+    "float": {"attn_mask": torch.zeros(4, 4).masked_fill(CAUSAL, -torch.inf)},
+    "per_head": {"attn_mask": CAUSAL.expand(4, 4, 4)},
+}
 
 
 @pytest.mark.parametrize("batch_first", [True, False])
-@pytest.mark.parametrize("mask", ["none", "causal", "padding", "float", "per_head"])
+@pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("extra", [{}, {"add_zero_attn": True, "add_bias_kv": True}, {"kdim": 6}])
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_multi_head_attention_gives_the_patterns_that_it_would_return(
@@ -27,33 +35,22 @@ def test_multi_head_attention_gives_the_patterns_that_it_would_return(
 ) -> None:
     torch.manual_seed(0)
     module = nn.MultiheadAttention(8, 2, batch_first=batch_first, **extra).eval()
-    query, key = _rand(2, 4, 8), _rand(2, 4, 6 if extra.get("kdim") else 8)
-    value = _rand(2, 4, 8)
+    inputs = [_rand(2, 4, 8), _rand(2, 4, extra.get("kdim", 8)), _rand(2, 4, 8)]
     if not batch_first:
-        query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-    causal = torch.ones(4, 4, dtype=torch.bool).triu(1)
-    masks: dict[str, dict[str, Tensor]] = {
-        "none": {},
-        "causal": {"attn_mask": causal},
-        "padding": {"key_padding_mask": PAD},
-        "float": {"attn_mask": torch.zeros(4, 4).masked_fill(causal, -torch.inf)},
-        "per_head": {"attn_mask": causal.expand(4, 4, 4)},
-    }
-    given = masks[mask]
-    plain, own = module(query, key, value, average_attn_weights=False, **given)
+        inputs = [x.transpose(0, 1) for x in inputs]
+    plain, own = module(*inputs, average_attn_weights=False, **MASKS[mask])
     with hl.capture() as seen:
-        captured, _ = module(query, key, value, need_weights=need_weights, **given)
+        captured, _ = module(*inputs, need_weights=need_weights, **MASKS[mask])
     assert torch.allclose(captured, plain, atol=1e-6)
     assert torch.allclose(seen.patterns[0], own, atol=1e-6)
     assert seen.names == ["MultiheadAttention"]
-    found = seen.calls[0]
-    assert found.query is not None
-    scores = found.query @ found.key.transpose(-2, -1) / 2
-    if found.mask is not None:
-        scores = scores.masked_fill(~found.mask, -torch.inf)
-        assert torch.equal(found.mask, own > 0)
-    else:
-        assert mask == "none"
+    call = seen.calls[0]
+    assert call.query is not None
+    scores = call.query @ call.key.transpose(-2, -1) / 2
+    assert (call.mask is None) == (mask == "none")
+    if call.mask is not None:
+        scores = scores.masked_fill(~call.mask, -torch.inf)
+        assert torch.equal(call.mask, own > 0)
     assert torch.allclose(scores.softmax(-1), own, atol=1e-6)
 
 
@@ -68,10 +65,8 @@ def test_what_is_seen_of_one_sequence_a_mask_after_the_softmax_and_returned_patt
         (x.softmax(-1) * keep) @ x
     assert torch.equal(seen.patterns[0], x.softmax(-1) * keep)
     with hl.capture() as seen:
-        _Returning(lambda scores: scores.exp() / scores.exp().sum(-1, keepdim=True))(
-            _rand(1, 2, 3, 4)
-        )
-        nn.ModuleList([_Returning(lambda scores: scores.softmax(-1))])[0](_rand(1, 2, 3, 4))
+        for weigh in (lambda s: s.exp() / s.exp().sum(-1, keepdim=True), lambda s: s.softmax(-1)):
+            nn.ModuleList([_Returning(weigh)])[0](_rand(1, 2, 3, 4))
     assert seen.names == ["_Returning", "_Returning"]
 
 
@@ -204,24 +199,18 @@ def test_what_is_no_attention_is_not_named(plain) -> None:
 
 
 def test_threads_see_their_own() -> None:
-    module = nn.MultiheadAttention(8, 2)
-    lengths: dict[int, list[int]] = {}
-    barrier = threading.Barrier(3)
+    module, barrier = nn.MultiheadAttention(8, 2), threading.Barrier(3)
 
-    def work(length: int) -> None:
+    def work(length: int) -> list[int]:
         x = _rand(length, 1, 8)
         with hl.capture() as seen:
             barrier.wait()
             for _ in range(5):
                 module(x, x, x)
-        lengths[length] = [p.shape[-1] for p in seen.patterns]
+        return [pattern.shape[-1] for pattern in seen.patterns]
 
-    threads = [threading.Thread(target=work, args=(length,)) for length in (2, 3, 4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert lengths == {2: [2] * 5, 3: [3] * 5, 4: [4] * 5}
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(work, (2, 3, 4))) == [[2] * 5, [3] * 5, [4] * 5]
 
 
 class _Fails(nn.Module):
