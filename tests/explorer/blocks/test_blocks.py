@@ -42,7 +42,6 @@ from models.transformer import build_model
 
 TOKENS = (5, 9, 300, 9, 41, 7, 8, 2)
 
-
 SENTENCES = ("The cat ran.", "A dog ran after the cat", "I love you")
 
 

@@ -19,7 +19,6 @@ from explorer.text import family
 
 VIEWS = sorted(css.stem for css in FOLDER.glob("*.css") if css.stem != "shared")
 
-
 NASTY = '</script><script>alert(1)</script><!-- "><img src=x onerror=alert(2)>'
 
 

@@ -53,7 +53,6 @@ FRAMES = [
     Frame(("</s>",), (0.9,), (0.9,), (True,), 0, True, "given"),
 ]
 
-
 START = family("components.start", lang="en")
 HEADS = Heads(
     title="self-attention",
@@ -66,7 +65,6 @@ HEADS = Heads(
 THREAD = Thread("tgt", "text", ("a", "b"), 1, None, None, False, (("Block 1", (HEADS,)),))
 MOMENTS = (Moment(0, ("b", "c"), (0.7, 0.2), 0, "b"), Moment(1, ("c",), (0.9,), 0, "bc"))
 COUNTS = (((1,),), ((2, 3),))
-
 
 numbers = some.integers() | some.integers(-2, 4) | some.floats() | some.sampled_from([1e300, 2.0])
 anything = some.recursive(

@@ -34,10 +34,8 @@ from models.transformer import EncoderDecoder, build_model
 
 TEXT = "The cat ran."
 
-
 WORDS = family("components.tree_view", lang="en")
 BEAM = Beam(3, 0.7)
-
 
 CACHE_WORDS = family("components.cache_view", lang="en")
 

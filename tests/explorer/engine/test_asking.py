@@ -16,7 +16,6 @@ from explorer.runs.passes import Steps
 
 Asked = list[str]
 
-
 MB = 2**20
 
 

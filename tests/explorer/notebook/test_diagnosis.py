@@ -28,7 +28,6 @@ from models.positions import rotate, rotation_at
 
 SRC, TGT = [7, 5, 9, 11, 13, 6, 2], [1, 8, 10, 4, 12]
 
-
 RIGHT = """
 import torch
 from helper import table
@@ -159,7 +158,6 @@ CACHED: dict[Causal, Cause] = {
     own_values: "cache",
 }
 
-
 OF_TEXT: list[tuple[Callable[[], nn.Module], dict[str, Any], tuple[Cause, ...]]] = [
     (lambda: Changed(normed(1)), {}, ("outside_future",)),
     (lambda: Changed(convolved), {}, ("outside_future",)),
@@ -245,7 +243,6 @@ OF_MASKS: dict[tuple[str, str], tuple[Cause, ...]] = {
     ("reading", "no_mask"): ("pad_visible",),
     ("reading", "diagonal_open"): ("hides_too_much",),
 }
-
 
 EXPECTED = {"diagonal_closed": {"open_cells"}, "diagonal_open": {"future_leak", "open_cells"}}
 

@@ -21,7 +21,6 @@ EDITS: list[tuple[Edit, ...]] = [
     (HeadOff("decoder.blocks.0.cross_attn", 1), HeadOff("blocks.0.attn", 1)),
 ]
 
-
 CHANGES: dict[str, tuple[Edit, ...]] = {
     "head": (HeadOff("decoder.blocks.0.cross_attn", 1), HeadOff("encoder.blocks.0.attn", 0)),
     "causal": (MaskSwitch("causal", False),),

@@ -40,7 +40,6 @@ MODELS = [
     {"score_divisor": 1.0, "score_cap": 0.5},
 ]
 
-
 WIDE = ModelConfig(
     family="decoder-only", vocab_size=50, d_model=512, n_layers=1, n_heads=8, d_ff=64, n_ctx=32
 )

@@ -23,7 +23,6 @@ MODELS = [
     {"score_divisor": 1.0},
 ]
 
-
 CUT_FROM = [
     {},
     {"n_kv_heads": 2},
