@@ -10,20 +10,32 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # Streamlit puts this folder
 
 import numpy as np
 import streamlit as st
+from starlette.middleware import Middleware
+from streamlit.starlette import App
 
 from explorer.components import HeadsSelection, heads_view
 from explorer.figures.matrix import Axis
+from explorer.serving import FromMemory
 from explorer.text import family
 
-tokens = int(st.query_params.get("tokens", "24"))
-scores = 2 * np.random.default_rng(0).normal(size=(6, 12, tokens, tokens))
-patterns = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
-row = tuple(f"token{index}" for index in range(tokens))
-st.set_page_config(layout="wide")
-heads_view(
-    patterns.astype(np.float32),
-    (Axis(row, "query"), Axis(row, "key")),
-    selection=HeadsSelection((0, 0)),
-    key="heads",
-    words=family("components.heads_view", lang="en"),
-)
+
+def show() -> None:
+    """The page."""
+    tokens = int(st.query_params.get("tokens", "24"))
+    scores = 2 * np.random.default_rng(0).normal(size=(6, 12, tokens, tokens))
+    patterns = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    row = tuple(f"token{index}" for index in range(tokens))
+    st.set_page_config(layout="wide")
+    heads_view(
+        patterns.astype(np.float32),
+        (Axis(row, "query"), Axis(row, "key")),
+        selection=HeadsSelection((0, 0)),
+        key="heads",
+        words=family("components.heads_view", lang="en"),
+    )
+
+
+if __name__ == "__main__":
+    show()
+else:  # the server reads this file once
+    app = App(__file__, middleware=[Middleware(FromMemory)])

@@ -24,6 +24,7 @@ from streamlit import config, file_util
 from explorer import text
 from explorer.figures.theme import DARK, LIGHT
 from explorer.guard import configured, hostname
+from explorer.scripts import SCRIPTS, script
 from models.training.home import asset, data
 
 PICTURE, BEFORE = "preview.png", "before.js"
@@ -55,6 +56,8 @@ WIDGETS = (
 )
 """Scripts that Streamlit otherwise requests only when such a widget has arrived: until then there
 is a grey box of another height."""
+FIRST_VIEWS = {"": "start", "heads": "heads_view", "decoding": "film", "blocks": "token_strip"}
+"""The view at the top of a page, by the page's address; "matrices" of the others."""
 _WORDS = {"": "start", "models": "shelf"}
 """The text table of a page, if it is not named like its address."""
 
@@ -119,8 +122,14 @@ def page(name: str, base: str, scope: Scope) -> str:
     if theme in ("light", "dark"):
         attributes += f' data-hl-theme="{theme}"'
     origin = own_origin(asked.get("host", ""), scope.get("scheme", "http"))
+    views = ("frame", FIRST_VIEWS.get(name, "matrices"))
+    asked_for = "".join(
+        f'<link rel="modulepreload" crossorigin href="./{SCRIPTS}/{script(view)[1]}">'
+        for view in views
+    )
     return (
         shell.replace('lang="en"', attributes, 1)
+        .replace("</head>", f"{asked_for}</head>", 1)
         .replace(
             "<title>Streamlit</title>", preview(name, params, lang, origin and origin + base), 1
         )

@@ -27,6 +27,7 @@ from streamlit.web.server import server_util
 from explorer.admission import bound_the_log, capacity
 from explorer.leftovers import sweep
 from explorer.patches import end_without_signal, let_go, send_at_once
+from explorer.scripts import FOLDER, SCRIPTS, script
 
 OFTEN = 0.0005
 """Seconds until a waiting thread gets the interpreter. Python's default, 0.005, would delay
@@ -98,7 +99,8 @@ def get_ready(over: threading.Event) -> None:
 
 
 class FromMemory:
-    """Serves the files of Streamlit's front end from memory; passes other requests to `app`."""
+    """Serves the files of Streamlit's front end and the scripts of our views from memory; passes
+    other requests to `app`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -111,13 +113,26 @@ class FromMemory:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request (ASGI)."""
-        path = self._files.get(scope.get("path", ""))
-        if path is None or scope["type"] != "http" or scope["method"] != "GET":
+        answer = None
+        if scope["type"] == "http" and scope["method"] == "GET":
+            path = self._files.get(scope["path"])
+            answer = _view(scope["path"]) if path is None else _read(path)
+        if answer is None:
             await self._app(scope, receive, send)
             return
-        content, kind = _read(path)
+        content, kind = answer
         headers = {"content-type": kind, "cache-control": FOREVER}
         await Response(content, headers=headers)(scope, receive, send)
+
+
+def _view(path: str) -> tuple[bytes, str] | None:
+    """The script of a view and its media type; None if the path names none of this version."""
+    folder, _, name = path.rpartition("/")
+    view = name.partition(".")[0]
+    if folder.rpartition("/")[2] != SCRIPTS or not (FOLDER / f"{view}.css").is_file():
+        return None
+    text, file = script(view)
+    return (text.encode(), "text/javascript") if file == name else None
 
 
 @cache

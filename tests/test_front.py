@@ -12,6 +12,7 @@ from PIL import Image
 
 from explorer import front
 from explorer.exports.preview import drawable
+from explorer.scripts import script
 from explorer.text import EARLIER
 from models.training.home import data
 
@@ -58,6 +59,10 @@ def test_a_links_page_has_the_styles_and_names_its_own_picture():
     assert "<title>Masks · Headlight</title>" in html
     assert 'data-hl-theme="dark"' in html
     assert "<script>alert" not in html
+    assert (
+        f'<link rel="modulepreload" crossorigin href="./components/{script("matrices")[1]}">'
+        in html
+    )
     named = tags(html)
     assert named["og:title"] == f"{TEXT} · Masks · Headlight"
     assert named["twitter:card"] == "summary_large_image"

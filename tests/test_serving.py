@@ -1,6 +1,7 @@
 """What the server does beside Streamlit: files from memory, nothing held back."""
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -20,9 +21,11 @@ from streamlit import file_util
 from streamlit.runtime.scriptrunner import RerunData
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests
+from streamlit.testing.v1 import AppTest
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from explorer import patches, serving
+from explorer.scripts import FOLDER, SCRIPTS, script
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = next((Path(file_util.get_static_dir()) / "static" / "js").glob("index.*.js"))
@@ -38,10 +41,30 @@ def test_the_front_end_comes_from_memory_as_it_is_on_disk():
     assert "immutable" in headers["cache-control"]
 
 
+def test_a_view_has_its_script_and_its_rules_at_a_name_of_its_content():
+    source, name = script("matrices")
+    answer = asked(serving.FromMemory, f"/base/{SCRIPTS}/{name}")
+    assert answer.body.decode() == source
+    assert "immutable" in answer.headers["cache-control"]
+    assert json.dumps((FOLDER / "matrices.css").read_text("utf-8"))[1:-1] in source
+
+
+def test_a_message_to_a_view_has_neither_its_script_nor_its_rules():
+    at = AppTest.from_string(
+        "from explorer.components.mount import view\nview('matrices')(key='a', data={})"
+    ).run()
+    (sent,) = (each.proto for each in at.get("bidi_component"))
+    assert script("matrices")[1] in sent.js_content
+    assert len(sent.SerializeToString()) < 1000
+
+
 @pytest.mark.parametrize(
     ("path", "method"),
     [
         ("/", "GET"),
+        (f"/{SCRIPTS}/matrices.0123456789abcdef.js", "GET"),
+        (f"/{SCRIPTS}/{SCRIPTS}.js", "GET"),
+        (f"/other/{script('matrices')[1]}", "GET"),
         ("/static/js/../../index.html", "GET"),
         ("/static/js/none.js", "GET"),
         (f"/static/js/{SCRIPT.name}", "HEAD"),

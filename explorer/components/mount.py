@@ -1,19 +1,26 @@
 """Registers each view once and reads what was clicked.
 
-A view's JS is its own file and the modules that it imports, linked into one; its CSS is the
-palette, shared.css and its own file.
+Streamlit would send a view's script and styles with every message to it, fifty kilobytes to move
+one number. It sends a line instead, which imports the script from the server (`explorer.scripts`).
 
-Both contain only files of this folder: user input is sent as data and drawn with textContent or
-fillText. Streamlit is imported inside functions: a notebook packs and draws views without it.
+User input is sent as data and drawn with textContent or fillText. Streamlit is imported inside
+functions: a notebook packs and draws views without it.
 """
 
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from explorer.components.modules import link
-from explorer.components.standalone import FOLDER
-from explorer.figures.theme import css
+from explorer.scripts import SCRIPTS, script
+
+LOADER = """\
+const base = window.__streamlit?.BACKEND_BASE_URL ?? document.baseURI;
+const {{ default: draw, styles }} = await import(new URL("{address}", base));
+export default function (view) {{
+  view.parentElement.adoptedStyleSheets = [styles];
+  return draw(view);
+}}
+"""
 
 
 @cache
@@ -24,14 +31,10 @@ def view(name: str) -> Callable[..., Any]:
     """
     import streamlit as st
 
-    def read(file: str) -> str:
-        return (FOLDER / file).read_text(encoding="utf-8")
-
     return st.components.v2.component(
         f"headlight_{name}",
         html='<div class="hl"></div>',
-        css="\n".join((css(), read("shared.css"), read(f"{name}.css"))),
-        js=link(FOLDER, f"{name}.js"),
+        js=LOADER.format(address=f"{SCRIPTS}/{script(name)[1]}"),
     )
 
 

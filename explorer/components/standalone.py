@@ -16,11 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from explorer.components.modules import link
 from explorer.figures.theme import DARK, FONT, LIGHT, css
-from models.training.home import data as data_folder
+from explorer.scripts import FOLDER, link
 
-FOLDER = data_folder("explorer.components")
 MOST_PACKED = 1 << 20
 """Payloads up to this many bytes are compressed; for larger ones, decompression takes too long."""
 

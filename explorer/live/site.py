@@ -11,7 +11,6 @@ from typing import Any
 from explorer import text
 from explorer.analysis.mask_tests.certify import FINDINGS
 from explorer.analysis.start.flow import Flow, Lane, flow
-from explorer.components.modules import link
 from explorer.components.standalone import sheet_of, views_script
 from explorer.components.start import Heads, Moment, Thread, pack_start
 from explorer.figures.theme import FONT
@@ -21,6 +20,7 @@ from explorer.numbers import root
 from explorer.runs.generation import generate, longest
 from explorer.runs.inputs import given_tokens
 from explorer.runs.trace import trace
+from explorer.scripts import link
 from models.pictures import picture_of
 from models.pictures.faces import FONTS, file_of
 from models.pictures.patches import Picture

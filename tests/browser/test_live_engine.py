@@ -10,11 +10,11 @@ import torch
 from foreign import NAMES, TEXTS, Golden
 from new_kinds import registered
 
-from explorer.components.modules import link
 from explorer.library import LoadedModel, open_model
 from explorer.live.site import FOLDER
 from explorer.live.weights import described, tensors_of
 from explorer.problems import InputProblem
+from explorer.scripts import link
 from models.foreign import open_folder
 from models.hooks import Record, visiting
 from models.positions import POSITIONS

@@ -5,9 +5,9 @@ from random import Random
 import pytest
 from foreign import GOLDEN, TO_CUT, TOKENIZERS
 
-from explorer.components.modules import link
 from explorer.live import tokens
 from explorer.live.site import FOLDER
+from explorer.scripts import link
 from models.foreign.sentencepieces import MarianTokenizer, read_unigram
 from models.foreign.tokens import ForeignTokenizer
 from models.marks import library_of

@@ -15,11 +15,10 @@ from streamlit.runtime.state.session_state import SessionState
 from streamlit.testing.v1 import AppTest
 
 from explorer import components, library, shell
-from explorer.components.modules import link
 from explorer.components.mount import view
-from explorer.components.standalone import FOLDER
 from explorer.incoming import MOST_BYTES
 from explorer.patches import check_messages
+from explorer.scripts import FOLDER, link
 
 SHIPPED = library.CHECKPOINTS
 WRONG: tuple[Any, ...] = (

@@ -22,7 +22,7 @@ from explorer.components.heads_payload import (
 )
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.matrices import Stroke, stroke_of
-from explorer.components.mount import FOLDER, index_of, inside, whole
+from explorer.components.mount import index_of, inside, whole
 from explorer.components.payload import BLOCKED, encode_weights, pack
 from explorer.components.start import (
     HeadDetails,
@@ -37,6 +37,7 @@ from explorer.components.start import (
 from explorer.components.token_strip import pack_token_strip
 from explorer.figures.matrix import Axis
 from explorer.labels import SpecialToken
+from explorer.scripts import FOLDER
 from explorer.text import family
 from explorer.ui import controls
 

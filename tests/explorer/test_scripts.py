@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from explorer.components.modules import LinkError, link, read
-from explorer.components.mount import FOLDER
 from explorer.components.payload import pack
 from explorer.components.standalone import MOST_PACKED, Component, Paragraph, Plot, page
 from explorer.figures.frame import layout
 from explorer.figures.theme import DARK, LIGHT
+from explorer.scripts import FOLDER, LinkError, link, read
 from explorer.text import family
 
 VIEWS = sorted(css.stem for css in FOLDER.glob("*.css") if css.stem != "shared")

@@ -13,11 +13,20 @@ Only these import and export forms are supported, each at the start of a line; a
     export default function (…) {…}      once, in the view's own file
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from explorer.figures.theme import css
+from models.training.home import data
+
+FOLDER = data("explorer", "components")
+SCRIPTS = "components"
+"""The address of the views' scripts on the server, relative to the app's."""
 NAMESPACE = "$modules"
 """The one name that linking adds; no file may use it."""
 
@@ -67,6 +76,25 @@ def link(folder: Path, entry: str) -> str:
         for part in parts
     ]
     return "\n".join([*texts, _body(last)])
+
+
+@cache
+def script(view: str) -> tuple[str, str]:
+    """A view's script and its file name at `SCRIPTS`, which contains a hash of it: a browser
+    requests each version once.
+
+    It exports the view and, as `styles`, the palette, shared.css and the view's own CSS.
+    """
+    styles = "\n".join((css(), *(_text(name) for name in ("shared.css", f"{view}.css"))))
+    text = (
+        f"{link(FOLDER, f'{view}.js')}\nexport const styles = new CSSStyleSheet();\n"
+        f"styles.replaceSync({json.dumps(styles)});\n"
+    )
+    return text, f"{view}.{hashlib.sha256(text.encode()).hexdigest()[:16]}.js"
+
+
+def _text(file: str) -> str:
+    return (FOLDER / file).read_text(encoding="utf-8")
 
 
 def read(folder: Path, file: str) -> Module:
