@@ -183,10 +183,13 @@ def test_how_far_training_came_is_measured(open_page):
     assert t("positions.learned_alike_note", lang="en", last=6) in everything(at)
 
 
-def test_a_shelf_without_learned_vectors_says_so(open_page, shelf, monkeypatch):
+def test_without_learned_vectors_or_an_output_that_is_said(open_page, shelf, monkeypatch):
     monkeypatch.setattr(library, "CHECKPOINTS", shelf)
     at = open_page("positions", part="learned")
     assert t("positions.learned_nobody", lang="en") in everything(at)
+    said = everything(open_page("positions", part="length", model="headless"))
+    assert t("positions.no_loss", lang="en") in said
+    assert "longer sentence" not in said
 
 
 def test_the_row_that_begins_later_is_a_target_or_the_text(open_page):
@@ -234,13 +237,6 @@ def test_the_sum_of_a_token_follows_the_link(open_page):
     assert at.query_params["place"] == "0"
     turned = open_page("positions", model="turner", part="sum")
     assert any("no position vectors" in each.value for each in turned.info)
-
-
-def test_a_model_without_an_output_has_no_loss_at_other_positions(open_page, shelf, monkeypatch):
-    monkeypatch.setattr(library, "CHECKPOINTS", shelf)
-    at = open_page("positions", part="length", model="headless")
-    assert t("positions.no_loss", lang="en") in everything(at)
-    assert "longer sentence" not in everything(at)
 
 
 @pytest.mark.parametrize(
