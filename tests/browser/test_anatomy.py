@@ -92,7 +92,6 @@ def test_a_click_on_a_point_of_the_atlas_opens_its_head(visitor):
     point = page.locator(".js-plotly-plot .scatterlayer .trace .point").first
     point.dispatch_event("mousemove")
     box = point.bounding_box()
-    assert box is not None
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     expect(heading).to_be_hidden()
     visitor.settle()
@@ -106,7 +105,6 @@ def test_a_click_on_the_map_of_patches_opens_that_run(visitor):
     point = page.locator(".js-plotly-plot .scatterlayer .trace .point").nth(3)
     point.wait_for(state="attached")
     box = point.bounding_box()
-    assert box is not None
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.wait_for_url(lambda url: chosen(url, "cell") == "encoder-1-4")
     expect(page.get_by_text("Head output z of layer 1, head 4").first).to_be_visible()

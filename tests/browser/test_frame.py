@@ -145,7 +145,6 @@ def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor):
     picture.wait_for()
     visitor.settle()
     box = picture.bounding_box()
-    assert box is not None
     assert box["y"] + box["height"] <= 720  # the whole picture in the first screen
     sizes = visitor.page.evaluate(
         "() => [document.documentElement, document.querySelector('[data-testid=stApp]')]"
@@ -386,8 +385,6 @@ def test_what_a_picture_says_stands_above_it(phone, place, picture):
     drawn.wait_for()
     said = phone.page.locator("[class*=st-key-reading]").first.bounding_box()
     box = drawn.bounding_box()
-    assert said is not None
-    assert box is not None
     assert said["y"] + said["height"] <= box["y"]
     if place == "blocks":  # a chart that needs more than a phone's width fades where it goes on
         wide = phone.page.locator("[class*=st-key-wide-]").first

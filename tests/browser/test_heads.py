@@ -93,7 +93,6 @@ def test_a_clicked_cell_and_one_reached_by_keys_lead_to_their_own_page(heads):
 def point_at(visitor: Visitor, query: str, key: str) -> None:
     """Move the pointer over the large heatmap until the readout names this cell."""
     box = at(visitor, "map0").bounding_box()
-    assert box is not None
     readout = panel(visitor, "L1·H1").locator(".readout")
     for y in range(50, int(box["height"]), 12):
         for x in range(50, int(box["width"]), 12):
@@ -188,7 +187,6 @@ def test_a_locked_row_beyond_the_edge_of_a_phone_is_brought_into_sight(visitor):
     visitor.open("heads", text=long, site="encoder", layer="1", head="1", row="12", key="13")
     panel(visitor, "L1·H1").wait_for()
     box = at(visitor, "query0-12").bounding_box()
-    assert box is not None
     assert 0 < box["x"] < 390 - box["width"]
     scrolled = visitor.page.locator(".hl .body .edges")  # the heatmap's and the lines'
     for frame in (scrolled.first, scrolled.last):

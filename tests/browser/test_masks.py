@@ -44,7 +44,6 @@ def paint_by_keys(visitor: Visitor) -> Locator:
 def lower_left(canvas: Locator) -> tuple[float, float]:
     """A point in the lowest cell of the second column."""
     box = canvas.bounding_box()
-    assert box is not None
     return box["x"] + box["width"] * 0.45, box["y"] + box["height"] - 8
 
 
@@ -115,7 +114,6 @@ def test_a_matrix_wider_than_a_phone_stays_where_it_was_scrolled_to(app, browser
     expect(frame).to_have_class("edges before")
     there = scroller.evaluate("node => node.scrollLeft")
     box = scroller.bounding_box()
-    assert box is not None
     scroller.tap(position={"x": box["width"] / 2, "y": box["height"] - 30})
     visitor.shows(t("masks.shut_cell", lang="en"))
     visitor.settle()
@@ -137,6 +135,4 @@ def test_the_patterns_of_another_layer_stay_below_the_menu(visitor):
     visitor.settle()
     patterns = visitor.page.locator("canvas[data-at^=cells]").first.bounding_box()
     above = menu.bounding_box()
-    assert patterns is not None
-    assert above is not None
     assert patterns["y"] > above["y"]

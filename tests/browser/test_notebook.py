@@ -80,7 +80,6 @@ def test_a_mask_is_saved_as_a_png_made_in_the_browser(offline, tmp_path):
     data = started.value.path().read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     shown = offline.locator("canvas").first.bounding_box()
-    assert shown is not None
     assert int.from_bytes(data[16:20], "big") >= 2 * shown["width"]
 
 

@@ -56,7 +56,6 @@ def begin_to_draw(page: Page) -> tuple[float, float, float, float]:
     sheet = page.locator(".hl .frame canvas")
     sheet.scroll_into_view_if_needed()
     box = sheet.bounding_box()
-    assert box is not None
     return box["x"], box["y"], box["width"], box["height"]
 
 

@@ -128,7 +128,6 @@ def test_stations_waves_steps_and_all_heads_are_one_click_away(visitor):
     page = visitor.page
     picture = page.locator("canvas.main")
     box = picture.bounding_box()
-    assert box is not None
     picture.click(position={"x": box["width"] - 60, "y": box["height"] - 60})  # the candidates
     expect(page.locator(".hl .open h2")).to_have_text(word("steps"))
     page.get_by_role("button", name=word("close"), exact=True).click()

@@ -160,7 +160,6 @@ def test_a_list_of_tensors_without_end_is_not_read(files):
 def test_memory_for_a_text_is_bounded_by_the_kernel(files):
     loaded = open_zip("a.zip", zipped(files))
     process = served(loaded)._process
-    assert process is not None
     limits = Path(f"/proc/{process.pid}/limits").read_text().splitlines()
     data = next(line for line in limits if line.startswith("Max data size"))
     assert int(data.split()[3]) < 1.5 * tokenizing.ROOM

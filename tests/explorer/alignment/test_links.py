@@ -46,7 +46,7 @@ def grid(text: str) -> np.ndarray:
     return np.array([[cell == "x" for cell in row] for row in text.split()])
 
 
-def test_each_target_word_has_its_strongest_source_word() -> None:
+def test_each_target_word_has_its_strongest_source_word():
     weights = np.array([[0.2, 0.5], [0.4, 0.4], [0.0, 0.0]])
     np.testing.assert_array_equal(strongest(weights), grid(".x x. .."))
     np.testing.assert_array_equal(strongest(weights, -2), grid(".x x. .."))
@@ -57,7 +57,7 @@ def test_each_target_word_has_its_strongest_source_word() -> None:
 FORWARD, REVERSE = grid("x... ..x. .x.. ...."), grid("x... .... .x.. .xxx")
 
 
-def test_methods_lie_between_intersection_and_union() -> None:
+def test_methods_lie_between_intersection_and_union():
     both = [symmetrised(FORWARD, REVERSE, method) for method in ("intersection", "union")]
     np.testing.assert_array_equal(both[0], grid("x... .... .x.. ...."))
     np.testing.assert_array_equal(both[1], grid("x... ..x. .x.. .xxx"))
@@ -65,7 +65,7 @@ def test_methods_lie_between_intersection_and_union() -> None:
     np.testing.assert_array_equal(symmetrised(FORWARD, REVERSE, "reverse"), REVERSE)
 
 
-def test_grow_diag_adds_neighbours_of_words_without_a_link() -> None:
+def test_grow_diag_adds_neighbours_of_words_without_a_link():
     # In order, the neighbours of (2, 1): (3, 1) links word 3, and (1, 2), at a corner, word 1. Then
     # (3, 2) links nobody new, so that (3, 3), which would, has no neighbour.
     np.testing.assert_array_equal(grow_diag(FORWARD, REVERSE), grid("x... ..x. .x.. .x.."))
@@ -73,17 +73,17 @@ def test_grow_diag_adds_neighbours_of_words_without_a_link() -> None:
     np.testing.assert_array_equal(grow_diag(far, far | grid(".... .... .... ...x")), far)
 
 
-def test_final_and_links_words_that_both_have_none() -> None:
+def test_final_and_links_words_that_both_have_none():
     links, lone = grid("x.. ... ..."), grid(".x. ... ..x")
     np.testing.assert_array_equal(final_and(links, lone, links), grid("x.. ... ..x"))
 
 
-def test_moses_counts_from_zero_with_the_source_first() -> None:
+def test_moses_counts_from_zero_with_the_source_first():
     assert moses(grid("x.. ..x .x.")) == "0-0 1-2 2-1"
     assert moses(grid("... ...")) == ""
 
 
-def test_agreement_and_error_rate() -> None:
+def test_agreement_and_error_rate():
     found = [grid("x.. .x.")]
     assert f1(found, [grid("x.. ..x")]) == pytest.approx(2 * 1 / 4)
     known = Known(sure=grid("x.. ..."), possible=grid("x.. .x."))
@@ -101,7 +101,7 @@ def labels_of(model: str, text: str) -> tuple[str, ...]:
     return words_in(loaded, loaded.model.with_marks("tgt", loaded.tokenizer.encode(text))).labels
 
 
-def test_letters_between_blanks_are_a_word_and_a_chinese_token_is_one() -> None:
+def test_letters_between_blanks_are_a_word_and_a_chinese_token_is_one():
     assert labels_of("en-zh", "She reads a book.") == ("She", "reads", "a", "book", ".")
     assert labels_of("en-zh", "I don't know, Tom's dog is 12.") == (
         *("I", "don't", "know", ",", "Tom's", "dog", "is", "12", "."),
@@ -124,14 +124,14 @@ class Bytes(Tokenizer):
         return bytes([token])
 
 
-def test_tokens_that_make_one_character_together_are_one_word() -> None:
+def test_tokens_that_make_one_character_together_are_one_word():
     loaded = replace(open_model("copy"), tokenizer=Bytes())
     assert words_in(loaded, list("Tom's 龘书 5点 50".encode())).labels == (
         *("Tom's", "龘", "书", "5", "点", "50"),
     )
 
 
-def test_a_token_belongs_to_the_words_that_its_bytes_lie_in() -> None:
+def test_a_token_belongs_to_the_words_that_its_bytes_lie_in():
     row = WordRow(("AB", "CD"), ((0, 2), (2, 4)), b"ABCD")
     found = shares(row, ((0, 0), (0, 3), (3, 4)), b"ABCD")
     np.testing.assert_allclose(found, [[0, 2 / 3, 0], [0, 1 / 3, 1]])
@@ -140,7 +140,7 @@ def test_a_token_belongs_to_the_words_that_its_bytes_lie_in() -> None:
     np.testing.assert_allclose(found, [[1, 0, 0], [0, 0, 1]])
 
 
-def test_two_models_with_other_vocabularies_share_words() -> None:
+def test_two_models_with_other_vocabularies_share_words():
     one, other = open_model("en-zh"), open_model("twin-right")
     row = words_in(one, one.tokenizer.encode("She likes dogs."))
     spans, letters = token_spans(other, other.tokenizer.encode("She likes dogs."))
@@ -148,7 +148,7 @@ def test_two_models_with_other_vocabularies_share_words() -> None:
     np.testing.assert_allclose(shares(row, spans, letters).sum(0), 1)
 
 
-def test_pairs_of_a_file() -> None:
+def test_pairs_of_a_file():
     text = b"I ate  an apple. ||| \xe6\x88\x91\xe5\x90\x83\xe4\xba\x86\n\nRun!\nHi\tHallo\n"
     expected = (("I ate  an apple.", "我吃了"), ("Run!", ""), ("Hi", "Hallo"))
     assert pairs_in("a.txt", text) == expected
@@ -174,7 +174,7 @@ def data(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_command_writes_moses_lines_with_their_texts(data, tmp_path, capsys) -> None:
+def test_the_command_writes_moses_lines_with_their_texts(data, tmp_path, capsys):
     out = tmp_path / "rows.align"
     assert main(["align", "--model", "copy", "--data", str(data), "--out", str(out)]) == 1
     said = capsys.readouterr()
@@ -185,7 +185,7 @@ def test_the_command_writes_moses_lines_with_their_texts(data, tmp_path, capsys)
     assert Path(f"{out}.tgt").read_text() == "c a b\n\nd o g\n"
 
 
-def test_json_and_csv_name_the_words(data, tmp_path, capsys) -> None:
+def test_json_and_csv_name_the_words(data, tmp_path, capsys):
     data = data.with_suffix(".csv")
     data.write_text("id,source\n1,c a b\n", encoding="utf-8")
     out = tmp_path / "rows.json"
@@ -203,13 +203,13 @@ def test_json_and_csv_name_the_words(data, tmp_path, capsys) -> None:
     assert {row["found_by"] for row in rows} == {"forward"}
 
 
-def test_a_model_of_one_text_is_refused(data, tmp_path, capsys) -> None:
+def test_a_model_of_one_text_is_refused(data, tmp_path, capsys):
     command = ["align", "stories", "--data", str(data), "--out", str(tmp_path / "x")]
     assert main(command) == 2
     assert "no cross-attention" in capsys.readouterr().err
 
 
-def test_each_link_is_a_line_between_its_words() -> None:
+def test_each_link_is_a_line_between_its_words():
     figure = lines(SRC, TGT, LINKS, BY, WEIGHTS, titles=("source", "target"), words=PICTURE)
     drawn = {trace["name"]: trace for trace in figure["data"] if "name" in trace}
     assert list(drawn) == [PICTURE[name] for name in ("both", "forward", "reverse")]

@@ -46,7 +46,7 @@ def made(weights: np.ndarray) -> Reading:
     return Reading(("", ""), src, tgt, weights)
 
 
-def test_the_rows_of_a_word_are_the_one_before_it_and_its_own() -> None:
+def test_the_rows_of_a_word_are_the_one_before_it_and_its_own():
     loaded = open_model("reverse")
     reading = next(read(loaded, [("a b c", "c b a")]))
     traced = trace(loaded, "a b c", "c b a")
@@ -58,7 +58,7 @@ def test_the_rows_of_a_word_are_the_one_before_it_and_its_own() -> None:
     np.testing.assert_allclose(reading.weights[1, at], pattern[1:4, letters], atol=1e-6)
 
 
-def test_a_word_of_several_tokens_sums_keys_and_averages_rows() -> None:
+def test_a_word_of_several_tokens_sums_keys_and_averages_rows():
     loaded = open_model("en-zh")
     pair = ("She reads a book.", "她看书。")
     reading = next(read(loaded, [pair]))
@@ -73,7 +73,7 @@ def test_a_word_of_several_tokens_sums_keys_and_averages_rows() -> None:
     )
 
 
-def test_the_heads_that_link_alike_are_found_and_learned() -> None:
+def test_the_heads_that_link_alike_are_found_and_learned():
     rng = np.random.default_rng(0)
     readings, backs = [], []
     for n in (4, 5, 6, 7):
@@ -97,7 +97,7 @@ def test_the_heads_that_link_alike_are_found_and_learned() -> None:
     np.testing.assert_array_equal(forward, reverse)
 
 
-def test_the_best_head_is_compared_with_the_diagonal() -> None:
+def test_the_best_head_is_compared_with_the_diagonal():
     """Words that are only sometimes translated in order, and a head that follows the order."""
     orders = ([0, 1, 2], [2, 1, 0], [1, 0, 2])
     backs = [made(np.eye(3)[each].T[None, None].repeat(2, 0)) for each in orders]
@@ -105,12 +105,11 @@ def test_the_best_head_is_compared_with_the_diagonal() -> None:
     along = agreement([along_diagonal(each) for each in readings], backs)
     assert along.max() == pytest.approx(5 / 9)
     found = walked(study(open_model("reverse"), open_model("reverse"), ()))
-    assert found.diagonal is not None
     assert found.diagonal < found.scores.max() - 0.3
     assert walked(study(open_model("sort"), None, ())).diagonal is None
 
 
-def test_a_mean_is_weighted_and_crossing_links_are_counted() -> None:
+def test_a_mean_is_weighted_and_crossing_links_are_counted():
     reading = made(np.arange(8.0).reshape(2, 1, 2, 2))
     heads = np.array([[0.25], [0.75]])
     np.testing.assert_allclose(matrix(reading, heads), [[3, 4], [5, 6]])
@@ -118,13 +117,13 @@ def test_a_mean_is_weighted_and_crossing_links_are_counted() -> None:
     assert align(turned, None, Aligner(one_head((2, 1), 0, 0)), "forward").crossings == 3
 
 
-def test_sharp_rows_on_different_words_are_sharpest() -> None:
+def test_sharp_rows_on_different_words_are_sharpest():
     weights = np.stack([np.eye(4), np.eye(4)[[0, 0, 0, 0]], np.full((4, 4), 0.25)])[None]
     np.testing.assert_allclose(sharpness(made(weights)), [[1, 0, 0]], atol=1e-9)
 
 
 @pytest.mark.parametrize(("task", "least"), [("copy", 0.95), ("reverse", 0.75), ("sort", 0.85)])
-def test_a_toys_head_agrees_with_its_known_answer(task, least) -> None:
+def test_a_toys_head_agrees_with_its_known_answer(task, least):
     loaded = open_model(task)
     back = other_direction(task, list_models())
     assert back == (None if task == "sort" else task)
@@ -138,7 +137,7 @@ def test_a_toys_head_agrees_with_its_known_answer(task, least) -> None:
     assert checked.errors[shift, head] < checked.errors.mean() - 0.2
 
 
-def test_the_best_head_of_the_reader_looks_where_the_letter_was_drawn() -> None:
+def test_the_best_head_of_the_reader_looks_where_the_letter_was_drawn():
     # One is misread.
     words = ["Brown", "attention", "minimum @antique", "hello @comic", "2026 @typewriter"]
     found = walked(study(open_model("reader"), None, words))
@@ -149,13 +148,13 @@ def test_the_best_head_of_the_reader_looks_where_the_letter_was_drawn() -> None:
     assert found.checked.diagonal.error > 0
 
 
-def test_the_task_of_a_toy_comes_from_its_recipe() -> None:
+def test_the_task_of_a_toy_comes_from_its_recipe():
     assert toy_of("reverse") == toy_of("reverse@40") == Toy("reverse", 2, 10, 20)
     assert toy_of("en-zh") is None
     assert toy_of("nobody") is None
 
 
-def test_the_known_links_of_the_toys() -> None:
+def test_the_known_links_of_the_toys():
     loaded = open_model("sort")
     reading = next(read(loaded, [("b a b", "a b b")]))
     known = known_of_task("sort", reading)
@@ -166,7 +165,7 @@ def test_the_known_links_of_the_toys() -> None:
     assert known_of_task("copy", reading) is None
 
 
-def test_links_by_hand_are_of_words_and_turn_with_the_direction() -> None:
+def test_links_by_hand_are_of_words_and_turn_with_the_direction():
     drawn_links = drawn_by_hand("en-zh")
     assert {each.pair for each in drawn_by_hand("zh-en")} == {
         each.pair[::-1] for each in drawn_links
@@ -178,7 +177,6 @@ def test_links_by_hand_are_of_words_and_turn_with_the_direction() -> None:
     pairs = [each.pair[0] for each in drawn_links]
     at = pairs.index("She said that she loved him.")
     one, reading, known = drawn_links[at], readings[at], known_links[at]
-    assert known is not None
     assert known_by_hand(one, next(read(open_model("twin-right"), [("I", "我")]))) is None
     she = [at for at, word in enumerate(reading.tgt.labels) if "她" in word]
     src = reading.src.labels.index("she")
@@ -192,7 +190,7 @@ def translators() -> tuple[LoadedModel, LoadedModel]:
     return open_model("en-zh"), open_model("zh-en")
 
 
-def test_a_file_is_aligned_in_its_order(translators) -> None:
+def test_a_file_is_aligned_in_its_order(translators):
     own, back = translators
     pairs = completed(own, [("Run!", "跑！"), ("I ate an apple.", "")])
     assert pairs[1] == next(translated(own, ["I ate an apple."]))
@@ -210,7 +208,7 @@ def test_a_file_is_aligned_in_its_order(translators) -> None:
     np.testing.assert_array_equal(alone.links, forward.forward)
 
 
-def test_reading_back_gives_the_pairs_own_words(translators) -> None:
+def test_reading_back_gives_the_pairs_own_words(translators):
     own, back = translators
     reading = next(read(own, [("She reads a book.", "她看书。")]))
     turned = next(read_back(back, [reading]))
@@ -218,7 +216,7 @@ def test_reading_back_gives_the_pairs_own_words(translators) -> None:
     assert turned.weights.sum(2).max() <= 1 + 1e-5  # each source word's row, turned
 
 
-def test_what_cannot_be_aligned_is_refused(writer) -> None:
+def test_what_cannot_be_aligned_is_refused(writer):
     with pytest.raises(ValueError, match="no cross-attention"):
         next(read(writer, [("I love you.", "a")]))
     with pytest.raises(InputProblem):
@@ -227,7 +225,7 @@ def test_what_cannot_be_aligned_is_refused(writer) -> None:
         walked(study(open_model("en-zh"), None, ["Run!"]))
 
 
-def test_a_model_goes_with_the_one_of_the_other_direction() -> None:
+def test_a_model_goes_with_the_one_of_the_other_direction():
     shelf = ("en-zh", "zh-en", "copy", "opus-mt-de-en")
     assert other_direction("en-zh", shelf) == "zh-en"
     assert other_direction("en-zh@40", shelf) == "zh-en"

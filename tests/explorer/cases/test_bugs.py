@@ -14,7 +14,6 @@ from explorer.analysis.cases.fills import fill_table
 from explorer.analysis.cases.fixed import causal_keep, fixed_scores, padded_keep
 from explorer.analysis.cases.inside import nan_rows
 from explorer.analysis.cases.loops import STEPS, losses
-from explorer.library import LoadedModel
 from explorer.numerics import masked_softmax
 from explorer.runs.trace import trace
 from models.attention import attend
@@ -24,7 +23,7 @@ from models.positions import sinusoidal_table
 # Masks that say the wrong thing.
 
 
-def test_an_inverted_causal_mask_shows_the_future_only() -> None:
+def test_an_inverted_causal_mask_shows_the_future_only():
     scores = fixed_scores()
     keep = causal_keep(scores)
     pattern = BY_ID["inverted_causal"].variant(scores, keep)
@@ -35,7 +34,7 @@ def test_an_inverted_causal_mask_shows_the_future_only() -> None:
     assert figure("inverted_causal", "hidden_mass") == (1.0, 0.0)
 
 
-def test_an_inverted_padding_mask_shows_the_padding_only() -> None:
+def test_an_inverted_padding_mask_shows_the_padding_only():
     scores = fixed_scores(n_query=6, n_key=6)
     keep = padded_keep(scores)
     wrong = BY_ID["inverted_padding"].variant
@@ -43,7 +42,7 @@ def test_an_inverted_padding_mask_shows_the_padding_only() -> None:
     close(wrong(scores, torch.ones_like(keep)), [1 / 6] * 6)  # no padding: every word is hidden
 
 
-def test_a_mask_after_the_softmax_loses_what_was_hidden() -> None:
+def test_a_mask_after_the_softmax_loses_what_was_hidden():
     scores = torch.zeros(1, 1, 4, 4)  # 1/4 each
     pattern = BY_ID["after_softmax"].variant(scores, causal_keep(scores))
     close(pattern.sum(-1)[0, 0], [0.25, 0.5, 0.75, 1.0])
@@ -52,7 +51,7 @@ def test_a_mask_after_the_softmax_loses_what_was_hidden() -> None:
     assert shown.right < 1e-6
 
 
-def test_zero_is_a_score_like_any_other() -> None:
+def test_zero_is_a_score_like_any_other():
     scores = torch.tensor([[-1.0, 2.0]])[None, None]
     keep = torch.tensor([[True, False]])[None, None]
     pattern = BY_ID["times_zero"].variant(scores, keep)
@@ -60,14 +59,14 @@ def test_zero_is_a_score_like_any_other() -> None:
     close(pattern[0, 0, 0], [e / (e + 1), 1 / (e + 1)])  # 0.27 visible, 0.73 hidden
 
 
-def test_ones_added_are_a_factor_of_e() -> None:
+def test_ones_added_are_a_factor_of_e():
     scores = torch.zeros(1, 1, 1, 2)
     keep = torch.tensor([True, False])[None, None, None]
     close(BY_ID["added_ones"].variant(scores, keep)[0, 0, 0], [math.e / (math.e + 1), 0.2689])
 
 
 @pytest.mark.parametrize(("fault", "seen"), [("diagonal_open", 2), ("diagonal_closed", 0)])
-def test_a_diagonal_off_by_one(fault: str, seen: int) -> None:
+def test_a_diagonal_off_by_one(fault, seen):
     scores = fixed_scores()
     pattern = BY_ID[fault].variant(scores, causal_keep(scores))
     expected = torch.tensor([min(row + seen, 5) for row in range(5)])
@@ -76,7 +75,7 @@ def test_a_diagonal_off_by_one(fault: str, seen: int) -> None:
     torch.testing.assert_close(cached, pattern[:, :, 4:])  # the same fault in a cached step
 
 
-def test_without_masks_old_rows_drift_as_the_row_grows() -> None:
+def test_without_masks_old_rows_drift_as_the_row_grows():
     scores = fixed_scores()
     wrong = BY_ID["no_mask"].variant
     keep = causal_keep(scores)
@@ -91,7 +90,7 @@ def test_without_masks_old_rows_drift_as_the_row_grows() -> None:
 # Masks of the wrong shape.
 
 
-def test_an_extra_axis_mixes_heads_and_positions() -> None:
+def test_an_extra_axis_mixes_heads_and_positions():
     q, k, v = (fixed_scores(2, 4, 5, 4, seed) for seed in range(3))
     keep = causal_mask(5)[None, None]
     wrong, right = BY_ID["extra_axis"].variant, BY_ID["extra_axis"].plain
@@ -118,7 +117,7 @@ def test_an_extra_axis_mixes_heads_and_positions() -> None:
 
 
 @pytest.mark.parametrize("fault", ["first_item", "first_head"])
-def test_an_assignment_by_index_does_not_broadcast(fault: str) -> None:
+def test_an_assignment_by_index_does_not_broadcast(fault):
     scores = fixed_scores(batch=4, n_heads=6)
     keep = causal_keep(scores)
     mass = (BY_ID[fault].variant(scores, keep) * ~keep).sum((-2, -1))  # [batch, head], over 5 rows
@@ -130,12 +129,12 @@ def test_an_assignment_by_index_does_not_broadcast(fault: str) -> None:
     assert (BY_ID[fault].plain(scores, keep) * ~keep).max() == 0
 
 
-def test_in_a_batch_only_the_first_item_is_masked() -> None:
+def test_in_a_batch_only_the_first_item_is_masked():
     assert figure("first_item", "mass_item", "1") == (0.0, 0.0)
     assert figure("first_item", "mass_item", "2").wrong > 0.5
 
 
-def test_padding_is_read_per_head_where_heads_and_batch_agree() -> None:
+def test_padding_is_read_per_head_where_heads_and_batch_agree():
     scores = torch.zeros(3, 3, 5, 5)
     valid = torch.ones(3, 5, dtype=torch.bool)
     valid[1, 3:] = False
@@ -150,7 +149,7 @@ def test_padding_is_read_per_head_where_heads_and_batch_agree() -> None:
     assert figure("padding_per_head", "pad_mass_head", "1").wrong == pytest.approx(2.0, abs=0.5)
 
 
-def test_a_mask_without_head_axis_is_one_row_per_head() -> None:
+def test_a_mask_without_head_axis_is_one_row_per_head():
     scores, keep = torch.zeros(1, 4, 4, 4), causal_mask(4)
     pattern = BY_ID["row_per_head"].variant(scores, keep)
     for head in range(4):
@@ -163,7 +162,7 @@ def test_a_mask_without_head_axis_is_one_row_per_head() -> None:
 # Fill values.
 
 
-def test_ten_thousand_is_not_infinity() -> None:
+def test_ten_thousand_is_not_infinity():
     scores = torch.tensor([-12000.0, -12001.0, 3.0])[None, None, None]
     keep = torch.tensor([True, True, False])[None, None, None]
     close(BY_ID["small_fill"].variant(scores, keep)[0, 0, 0], [0.0, 0.0, 1.0])
@@ -173,14 +172,14 @@ def test_ten_thousand_is_not_infinity() -> None:
     assert figure("small_fill", "hidden_mass") == (1.0, 0.0)
 
 
-def test_added_to_a_whole_row_it_cancels() -> None:
+def test_added_to_a_whole_row_it_cancels():
     scores = torch.tensor([1.0, -1.0, 0.0])[None, None, None]
     keep = torch.zeros(1, 1, 1, 3, dtype=torch.bool)
     close(BY_ID["added_fill"].variant(scores, keep)[0, 0, 0], [0.665, 0.090, 0.245])
     close(BY_ID["added_fill"].plain(scores, keep)[0, 0, 0], [0.0, 0.0, 0.0])
 
 
-def test_what_each_type_stores() -> None:
+def test_what_each_type_stores():
     fills = fill_table()
     expected = [
         [-1e4, -9984.0, -1e4],
@@ -200,7 +199,7 @@ def test_what_each_type_stores() -> None:
     assert by_index[0] == -math.inf  # as the words of the card say
 
 
-def test_an_empty_row_is_nan_uniform_or_zero() -> None:
+def test_an_empty_row_is_nan_uniform_or_zero():
     scores, keep = fixed_scores(1, 1, 4, 4), torch.ones(1, 1, 4, 4).tril(-1).bool()
     assert BY_ID["empty_row_nan"].variant(scores, keep)[0, 0, 0].isnan().all()
     close(BY_ID["empty_row_uniform"].variant(scores, keep)[0, 0, 0], [0.25] * 4)
@@ -209,7 +208,7 @@ def test_an_empty_row_is_nan_uniform_or_zero() -> None:
     close(fused[0, 0, 0], [0.0] * 4)  # torch's own kernel gives zeros too
 
 
-def test_one_nan_row_becomes_all_rows_a_layer_later() -> None:
+def test_one_nan_row_becomes_all_rows_a_layer_later():
     for layers, wrong in (("1", 1), ("2", 4)):
         assert figure("empty_row_nan", "nan_rows", layers) == (wrong, 0)
         assert figure("empty_row_uniform", "nan_rows", layers).wrong == 0
@@ -220,7 +219,7 @@ def test_one_nan_row_becomes_all_rows_a_layer_later() -> None:
 # Padding and the cache.
 
 
-def test_is_causal_with_one_query_sees_the_first_key_only() -> None:
+def test_is_causal_with_one_query_sees_the_first_key_only():
     q, k, v = (fixed_scores(2, 3, n, 4, seed) for seed, n in enumerate((1, 5, 5)))
     bug = BY_ID["is_causal_cache"]
     torch.testing.assert_close(bug.variant(q, k, v), v[:, :, :1])
@@ -232,7 +231,7 @@ def test_is_causal_with_one_query_sees_the_first_key_only() -> None:
     assert figure("is_causal_cache", "first_key_weight").wrong == 1.0
 
 
-def test_a_borrowed_padding_id() -> None:
+def test_a_borrowed_padding_id():
     tokens = torch.tensor([[7, 5, 9, 2, 0, 0]])
     bug = BY_ID["pad_confused"]
     assert bug.variant(tokens, 0, 2).tolist() == [[True, True, True, False, True, True]]
@@ -241,7 +240,7 @@ def test_a_borrowed_padding_id() -> None:
     assert figure("pad_confused", "ends_hidden") == (1.0, 0.0)
 
 
-def test_positions_counted_over_padding() -> None:
+def test_positions_counted_over_padding():
     valid = torch.tensor([[False, False, True, True], [True, True, True, False]])
     tokens = torch.zeros(2, 4, dtype=torch.long)
     bug = BY_ID["left_positions"]
@@ -253,7 +252,7 @@ def test_positions_counted_over_padding() -> None:
 # Inside the model, and around it.
 
 
-def test_positions_by_the_batch_size() -> None:
+def test_positions_by_the_batch_size():
     bug, table = BY_ID["batch_positions"], sinusoidal_table(20, 8)
     one = torch.zeros(1, 10, 8)
     torch.testing.assert_close(bug.variant(one, table)[0], table[:1].expand(10, 8))
@@ -266,7 +265,7 @@ def test_positions_by_the_batch_size() -> None:
     assert figure("batch_positions", "different_positions").right == 10
 
 
-def test_rotating_by_head_leaves_no_positions() -> None:
+def test_rotating_by_head_leaves_no_positions():
     bug = BY_ID["rotated_heads"]
     x = fixed_scores(1, 6, 6, 4)
     assert bug.variant(x).shape == x.shape
@@ -280,7 +279,7 @@ def test_rotating_by_head_leaves_no_positions() -> None:
 @pytest.mark.parametrize(
     ("width", "factor"), [("2", 0.7071), ("8", 0.9354), ("64", 0.9922), ("512", 0.9990)]
 )
-def test_the_unbiased_variance_shrinks_the_output(width: str, factor: float) -> None:
+def test_the_unbiased_variance_shrinks_the_output(width, factor):
     shown = figure("unbiased_variance", "output_spread", width)
     assert shown.right == pytest.approx(1.0, abs=1e-4)
     assert shown.wrong == pytest.approx(factor, abs=1e-4)
@@ -289,7 +288,7 @@ def test_the_unbiased_variance_shrinks_the_output(width: str, factor: float) -> 
     torch.testing.assert_close(BY_ID["unbiased_variance"].plain(x), nn.LayerNorm(int(width))(x))
 
 
-def test_the_backward_pass_is_wrong_for_unequal_weights_only() -> None:
+def test_the_backward_pass_is_wrong_for_unequal_weights_only():
     assert figure("norm_backward", "dx_error_equal").wrong < 1e-12
     assert figure("norm_backward", "dx_error_unequal").wrong > 0.1
     assert figure("norm_backward", "dx_error_unequal").right < 1e-12
@@ -303,7 +302,7 @@ def test_the_backward_pass_is_wrong_for_unequal_weights_only() -> None:
     assert (BY_ID["norm_backward"].variant(x, weight, grad_out) - true).abs().max() > 0.1
 
 
-def test_labels_through_a_view_change_the_inputs() -> None:
+def test_labels_through_a_view_change_the_inputs():
     bug, row = BY_ID["label_view"], [1, 5, 6, 2, 0, 0]
     tokens = torch.tensor([row])
     inputs, labels = bug.plain(tokens, 0)
@@ -317,7 +316,7 @@ def test_labels_through_a_view_change_the_inputs() -> None:
     assert figure("label_view", "pads_found") == (0.0, 1.0)
 
 
-def test_a_second_softmax_makes_perfection_cost_as_much_as_a_guess() -> None:
+def test_a_second_softmax_makes_perfection_cost_as_much_as_a_guess():
     shown = figure("double_softmax", "perfect_loss")
     assert shown.right == 0
     assert shown.wrong == pytest.approx(math.log(math.e + 199) - 1, abs=1e-5)
@@ -327,7 +326,7 @@ def test_a_second_softmax_makes_perfection_cost_as_much_as_a_guess() -> None:
     assert gradient.wrong == pytest.approx(0.0050, abs=5e-5)
 
 
-def test_gradients_add_up() -> None:
+def test_gradients_add_up():
     first = figure("no_zero_grad", "gradient_norm", "1").right
     for step in range(1, 6):
         shown = figure("no_zero_grad", "gradient_norm", str(step))
@@ -335,7 +334,7 @@ def test_gradients_add_up() -> None:
         assert shown.wrong == pytest.approx(step * first)
 
 
-def test_two_rows_are_unpacked_and_other_numbers_refused() -> None:
+def test_two_rows_are_unpacked_and_other_numbers_refused():
     bug = BY_ID["unpacked_batch"]
     src, tgt = bug.variant(torch.tensor([[1, 2, 3], [4, 5, 6]]))
     assert (src.tolist(), tgt.tolist()) == ([1, 2, 3], [4, 5, 6])
@@ -349,7 +348,7 @@ def test_two_rows_are_unpacked_and_other_numbers_refused() -> None:
     assert [each.tolist() for each in bug.plain(pair)] == [[[1, 2, 3]], [[4, 5, 6]]]
 
 
-def test_the_loss_falls_all_the_same() -> None:
+def test_the_loss_falls_all_the_same():
     for step, low, high in (("1", 1.0, 3.0), (str(STEPS), 0.0, 0.01)):
         shown = figure("unpacked_batch", "step_loss", step)
         assert low < shown.wrong < high
@@ -358,7 +357,7 @@ def test_the_loss_falls_all_the_same() -> None:
     torch.testing.assert_close(losses(torch.tensor([[0, 1]]), torch.tensor([[0, 1]])), found)
 
 
-def test_a_list_times_three_is_one_matrix() -> None:
+def test_a_list_times_three_is_one_matrix():
     one, copied = BY_ID["one_projection"], BY_ID["copied_projections"]
     w_q, w_k, w_v = one.variant(4)
     assert w_q is w_k is w_v
@@ -372,7 +371,7 @@ def test_a_list_times_three_is_one_matrix() -> None:
 
 
 @pytest.mark.parametrize("case", ["one_projection", "copied_projections"])
-def test_equal_projections_have_symmetric_scores(case: str) -> None:
+def test_equal_projections_have_symmetric_scores(case):
     fresh = figure(case, "asymmetry")
     assert fresh.wrong < 1e-5
     assert fresh.right > 0.1
@@ -383,7 +382,7 @@ def test_equal_projections_have_symmetric_scores(case: str) -> None:
     assert (loss.wrong > 1) == (case == "one_projection")  # cannot tell left from right
 
 
-def test_a_constant_row_by_type() -> None:
+def test_a_constant_row_by_type():
     """0.1 in float32: the mean is off by one rounding, 1.49e-8, over sqrt(1e-12)."""
     shown = figure("tiny_epsilon", "constant_row", "float32")
     assert shown.wrong == pytest.approx(0.0149, abs=1e-4)
@@ -395,7 +394,7 @@ def test_a_constant_row_by_type() -> None:
     torch.testing.assert_close(BY_ID["tiny_epsilon"].plain(x), nn.LayerNorm(8)(x))
 
 
-def test_a_row_of_zeros_spreads(translator: LoadedModel) -> None:
+def test_a_row_of_zeros_spreads(translator):
     x = torch.cat([torch.randn(3, 8), torch.zeros(1, 8)]).half()
     assert nan_rows(BY_ID["tiny_epsilon"].variant, x) == 4
     assert nan_rows(BY_ID["tiny_epsilon"].variant, x[:3]) == 0
@@ -405,7 +404,7 @@ def test_a_row_of_zeros_spreads(translator: LoadedModel) -> None:
     assert ResultRow("pad_nan_rows", (n, 0), str(n)) in BY_ID["tiny_epsilon"].compared(traced).rows
 
 
-def test_a_text_of_one_word_leaves_it_to_the_fixed_row(translator: LoadedModel) -> None:
+def test_a_text_of_one_word_leaves_it_to_the_fixed_row(translator):
     """A net that knows one word only has nothing to learn, so no loss could fall."""
     traced = trace(translator, "I love you.")
     bare = replace(traced, tgt_tokens=traced.tgt_tokens[:1], tgt_valid=np.ones(1, dtype=np.bool_))

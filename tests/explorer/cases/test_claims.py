@@ -113,13 +113,13 @@ def skip_without_the_toy(name: str) -> None:
         pytest.skip("the toy is not shipped here")
 
 
-def test_each_claim_has_its_own_name() -> None:
+def test_each_claim_has_its_own_name():
     assert set(FOUND) == {claim.id for claim in CLAIMS}
     assert {claim.group for claim in CLAIMS} == set(GROUPS["claims"])
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
-def test_every_experiment_judges_and_all_that_it_names_has_words(claim, find) -> None:
+def test_every_experiment_judges_and_all_that_it_names_has_words(claim, find):
     skip_without_the_toy(claim.id)
     found = find(claim.id)
     expected = FOUND[claim.id]
@@ -140,7 +140,7 @@ def test_every_experiment_judges_and_all_that_it_names_has_words(claim, find) ->
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_claims_about_the_readers_model_take_the_other_family_too(name, writer) -> None:
+def test_claims_about_the_readers_model_take_the_other_family_too(name, writer):
     found = finished(BY_ID[name].steps(writer, trace(writer, TEXT)))
     assert found.verdict in VERDICTS
 
@@ -202,18 +202,18 @@ NUMBERS: list[tuple[str, str, str, str, tuple[float, float]]] = [
 
 
 @pytest.mark.parametrize(("claim", "row", "column", "of", "ends"), NUMBERS)
-def test_numbers_are_those_of_theory_hand_and_paper(find, claim, row, column, of, ends) -> None:
+def test_numbers_are_those_of_theory_hand_and_paper(find, claim, row, column, of, ends):
     skip_without_the_toy(claim)
     assert ends[0] <= value(find(claim), row, column, of) <= ends[1]
 
 
-def test_what_cannot_be_computed_is_nan_and_the_branch_is_named(find) -> None:
+def test_what_cannot_be_computed_is_nan_and_the_branch_is_named(find):
     assert math.isnan(value(find("fills"), "empty_row", "infinity"))
     assert math.isnan(value(find("batch_norm"), "one_token", "batch_norm"))
     assert "branch" in find("deep_pre").why
 
 
-def test_the_reference_code_agrees_but_for_three_cases(find) -> None:
+def test_the_reference_code_agrees_but_for_three_cases(find):
     found = find("reference")
     fails = {row.name for row in found.rows if math.isnan(row.values[0])}
     assert fails == {"mask_of_four_axes", "empty_row", "mask_and_causal"}
@@ -228,13 +228,13 @@ def test_the_reference_code_agrees_but_for_three_cases(find) -> None:
     assert found.numbers == {"same": same, "count": 7}
 
 
-def test_without_the_toy_its_claim_says_so(translator, monkeypatch, tmp_path) -> None:
+def test_without_the_toy_its_claim_says_so(translator, monkeypatch, tmp_path):
     monkeypatch.setattr(on_positions, "open_model", lambda name: library.open_model(name, tmp_path))
     with pytest.raises(InputProblem, match="unknown_model"):
         finished(BY_ID["extrapolation"].steps(translator, trace(translator, TEXT)))
 
 
-def test_equal_distances_have_equal_products_where_the_table_makes_it_so(translator, tiny) -> None:
+def test_equal_distances_have_equal_products_where_the_table_makes_it_so(translator, tiny):
     learned = tiny("learned", positions="learned", n_ctx=64)
     test = BY_ID["offset_only"].measure
     assert test(translator, trace(translator, TEXT)).verdict == "true"
@@ -248,7 +248,7 @@ def test_equal_distances_have_equal_products_where_the_table_makes_it_so(transla
         assert found.verdict == "false"
 
 
-def test_experiments_leave_the_random_numbers_of_others_alone() -> None:
+def test_experiments_leave_the_random_numbers_of_others_alone():
     torch.manual_seed(7)
     expected = torch.randn(3)
     torch.manual_seed(7)
@@ -256,7 +256,7 @@ def test_experiments_leave_the_random_numbers_of_others_alone() -> None:
     assert torch.equal(torch.randn(3), expected)
 
 
-def test_a_verdict_follows_its_two_conditions() -> None:
+def test_a_verdict_follows_its_two_conditions():
     assert on_case.judged(True) == "true"
     assert on_case.judged(False) == "depends"
     assert on_case.judged(True, false=True) == "false"

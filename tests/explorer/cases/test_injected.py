@@ -11,7 +11,7 @@ import pytest
 import torch
 from faults import BY_ID, figure
 
-from explorer.analysis.cases import BUGS, CHOICES, CLAIMS, Case
+from explorer.analysis.cases import BUGS, CHOICES, CLAIMS
 from explorer.analysis.cases.case import source_of
 from explorer.analysis.cases.fixed import fixed_scores
 from explorer.analysis.cases.planting import decoder_self
@@ -32,12 +32,12 @@ ROOT = Path(__file__).resolve().parents[3]
 Tiny = Callable[..., LoadedModel]
 
 
-def test_ids_are_unique_and_the_list_is_whole() -> None:
+def test_ids_are_unique_and_the_list_is_whole():
     assert (len(BUGS), len(CLAIMS), len(CHOICES), len(BY_ID)) == (34, 32, 6, 72)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
-def test_wrong_and_right_differ_in_the_figures_shown(bug: Case) -> None:
+def test_wrong_and_right_differ_in_the_figures_shown(bug):
     shown = bug.compared()
     wrong, right = shown.ways
     assert not right.own
@@ -50,7 +50,7 @@ def test_wrong_and_right_differ_in_the_figures_shown(bug: Case) -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
-def test_the_code_shown_is_a_few_lines_that_run(bug: Case) -> None:
+def test_the_code_shown_is_a_few_lines_that_run(bug):
     for source in (source_of(bug.variant), source_of(bug.plain)):
         (function,) = ast.parse(source).body
         assert isinstance(function, ast.FunctionDef)
@@ -63,9 +63,7 @@ def test_the_code_shown_is_a_few_lines_that_run(bug: Case) -> None:
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
 @pytest.mark.parametrize("kind", ["translator", "writer"])
-def test_a_demonstration_takes_the_sentence_of_the_reader(
-    bug: Case, kind: str, request: pytest.FixtureRequest
-) -> None:
+def test_a_demonstration_takes_the_sentence_of_the_reader(bug, kind, request):
     loaded: LoadedModel = request.getfixturevalue(kind)
     traced = trace(loaded, "The cat sat.", "猫坐", pads=2)
     shown = bug.compared(traced)
@@ -77,7 +75,7 @@ def test_a_demonstration_takes_the_sentence_of_the_reader(
     assert bug.compared(traced).ways[1].own == way.own  # and the Trace is as it was
 
 
-def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> None:
+def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it():
     # `certify` names the line that shows a fault; an exercise injects a learner's mask as a bug is
     # injected; the calculator shows claims about sizes; choices are on the pages of their subjects.
     importers = [
@@ -108,7 +106,7 @@ def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> N
     assert set(importers) == showing
 
 
-def test_the_right_pattern_is_that_of_the_models() -> None:
+def test_the_right_pattern_is_that_of_the_models():
     q, k, v = (fixed_scores(2, 3, 5, 4, seed) for seed in range(3))
     keep = torch.rand(2, 3, 5, 5) > 0.5
     keep[0, 0, 0] = False  # a row with nothing too
@@ -116,7 +114,7 @@ def test_the_right_pattern_is_that_of_the_models() -> None:
     torch.testing.assert_close(masked_softmax(q @ k.transpose(-2, -1) / 2, keep), right)
 
 
-def test_a_symptom_is_the_run_with_the_fault(translator: LoadedModel) -> None:
+def test_a_symptom_is_the_run_with_the_fault(translator):
     traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
     found = walked(symptom(translator, traced, BY_ID["inverted_causal"]))
     assert len(found.logprobs_before) == len(found.logprobs_after) > 0
@@ -127,7 +125,6 @@ def test_a_symptom_is_the_run_with_the_fault(translator: LoadedModel) -> None:
     assert "".join(kept).replace("·", "") == found.output_after.replace(" ", "")
     rows = rows_of(traced)
     hook, planted = "decoder.blocks.0.attn.hook_pattern", BY_ID["inverted_causal"].plant
-    assert planted is not None
     seen = run(translator.model, rows, {hook, LOGITS}, planted(translator.model, rows))
     np.testing.assert_allclose(seen[hook].triu(1).sum(-1)[:, :, :-1], 1.0, atol=1e-6)
     expected = token_logprobs(seen[LOGITS][0].numpy(), written_tokens(traced))
@@ -138,7 +135,7 @@ def test_a_symptom_is_the_run_with_the_fault(translator: LoadedModel) -> None:
     assert padding.output_after != padding.output_before
 
 
-def test_a_fault_of_decoding_is_measured_in_cached_steps(translator: LoadedModel) -> None:
+def test_a_fault_of_decoding_is_measured_in_cached_steps(translator):
     """In one pass it does not exist: an equal loss there would say that it costs nothing."""
     traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
     found = walked(symptom(translator, traced, BY_ID["is_causal_cache"]))
@@ -151,9 +148,7 @@ def test_a_fault_of_decoding_is_measured_in_cached_steps(translator: LoadedModel
 
 
 @pytest.mark.parametrize("kind", ["translator", "writer"])
-def test_without_a_fault_the_symptom_is_the_model_itself(
-    kind: str, request: pytest.FixtureRequest
-) -> None:
+def test_without_a_fault_the_symptom_is_the_model_itself(kind, request):
     loaded: LoadedModel = request.getfixturevalue(kind)
     traced = trace(loaded, "The cat sat.", None if kind == "translator" else "")
     alone = replace(BY_ID["first_item"], batched=False)  # a batch of one stays intact
@@ -168,9 +163,7 @@ def test_without_a_fault_the_symptom_is_the_model_itself(
     np.testing.assert_array_equal(again.logits, traced.logits)  # nothing stays in the model
 
 
-def test_a_fault_that_spares_the_first_sentence_shows_at_the_second(
-    translator: LoadedModel,
-) -> None:
+def test_a_fault_that_spares_the_first_sentence_shows_at_the_second(translator):
     traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
     found = walked(symptom(translator, traced, BY_ID["first_item"]))
     assert found.changed
@@ -178,36 +171,31 @@ def test_a_fault_that_spares_the_first_sentence_shows_at_the_second(
     np.testing.assert_allclose(found.logprobs_before, usual.logprobs_before, atol=1e-5)
 
 
-def test_a_picture_shows_the_head_that_differs_most() -> None:
+def test_a_picture_shows_the_head_that_differs_most():
     shown = BY_ID["first_head"].compared()
     picture = shown.pair
-    assert picture is not None
     assert picture.head != 0  # the only head that is right
-    assert picture.hidden is not None
     np.testing.assert_array_equal(picture.hidden, np.triu(np.ones((5, 5), dtype=bool), 1))
     lost = BY_ID["empty_row_nan"].compared().pair
-    assert lost is not None
     assert np.isnan(lost.wrong[0]).all()
     assert BY_ID["norm_backward"].compared().pair is None
 
 
-def test_own_patterns_name_their_site(translator: LoadedModel) -> None:
+def test_own_patterns_name_their_site(translator):
     traced = trace(translator, "The cat sat.", "猫坐在垫子上。", pads=2)
     for bug in BUGS:
         way = bug.compared(traced).ways[0]
         if way.labels:
-            assert way.picture is not None
             n_rows = len(way.labels) if way.picture.dtype == torch.bool and bug.left else 1
             assert way.picture.shape == (n_rows, len(way.labels))
         if way.site:
-            assert way.picture is not None
             mask = traced.mask(way.site)
             assert way.picture.shape[-1] == mask.shape[-1]
     assert BY_ID["inverted_padding"].compared(traced).ways[0].site == "encoder.blocks.0.attn"
     assert BY_ID["inverted_padding"].compared().ways[0].site == ""
 
 
-def test_what_cannot_be_planted_is_refused(translator: LoadedModel, writer: LoadedModel) -> None:
+def test_what_cannot_be_planted_is_refused(translator, writer):
     traced = trace(translator, "The cat sat.", "猫坐")
     with pytest.raises(ValueError, match="label_view"):
         walked(symptom(translator, traced, BY_ID["label_view"]))
@@ -224,9 +212,7 @@ def test_what_cannot_be_planted_is_refused(translator: LoadedModel, writer: Load
         ({}, set()),
     ],
 )
-def test_a_bug_is_injected_only_where_there_is_what_it_needs(
-    tiny: Tiny, changes: dict[str, str], lacking: set[str]
-) -> None:
+def test_a_bug_is_injected_only_where_there_is_what_it_needs(tiny, changes, lacking):
     loaded = tiny("needs", **changes)
     traced = trace(loaded, "The cat sat.", "猫坐" if not changes else "")
     for bug in (each for each in BUGS if each.plant is not None):
@@ -234,7 +220,7 @@ def test_a_bug_is_injected_only_where_there_is_what_it_needs(
         assert fits == (bug.needs not in lacking), bug.id
 
 
-def test_a_model_without_logits_is_compared_by_its_vectors(tiny: Tiny) -> None:
+def test_a_model_without_logits_is_compared_by_its_vectors(tiny):
     loaded = tiny("bare", family="encoder-only", lm_head=False)
     traced = trace(loaded, "The cat sat.")
     stream = loaded.model.stacks()[-1].hook("resid_final")
@@ -248,7 +234,7 @@ def test_a_model_without_logits_is_compared_by_its_vectors(tiny: Tiny) -> None:
     assert not walked(symptom(loaded, traced, BY_ID["small_fill"])).changed
 
 
-def test_the_second_mask_replaces_the_first() -> None:
+def test_the_second_mask_replaces_the_first():
     bug = BY_ID["mask_replaced"]
     tokens = torch.tensor([[0, 0, 7, 5], [7, 5, 9, 0]])
     wrong, right = bug.variant(tokens, 0), bug.plain(tokens, 0)
@@ -260,7 +246,7 @@ def test_the_second_mask_replaces_the_first() -> None:
     assert figure("mask_replaced", "pads_seen_right") == (0, 0)
 
 
-def test_rows_get_their_padding_on_the_left() -> None:
+def test_rows_get_their_padding_on_the_left():
     given = Rows(torch.tensor([[3, 4]]), None, torch.tensor([[5]]), torch.tensor([[True]]))
     rows = padded_on_the_left(given, 2, 9)
     assert (rows.tgt.tolist(), rows.valid("tgt").int().tolist()) == ([[9, 9, 3, 4]], [[0, 0, 1, 1]])
@@ -271,9 +257,7 @@ def test_rows_get_their_padding_on_the_left() -> None:
 
 
 @pytest.mark.parametrize("kind", ["translator", "writer"])
-def test_what_is_written_for_shifted_positions_depends_on_what_they_act_on(
-    kind: str, request: pytest.FixtureRequest
-) -> None:
+def test_what_is_written_for_shifted_positions_depends_on_what_they_act_on(kind, request):
     loaded: LoadedModel = request.getfixturevalue(kind)
     traced = trace(loaded, "The cat sat.", "猫坐在垫子上。" if kind == "translator" else "")
     found = walked(symptom(loaded, traced, BY_ID["left_positions"]))
@@ -291,7 +275,7 @@ def test_what_is_written_for_shifted_positions_depends_on_what_they_act_on(
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
-def test_pads_that_are_seen_change_every_kind_of_model(tiny: Tiny, positions: str) -> None:
+def test_pads_that_are_seen_change_every_kind_of_model(tiny, positions):
     loaded = tiny("left", family="decoder-only", positions=positions)
     traced = trace(loaded, "The cat sat.", "")
     found = walked(symptom(loaded, traced, BY_ID["mask_replaced"]))
@@ -301,7 +285,7 @@ def test_pads_that_are_seen_change_every_kind_of_model(tiny: Tiny, positions: st
     assert plain.changed == (positions == "sinusoidal")
 
 
-def test_a_sentence_that_fills_the_model_has_no_room(tiny: Tiny) -> None:
+def test_a_sentence_that_fills_the_model_has_no_room(tiny):
     loaded = tiny("full", family="decoder-only", n_ctx=12)
     traced = trace(loaded, "The cat sat on the", "")
     spare = room(loaded, traced)
@@ -312,7 +296,7 @@ def test_a_sentence_that_fills_the_model_has_no_room(tiny: Tiny) -> None:
     np.testing.assert_array_equal(found.logprobs_before.shape, found.logprobs_after.shape)
 
 
-def test_a_row_that_pads_have_made_too_long_has_no_room_left() -> None:
+def test_a_row_that_pads_have_made_too_long_has_no_room_left():
     loaded = open_model("sort")
     letters = " ".join("abcd"[at % 4] for at in range(limit(loaded) - 2))
     traced = trace(loaded, letters, letters, pads=8)
@@ -324,7 +308,7 @@ def test_a_row_that_pads_have_made_too_long_has_no_room_left() -> None:
 SCALE = BY_ID["model_scale"]
 
 
-def test_the_scale_of_the_model_flattens_every_row() -> None:
+def test_the_scale_of_the_model_flattens_every_row():
     spread, entropy, equal = (
         figure("model_scale", name) for name in ("score_spread", "entropy", "equal_entropy")
     )
@@ -335,7 +319,7 @@ def test_the_scale_of_the_model_flattens_every_row() -> None:
     assert entropy.wrong < equal.wrong == equal.right == pytest.approx(math.log(16))
 
 
-def test_flatter_need_not_be_uniform(translator: LoadedModel) -> None:
+def test_flatter_need_not_be_uniform(translator):
     """What is said of a wrong scale has to hold of heads that are sharp, too."""
     traced = trace(translator, "I love you.", "我爱你。")
     sharp = {site.hook("q"): 30 * traced.activations[site.hook("q")] for site in translator.sites}
@@ -355,7 +339,7 @@ def test_flatter_need_not_be_uniform(translator: LoadedModel) -> None:
         ("encoder-only", "alibi"),  # an encoder alone has scores to scale, too
     ],
 )
-def test_a_bias_of_the_positions_is_not_scaled(tiny: Tiny, family: str, positions: str) -> None:
+def test_a_bias_of_the_positions_is_not_scaled(tiny, family, positions):
     loaded = tiny("biased", family=family, positions=positions)
     reads = family != "encoder-only"
     traced = trace(loaded, "The cat sat on the mat.", "猫坐在垫子上。" if reads else None)
@@ -376,7 +360,6 @@ def test_a_bias_of_the_positions_is_not_scaled(tiny: Tiny, family: str, position
 
     # What is planted makes the same scores, in the first layer, where the inputs are the same.
     rows = rows_of(traced)
-    assert SCALE.plant is not None
     hook = site.hook("scores")
     planted = run(loaded.model, rows, {hook}, SCALE.plant(loaded.model, rows))[hook][0]
     torch.testing.assert_close(planted, wrong)

@@ -47,7 +47,7 @@ def right(share: Says) -> training.Learn:
         ({("post", 5e-3, 0), ("pre", 5e-3, 0)}, "false"),
     ],
 )
-def test_warm_up_is_needed_where_nothing_else_lets_post_norm_learn(find, fails, verdict) -> None:
+def test_warm_up_is_needed_where_nothing_else_lets_post_norm_learn(find, fails, verdict):
     def loss(asked: TaskTraining, seed: int) -> float:
         arm = asked.config.norm_placement, asked.rate, asked.warm
         return GUESSING if arm in fails else 2.0 + seed / 100
@@ -58,7 +58,7 @@ def test_warm_up_is_needed_where_nothing_else_lets_post_norm_learn(find, fails, 
         assert value(found, "post_plain", "range") == pytest.approx(0.02)
 
 
-def test_one_seed_that_fails_is_a_failure(find) -> None:
+def test_one_seed_that_fails_is_a_failure(find):
     def loss(asked: TaskTraining, seed: int) -> float:
         return GUESSING if asked.config.norm_placement == "pre" and seed == 2 else 2.0
 
@@ -67,7 +67,7 @@ def test_one_seed_that_fails_is_a_failure(find) -> None:
     assert value(found, "pre_plain", "seeds_learned") == 2
 
 
-def test_a_small_model_learns_its_task_and_warms_up() -> None:
+def test_a_small_model_learns_its_task_and_warms_up():
     told: list[tuple[int, int]] = []
     asked = TaskTraining(training.symbol_config(n_ctx=12), training.same, 40, 1e-2)
     learned = walked(training.train(asked, 0), lambda *step: told.append(step))
@@ -80,14 +80,14 @@ def test_a_small_model_learns_its_task_and_warms_up() -> None:
     assert cold.losses[2] < warm.losses[2] - 0.05  # a thousandth of the rate moves nothing yet
 
 
-def test_seeds_repeat_a_training_and_differ() -> None:
+def test_seeds_repeat_a_training_and_differ():
     asked = TaskTraining(training.symbol_config(), training.same, 2, 1e-2)
     first, again, other = (finished(training.train(asked, seed)) for seed in (0, 0, 1))
     assert first == again
     assert first.losses != other.losses
 
 
-def test_a_model_without_norms_has_none_and_still_runs() -> None:
+def test_a_model_without_norms_has_none_and_still_runs():
     config = training.symbol_config(n_layers=2, **training.PRE)
     bare, normed = (training.fresh_model(config, 0, each) for each in (False, True))
     kinds = [type(module).__name__ for module in bare.modules()]
@@ -96,7 +96,7 @@ def test_a_model_without_norms_has_none_and_still_runs() -> None:
     assert sum(isinstance(module, LayerNorm) for module in normed.modules()) == 5
 
 
-def test_several_trainings_have_every_seed_and_one_progress() -> None:
+def test_several_trainings_have_every_seed_and_one_progress():
     told: list[tuple[int, int]] = []
 
     def learn(asked: TaskTraining, seed: int) -> Steps[TrainingResult]:
@@ -117,7 +117,7 @@ def test_several_trainings_have_every_seed_and_one_progress() -> None:
         (set(), "false"),
     ],
 )
-def test_several_heads_are_better_where_every_seed_says_so(find, better, verdict) -> None:
+def test_several_heads_are_better_where_every_seed_says_so(find, better, verdict):
     def share(asked: TaskTraining, seed: int) -> float:
         gains = asked.config.n_heads > 1 and asked.task in better
         return 0.6 + seed / 100 + (0.3 if gains else 0)
@@ -127,7 +127,7 @@ def test_several_heads_are_better_where_every_seed_says_so(find, better, verdict
     assert value(found, "both_neighbour", "range", "4") == pytest.approx(0.02)
 
 
-def test_the_tasks_ask_what_they_say() -> None:
+def test_the_tasks_ask_what_they_say():
     rows = torch.tensor([[3, 1, 2, 1]])
     assert training.larger_neighbour(rows).tolist() == [[-100, 3, 1, -100]]
     assert training.both_neighbours(rows).tolist() == [[-100, 32, 11, -100]]
@@ -140,7 +140,7 @@ def test_the_tasks_ask_what_they_say() -> None:
 
 
 @pytest.mark.parametrize(("mask", "verdict"), [(0.95, "true"), (0.7, "depends"), (0.3, "false")])
-def test_the_mask_tells_order_as_far_as_training_finds_it(find, mask, verdict) -> None:
+def test_the_mask_tells_order_as_far_as_training_finds_it(find, mask, verdict):
     def share(asked: TaskTraining, seed: int) -> float:
         with_positions = asked.config.positions != "none"
         return 1.0 if with_positions else mask if asked.config.is_causal else 0.1
@@ -149,7 +149,7 @@ def test_the_mask_tells_order_as_far_as_training_finds_it(find, mask, verdict) -
     assert (found.verdict, found.why) == (verdict, ("layer", verdict, "shares"))
 
 
-def test_a_share_that_still_grows_is_said_to_depend_on_the_steps(find) -> None:
+def test_a_share_that_still_grows_is_said_to_depend_on_the_steps(find):
     """After 200 steps the mask alone is far from positions; it is not what 800 would give."""
 
     def share(asked: TaskTraining, seed: int) -> float:
@@ -178,7 +178,7 @@ def test_a_share_that_still_grows_is_said_to_depend_on_the_steps(find) -> None:
         ((0.1, 0.1, 0.1), (0.1, 0.1, 0.1), (0.1, 0.1, 0.1)),  # nobody learned anything
     ],
 )
-def test_the_mask_is_not_judged_by_means(find, neither, mask, both) -> None:
+def test_the_mask_is_not_judged_by_means(find, neither, mask, both):
     def share(asked: TaskTraining, seed: int) -> float:
         with_positions = asked.config.positions != "none"
         return (both if with_positions else mask if asked.config.is_causal else neither)[seed]
@@ -196,7 +196,7 @@ def test_the_mask_is_not_judged_by_means(find, neither, mask, both) -> None:
         ({("bare", "high"), ("post", "high"), ("pre", "high")}, "false", "false"),
     ],
 )
-def test_a_norm_stabilises_where_it_learns_and_nothing_else_does(find, fails, verdict, why) -> None:
+def test_a_norm_stabilises_where_it_learns_and_nothing_else_does(find, fails, verdict, why):
     def loss(asked: TaskTraining, seed: int) -> float:
         design = asked.config.norm_placement if asked.normed else "bare"
         (rate,) = (name for name, rate in compared.RATES.items() if rate == asked.rate)
@@ -281,7 +281,7 @@ ONE_PLACED = right(lambda of, seed: 0.9 if of.config.positions == "learned" and 
         (compared.learned_positions, right(placed()), "false"),
     ],
 )
-def test_the_verdict_is_what_every_seed_says(find, test, learn, verdict) -> None:
+def test_the_verdict_is_what_every_seed_says(find, test, learn, verdict):
     result = find(test, learn)
     assert result.verdict == verdict
     assert "start" not in result.why
@@ -299,10 +299,10 @@ def test_the_verdict_is_what_every_seed_says(find, test, learn, verdict) -> None
         (compared.learned_positions, ONE_PLACED),
     ],
 )
-def test_a_single_seed_is_no_proof(find, test, learn) -> None:
+def test_a_single_seed_is_no_proof(find, test, learn):
     result = find(test, learn)
     assert (result.verdict, result.why[0]) == ("depends", "seeds")
 
 
-def test_a_tied_model_that_begins_by_copying_is_said_to(find) -> None:
+def test_a_tied_model_that_begins_by_copying_is_said_to(find):
     assert "start" in find(compared.tying_quality, COPYING).why

@@ -50,7 +50,7 @@ def sharper(loaded: LoadedModel, factor: float) -> LoadedModel:
     ("factor", "width", "verdict"),
     [(30.0, 1024, "true"), (1e-3, 1024, "depends"), (1e-3, 1, "false")],
 )
-def test_softmax_saturates_where_scores_are_large(translator, factor, width, verdict) -> None:
+def test_softmax_saturates_where_scores_are_large(translator, factor, width, verdict):
     loaded = sharper(translator, factor)
     traced = trace(loaded, TEXT)
     found = attention.saturation(traced, width)
@@ -64,7 +64,7 @@ def test_softmax_saturates_where_scores_are_large(translator, factor, width, ver
 )  # fmt: skip
 def test_training_is_parallel_where_it_takes_one_step_for_the_same(
     find, steps, difference, verdict
-) -> None:
+):
     seconds = iter(range(1, 100))
 
     def measure(*args: object) -> Steps[Passes]:
@@ -87,7 +87,7 @@ def stores_rows(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return q + k
 
 
-def test_the_peak_is_what_is_held_at_once() -> None:
+def test_the_peak_is_what_is_held_at_once():
     def held() -> None:
         first = torch.ones(1000, 100)
         del first
@@ -107,7 +107,7 @@ def gated_off(module: nn.Module) -> int:
     return numbers_of(module) + (isinstance(module, FeedForward) and module.gated)
 
 
-def test_attention_has_the_same_count_for_any_number_of_heads_where_none_share(find) -> None:
+def test_attention_has_the_same_count_for_any_number_of_heads_where_none_share(find):
     def count(module: nn.Module) -> int:
         assert isinstance(module, Attention)
         d_model = module.w_q.in_features
@@ -118,7 +118,7 @@ def test_attention_has_the_same_count_for_any_number_of_heads_where_none_share(f
     assert found.why == ("true", "own_fits")
 
 
-def test_the_readers_attention_is_said_to_fit_or_not(find, tiny) -> None:
+def test_the_readers_attention_is_said_to_fit_or_not(find, tiny):
     assert "own_fits" in find(counting.mha_count).why
     sharing = tiny("sharing", n_kv_heads=2)
     found = counting.mha_count(sharing)
@@ -127,7 +127,7 @@ def test_the_readers_attention_is_said_to_fit_or_not(find, tiny) -> None:
 
 
 @pytest.mark.parametrize(("times", "verdict"), [(1, "true"), (2, "depends")])
-def test_shapes_are_those_claimed_where_the_block_makes_them(find, times, verdict) -> None:
+def test_shapes_are_those_claimed_where_the_block_makes_them(find, times, verdict):
     def run(config: ModelConfig, shape: tuple[int, ...]) -> counting.Shapes:
         found = counting.block_shapes(config, shape)
         gate = counting.LONE.block_hook(0, "gate", "ffn")
@@ -136,7 +136,7 @@ def test_shapes_are_those_claimed_where_the_block_makes_them(find, times, verdic
     assert find(counting.shape_flow, run).verdict == verdict
 
 
-def test_shapes_that_all_differ_refute_the_claim(find) -> None:
+def test_shapes_that_all_differ_refute_the_claim(find):
     def run(config: ModelConfig, shape: tuple[int, ...]) -> counting.Shapes:
         return {name: (7, 7) for name in counting.block_shapes(config, shape)}
 
@@ -145,7 +145,7 @@ def test_shapes_that_all_differ_refute_the_claim(find) -> None:
     assert find(counting.layer_shapes, off(nn.Module), run).verdict == "false"
 
 
-def test_the_fills_depend_on_the_scores(find, tiny) -> None:
+def test_the_fills_depend_on_the_scores(find, tiny):
     found = find(attention.fills)
     assert found.verdict == "depends"
     assert found.why == ("depends", "own", "beyond", "rule")
@@ -166,7 +166,7 @@ def operator(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool)
         (lambda *args: operator(*args[:4], args[4] and args[3] is None) + 1, "false"),
     ],
 )
-def test_reference_code_is_equivalent_where_it_gives_the_same(find, way, verdict) -> None:
+def test_reference_code_is_equivalent_where_it_gives_the_same(find, way, verdict):
     found = find(attention.reference, way)
     assert found.verdict == verdict
     close = sum(row.values[0] < 1e-4 for row in found.rows)
@@ -193,7 +193,7 @@ class Sublayer(nn.Module):
 
 
 @pytest.mark.parametrize(("n_seeds", "verdict"), [(3, "true"), (1, "depends"), (0, "false")])
-def test_deep_stacks_explode_where_their_gradients_do(find, n_seeds, verdict) -> None:
+def test_deep_stacks_explode_where_their_gradients_do(find, n_seeds, verdict):
     def start(placement: str, n_layers: int, seed: int) -> tuple[float, float, float]:
         explodes = (placement, n_layers) == ("pre", 192) and seed < n_seeds
         return 2.0, (torch.inf if explodes and seed == 0 else 1e6 if explodes else 1.0), 0.5
@@ -300,11 +300,11 @@ WORLDS: list[tuple[Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("test", "world", "verdict"), WORLDS)
-def test_the_verdict_is_that_of_the_world(find, test, world, verdict) -> None:
+def test_the_verdict_is_that_of_the_world(find, test, world, verdict):
     assert find(test, world).verdict == verdict
 
 
-def test_all_ways_take_their_turn_in_every_try() -> None:
+def test_all_ways_take_their_turn_in_every_try():
     asked: list[str] = []
     told: list[tuple[int, int]] = []
 
@@ -319,13 +319,13 @@ def test_all_ways_take_their_turn_in_every_try() -> None:
     assert told[-1] == (cost.TIMED, cost.TIMED)
 
 
-def test_a_model_that_does_not_tie_is_told_what_it_would_save(find) -> None:
+def test_a_model_that_does_not_tie_is_told_what_it_would_save(find):
     found = find(counting.tying)
     assert "own_untied" in found.why
     assert value(found, "own_saved", "counted") == value(found, "own_saved", "said")
 
 
-def test_times_are_those_of_the_stopwatch(find) -> None:
+def test_times_are_those_of_the_stopwatch(find):
     found = find(cost.rms_speed, taking((1.15, 1.12, 1.0, 1.0)))
     assert value(found, "layer_norm_written", "milliseconds") == 1150
     assert value(found, "layer_norm_written", "timed_range") == 0
@@ -335,7 +335,7 @@ def test_times_are_those_of_the_stopwatch(find) -> None:
         assert ("axes" in found.why) == differ
 
 
-def test_one_slow_try_of_the_operator_is_an_overlap(find) -> None:
+def test_one_slow_try_of_the_operator_is_an_overlap(find):
     slow = [(1.0, 0.5, 0.5)] * (cost.TIMED - 1) + [(1.0, 1.0, 1.0)]
     found = find(cost.fused_speed, taking(*slow))
     assert found.verdict == "false"

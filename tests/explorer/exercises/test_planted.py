@@ -28,9 +28,7 @@ def broken(task: Task, code: str, translator: tuple[LoadedModel, Trace]) -> list
 
 
 @pytest.mark.parametrize("task", MASKS)
-def test_a_right_mask_keeps_what_its_rule_allows(
-    task: Task, translator: tuple[LoadedModel, Trace]
-) -> None:
+def test_a_right_mask_keeps_what_its_rule_allows(task, translator):
     """A window hides real tokens. What opens the first keys opens PADs on the left in their place,
     and a prefix is meant to be read before its time.
     """
@@ -42,15 +40,13 @@ def test_a_right_mask_keeps_what_its_rule_allows(
     assert broken(task, task.reference, translator) == expected.get(task.id, [])
 
 
-def test_the_model_writes_the_same_under_its_own_masks(
-    translator: tuple[LoadedModel, Trace],
-) -> None:
+def test_the_model_writes_the_same_under_its_own_masks(translator):
     for name in ("causal", "both", "cross"):
         task = next(each for each in tasks() if each.id == name)
         assert not walked(written(task, task.reference, *translator)).changed
 
 
-def test_a_wrong_mask_breaks_promises_and_the_loss(translator: tuple[LoadedModel, Trace]) -> None:
+def test_a_wrong_mask_breaks_promises_and_the_loss(translator):
     task = tasks()[0]
     upside_down = task.mutants[0].code
     assert {"future_leak", "future_mass"} <= set(broken(task, upside_down, translator))
@@ -58,9 +54,7 @@ def test_a_wrong_mask_breaks_promises_and_the_loss(translator: tuple[LoadedModel
     assert found.loss_after > found.loss_before + 1
 
 
-def test_a_program_that_fails_at_a_size_of_the_model_says_how(
-    translator: tuple[LoadedModel, Trace],
-) -> None:
+def test_a_program_that_fails_at_a_size_of_the_model_says_how(translator):
     code = "def may_attend(q, k):\n    return k <= q if q < 8 else 1 // 0"
     with pytest.raises(PlantedError) as raised:
         walked(written(tasks()[0], "def may_attend(q, k):\n    return 1 // 0 == k", *translator))
@@ -69,7 +63,7 @@ def test_a_program_that_fails_at_a_size_of_the_model_says_how(
         walked(examined(tasks()[0], code, *translator))
 
 
-def test_a_mask_is_only_planted_where_it_belongs(translator: tuple[LoadedModel, Trace]) -> None:
+def test_a_mask_is_only_planted_where_it_belongs(translator):
     loaded, traced = translator
     alibi = next(task for task in tasks() if task.id == "alibi")
     assert not fits(alibi, loaded)

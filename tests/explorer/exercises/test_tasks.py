@@ -1,7 +1,5 @@
 """The shipped tasks: each can be solved, but by no starter, mistake or hostile program."""
 
-from pathlib import Path
-
 import pytest
 from hostile import answers
 
@@ -14,14 +12,14 @@ from explorer.text import LANGUAGES
 TASKS = pytest.mark.parametrize("task", tasks(), ids=lambda task: task.id)
 
 
-def test_there_are_thirty_tasks_of_four_kinds() -> None:
+def test_there_are_thirty_tasks_of_four_kinds():
     assert len(tasks()) >= 30
     assert {task.kind for task in tasks()} == set(KINDS)
     assert len({task.id for task in tasks()}) == len(tasks())
 
 
 @TASKS
-def test_the_reference_solves_it_and_the_starter_does_not(task: Task) -> None:
+def test_the_reference_solves_it_and_the_starter_does_not(task):
     made = grade(task, task.reference)
     assert made.passed, (made.fault, made.wrong, [each.words["en"] for each in made.let])
     if not task.is_check:
@@ -37,7 +35,7 @@ def leaves(value: object) -> list[object]:
 
 
 @TASKS
-def test_every_known_mistake_fails_and_is_recognised(task: Task) -> None:
+def test_every_known_mistake_fails_and_is_recognised(task):
     assert task.mutants
     if task.is_check:
         return
@@ -49,7 +47,7 @@ def test_every_known_mistake_fails_and_is_recognised(task: Task) -> None:
             assert relation(task, made.wrong)
 
 
-def test_a_check_is_handed_six_wrong_ones_and_one_that_is_right() -> None:
+def test_a_check_is_handed_six_wrong_ones_and_one_that_is_right():
     for task in tasks():
         if task.is_check:
             assert len(task.mutants) >= 6
@@ -57,7 +55,7 @@ def test_a_check_is_handed_six_wrong_ones_and_one_that_is_right() -> None:
 
 
 @TASKS
-def test_its_words_are_there_in_both_languages(task: Task) -> None:
+def test_its_words_are_there_in_both_languages(task):
     for words in (task.name, task.text, task.solution, *(each.words for each in task.suspects)):
         assert set(words) == set(LANGUAGES)
         assert all(words.values())
@@ -66,7 +64,7 @@ def test_its_words_are_there_in_both_languages(task: Task) -> None:
     assert (task.kind == "repairs") == bool(task.bug)
 
 
-def test_sizes_that_were_not_shown_are_asked_too() -> None:
+def test_sizes_that_were_not_shown_are_asked_too():
     for task in tasks():
         grids = [case for case in task.cases if case.queries is not None]
         if task.is_mask:
@@ -89,18 +87,18 @@ def check(task: Task) -> None:
 
 
 @pytest.mark.parametrize("task", FEW, ids=lambda task: task.id)
-def test_hundreds_of_hostile_answers_are_graded(task: Task) -> None:
+def test_hundreds_of_hostile_answers_are_graded(task):
     check(task)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("task", tasks(), ids=lambda task: task.id)
-def test_they_are_at_every_task(task: Task) -> None:
+def test_they_are_at_every_task(task):
     check(task)
 
 
 @pytest.mark.parametrize("task", CHECKS, ids=lambda task: task.id)
-def test_a_program_that_counts_its_calls_passes_no_check(task: Task) -> None:
+def test_a_program_that_counts_its_calls_passes_no_check(task):
     """It knows the suspects in the order of the file, and answers by heart."""
     right = [each.right for each in task.suspects]
     code = f"n = -1\ndef {task.function}(s):\n    global n\n    n += 1\n    return {right}[n]"
@@ -130,7 +128,7 @@ solution = "真。"
 """
 
 
-def test_a_teachers_table_is_a_task(tmp_path: Path) -> None:
+def test_a_teachers_table_is_a_task(tmp_path):
     (tmp_path / "masks.toml").write_text(TABLE, encoding="utf-8")
     (task,) = read(tmp_path / "masks.toml", "masks")
     assert task.signature == "def f(q, k):"
@@ -151,16 +149,15 @@ def test_a_teachers_table_is_a_task(tmp_path: Path) -> None:
         ('function = "f"', 'function = "f"\nplanted = "moon"', r"planted is 'moon'"),
     ],
 )
-def test_what_a_teacher_forgot_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_what_a_teacher_forgot_is_named(tmp_path, old, new, said):
     assert old in TABLE
     (tmp_path / "masks.toml").write_text(TABLE.replace(old, new), encoding="utf-8")
     with pytest.raises(ValueError, match=said):
         list(read(tmp_path / "masks.toml", "masks"))
 
 
-def test_values_are_cut_where_a_case_ends() -> None:
+def test_values_are_cut_where_a_case_ends():
     task = task_of("causal")
-    assert task is not None
     values = [True] * sum(case.n_values for case in task.cases)
     assert [len(row) for row in by_case(task, values)] == [36, 1, 4, 25, 81, 289]
     with pytest.raises(ValueError, match="435 values for cases of 436"):

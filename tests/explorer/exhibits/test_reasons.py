@@ -29,7 +29,7 @@ EDITS: list[tuple[Edit, ...]] = [
 
 
 @pytest.mark.parametrize("edits", EDITS)
-def test_blocked_is_just_what_the_model_blocked(translator, edits) -> None:
+def test_blocked_is_just_what_the_model_blocked(translator, edits):
     traced = trace(translator, TEXT, TARGET, edits, pads=2)
     for site in traced.sites:
         why, names = reasons(traced, site.name), blocked_by(traced, site.name)
@@ -41,7 +41,7 @@ def test_blocked_is_just_what_the_model_blocked(translator, edits) -> None:
         assert not (traced.pattern(site.name) > 0)[why.blocked].any()
 
 
-def test_the_rules_rebuild_the_models_own_masks(translator, writer) -> None:
+def test_the_rules_rebuild_the_models_own_masks(translator, writer):
     for loaded in (translator, writer):
         traced = trace(loaded, TEXT, pads=2)
         valid = {
@@ -55,7 +55,7 @@ def test_the_rules_rebuild_the_models_own_masks(translator, writer) -> None:
             np.testing.assert_array_equal(np.broadcast_to(mask.numpy(), applied.shape), applied)
 
 
-def test_by_hand(translator) -> None:
+def test_by_hand(translator):
     target = translator.tokenizer.decode(translator.tokenizer.encode(TARGET)[:1])
     edits = (CellEdit(SELF, 1, 1, 0, False), CellEdit(SELF, 1, 0, 1, True))
     traced = trace(translator, TEXT, target, edits, pads=1)
@@ -78,7 +78,7 @@ def test_by_hand(translator) -> None:
     assert np.unique(blocked_by(queries, CROSS)[:, -1, :-1]).tolist() == ["pad_query"]
 
 
-def test_a_mask_that_no_rule_explains_is_not_explained_away(translator) -> None:
+def test_a_mask_that_no_rule_explains_is_not_explained_away(translator):
     traced = trace(translator, TEXT, TARGET)
     name = f"{ENCODER}.hook_mask"
     strange = traced.activations[name].copy()
@@ -93,7 +93,7 @@ def test_a_mask_that_no_rule_explains_is_not_explained_away(translator) -> None:
     assert (blocked_by(leaking, SELF) == "").all()
 
 
-def test_a_window_a_prefix_and_a_block_by_hand(translator) -> None:
+def test_a_window_a_prefix_and_a_block_by_hand(translator):
     def names(*edits: Edit, site: str = SELF) -> list[list[str]]:
         traced = trace(translator, "I love you.", "猫坐在", edits)
         return blocked_by(traced, site)[0, :4, :4].tolist()
@@ -126,7 +126,7 @@ def test_a_window_a_prefix_and_a_block_by_hand(translator) -> None:
     assert names(MaskSize("window", 1), MaskSize("block", 1), site=CROSS) == [[""] * 4] * 4
 
 
-def test_a_window_of_the_models_own_by_hand(tiny) -> None:
+def test_a_window_of_the_models_own_by_hand(tiny):
     loaded = tiny("near", family="decoder-only", near_layers=(1,), window=2)
     w, c = "window", "causal"
     for edits, n in (((), 2), ((MaskSize("window", 3),), 2), ((MaskSize("window", 1),), 1)):
@@ -140,7 +140,7 @@ def test_a_window_of_the_models_own_by_hand(tiny) -> None:
             )
 
 
-def test_a_kind_paints_all_its_layers_and_a_name_one(translator) -> None:
+def test_a_kind_paints_all_its_layers_and_a_name_one(translator):
     everywhere = trace(translator, TEXT, TARGET, (CellEdit("decoder", None, 1, 0, False),))
     one = trace(translator, TEXT, TARGET, (CellEdit(SELF, 1, 1, 0, False),))
     for traced, heads in ((everywhere, {"all"}), (one, {1})):
@@ -156,7 +156,7 @@ def test_a_kind_paints_all_its_layers_and_a_name_one(translator) -> None:
     assert len(lost.ignored_edits) == 1
 
 
-def test_rows_painted_empty_are_found_and_are_zero(translator) -> None:
+def test_rows_painted_empty_are_found_and_are_zero(translator):
     edits = tuple(CellEdit(SELF, 2, 1, key, False) for key in range(2))
     traced = trace(translator, TEXT, TARGET, edits, pads=2)
     assert np.argwhere(empty_rows(traced, SELF)).tolist() == [[2, 1]]

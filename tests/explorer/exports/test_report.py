@@ -33,7 +33,7 @@ def folder(translator: LoadedModel, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_an_export_is_the_trace(lang, folder, tmp_path, capsys) -> None:
+def test_an_export_is_the_trace(lang, folder, tmp_path, capsys):
     out = tmp_path / "new" / "out"
     edits = "causal-off~head-nowhere-1"
     arguments = ["export", "--model", str(folder), "--text", TEXT, "--out", str(out)]
@@ -67,7 +67,7 @@ def test_an_export_is_the_trace(lang, folder, tmp_path, capsys) -> None:
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_an_export_of_one_text_has_no_target(lang, writer, tmp_path) -> None:
+def test_an_export_of_one_text_has_no_target(lang, writer, tmp_path):
     save_checkpoint(tmp_path / "writer", writer.model, writer.tokenizer)
     arguments = ["export", "--model", str(tmp_path / "writer"), "--text", TEXT, "--lang", lang]
     assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
@@ -96,7 +96,7 @@ def texts(svg: str) -> list[str]:
     return ["".join(t.itertext()) for t in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
-def test_heads_are_named_or_counted() -> None:
+def test_heads_are_named_or_counted():
     mask, words = np.ones((2, 1, 1), bool), {"title": "T", "words": WORDS}
     draw = partial(site_svg, np.zeros((2, 1, 1)), mask, axes("a", "b"), **words)
     assert {"head 1", "head 2"} <= set(texts(draw()))
@@ -105,7 +105,7 @@ def test_heads_are_named_or_counted() -> None:
         draw(names=["one"])
 
 
-def test_cells_of_a_picture() -> None:
+def test_cells_of_a_picture():
     patterns = np.array([[[1, 0, 0], [0.5, 0.5, 0]], [[0, 0, 1], [0, 1, 0]]], dtype=np.float32)
     mask = np.array([[[1, 0, 0], [1, 1, 0]], [[1, 1, 1], [1, 1, 1]]], dtype=bool)
     named = axes(["a<b", "</s>"], ["x&y", "猫", "</s>"])
@@ -122,7 +122,7 @@ def test_cells_of_a_picture() -> None:
         site_svg(patterns, mask[:1], named, title="", words=WORDS)
 
 
-def test_the_difference_of_two_heads_is_drawn_around_its_middle() -> None:
+def test_the_difference_of_two_heads_is_drawn_around_its_middle():
     before = np.array([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0]])
     after = np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0]])
     mask = np.array([[True, True, False], [True, True, True]])
@@ -136,7 +136,7 @@ def test_the_difference_of_two_heads_is_drawn_around_its_middle() -> None:
     assert {"two − one", "L1·H2 − L1·H2", "−40 … +40 points", "query · target"} <= set(texts(svg))
 
 
-def test_masks_have_the_hatching_of_each_rule_and_a_legend_of_those_that_occur() -> None:
+def test_masks_have_the_hatching_of_each_rule_and_a_legend_of_those_that_occur():
     rules, causal = ("open", "a PAD", "later <than> it"), np.array([[0, 2, 2], [0, 0, 2]])
     masks = [
         Matrix(axes(["<b>", "猫"], "abc"), blocked=codes, rules=rules)
@@ -150,7 +150,7 @@ def test_masks_have_the_hatching_of_each_rule_and_a_legend_of_those_that_occur()
     assert texts(svg).count("decoder & co") == 2
 
 
-def test_words_marks_and_blank_cells_are_drawn_too() -> None:
+def test_words_marks_and_blank_cells_are_drawn_too():
     scale = Scale("attention", 0, 1, "share", ((0, "0"), (1, "1")))
     drawn = Matrix(
         (Axis(["a", None]), Axis.numbers(2, "head", 1)),
@@ -174,7 +174,7 @@ def test_words_marks_and_blank_cells_are_drawn_too() -> None:
     assert sum(each.get("stroke") == LIGHT.target for each in root.iter(f"{SVG}path")) == 2
 
 
-def test_a_page_escapes_what_it_is_given(translator) -> None:
+def test_a_page_escapes_what_it_is_given(translator):
     traced = replace(trace(translator, "<i></dl>\"'", "<u>"), model="<b>")
     page = trace_page(traced, [], "en").split("</style>")[1]
     assert not re.search(r"<b>|<i>|<u>|</dl>(\"|&quot;)", page)
@@ -191,7 +191,7 @@ def test_a_page_escapes_what_it_is_given(translator) -> None:
         ({"--text": "a" * 6001}, "6001"),
     ],
 )
-def test_what_cannot_be_used_is_said_in_one_line(changes, said, folder, tmp_path, capsys) -> None:
+def test_what_cannot_be_used_is_said_in_one_line(changes, said, folder, tmp_path, capsys):
     given = {"--model": str(folder), "--text": "I", "--out": str(tmp_path / "out")} | changes
     assert main(["export", *(word for pair in given.items() for word in pair)]) == 2
     error = capsys.readouterr().err
@@ -200,7 +200,7 @@ def test_what_cannot_be_used_is_said_in_one_line(changes, said, folder, tmp_path
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_cannot_be_written(folder, tmp_path, capsys) -> None:
+def test_a_folder_that_cannot_be_written(folder, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     out = str(tmp_path / "file" / "out")
     assert main(["export", "--model", str(folder), "--text", "I", "--out", out]) == 2

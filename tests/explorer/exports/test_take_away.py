@@ -69,7 +69,7 @@ def ran(code: str) -> Any:
     ],
     ids=["translated", "edited", "translated-edited", "nasty", "nasty-edited"],
 )
-def test_the_code_of_a_view_gives_its_numbers(site, text, target, edits, pads, folder) -> None:
+def test_the_code_of_a_view_gives_its_numbers(site, text, target, edits, pads, folder):
     loaded = open_model(folder)
     traced = trace(loaded, text, target, edits, pads)
     pattern = ran(snippet(traced, site, 2, target=target))
@@ -82,13 +82,13 @@ def test_the_code_of_a_view_gives_its_numbers(site, text, target, edits, pads, f
         np.testing.assert_array_equal(rolled, rollout(traced, kind)[layer])
 
 
-def test_the_code_of_flow_gives_its_numbers(folder) -> None:
+def test_the_code_of_flow_gives_its_numbers(folder):
     traced = trace(open_model(folder), "The cat ran", "我爱你猫")
     flow = ran(snippet(traced, ENCODER, 0, view="flow", target="我爱你猫"))
     np.testing.assert_array_equal(flow, attention_flow(traced, "encoder"))
 
 
-def test_the_code_of_a_model_of_ones_own_has_its_folder_and_runs(folder) -> None:
+def test_the_code_of_a_model_of_ones_own_has_its_folder_and_runs(folder):
     loaded = open_model(folder)
     traced = trace(loaded, "The cat ran", "我爱你猫")
     code = snippet(traced, CROSS, 1, target="我爱你猫", folder=folder.absolute())
@@ -101,7 +101,7 @@ def test_the_code_of_a_model_of_ones_own_has_its_folder_and_runs(folder) -> None
 
 
 @pytest.mark.parametrize("view", get_args(View))
-def test_views_that_are_not_there(view, translator, writer) -> None:
+def test_views_that_are_not_there(view, translator, writer):
     traced = trace(translator, "The cat ran", "猫")
     for site, head, problem in ((ENCODER, 4, IndexError), ("nowhere", 0, KeyError)):
         with pytest.raises(problem):
@@ -113,7 +113,7 @@ def test_views_that_are_not_there(view, translator, writer) -> None:
     compile(code, "view.py", "exec")
 
 
-def test_a_table_has_keys_across_queries_down_and_gaps_where_blocked() -> None:
+def test_a_table_has_keys_across_queries_down_and_gaps_where_blocked():
     pattern = np.array([[0.25, 0.75], [1.0, 0.0]])
     mask = np.array([[True, True], [True, False]])
     text = to_csv(pattern, mask, ("a", 'say "b"'), ("x,y", "=1+1"))
@@ -121,7 +121,7 @@ def test_a_table_has_keys_across_queries_down_and_gaps_where_blocked() -> None:
     assert rows == [["", "x,y", "'=1+1"], ["a", "0.25", "0.75"], ['say "b"', "1", ""]]
 
 
-def test_no_token_becomes_a_formula() -> None:
+def test_no_token_becomes_a_formula():
     tokens = ("+1", "-1", "@x", "\t=1", "=", "a=b")
     rows = list(
         csv.reader(io.StringIO(to_csv(np.zeros((6, 0)), np.ones((6, 0), bool), tokens, ())))
@@ -129,7 +129,7 @@ def test_no_token_becomes_a_formula() -> None:
     assert [row[0] for row in rows[1:]] == ["'+1", "'-1", "'@x", "'\t=1", "'=", "a=b"]
 
 
-def test_each_rule_is_hatched_as_in_the_app() -> None:
+def test_each_rule_is_hatched_as_in_the_app():
     script = Path(explorer.__file__).parent / "components" / "canvas.js"
     moves = script.read_text(encoding="utf-8").split("const HATCHES = [")[1].split("];")[0]
     strokes = [len(re.findall("moveTo", line)) for line in moves.splitlines() if "moveTo" in line]
@@ -147,7 +147,7 @@ def test_each_rule_is_hatched_as_in_the_app() -> None:
         ("positions", {"positions": "rotary", "rope_scaling": Scaling(n_ctx=8, growth=2.0)}),
     ],
 )
-def test_a_part_that_the_browser_cannot_compute_is_named(tiny, name, design) -> None:
+def test_a_part_that_the_browser_cannot_compute_is_named(tiny, name, design):
     with registered("maxnorm", "relu2"):
         loaded = tiny("mine", family="decoder-only", **design)
     with pytest.raises(InputProblem, match="live_unsupported") as refused:
@@ -158,7 +158,7 @@ def test_a_part_that_the_browser_cannot_compute_is_named(tiny, name, design) -> 
     assert described(tiny("plain", family="decoder-only"))["predicts"] == "next"
 
 
-def test_an_archive_is_the_trace(translator, writer) -> None:
+def test_an_archive_is_the_trace(translator, writer):
     edits = (*EDITS, HeadOff("nowhere", 1))
     for traced in (
         trace(translator, NASTY, NASTY, edits, pads=2),
@@ -215,7 +215,7 @@ def same(one: Trace, other: Trace) -> None:
 
 
 @pytest.mark.parametrize("family", ["translator", "writer"])
-def test_an_archive_is_read_back_as_it_was(family, request) -> None:
+def test_an_archive_is_read_back_as_it_was(family, request):
     loaded: LoadedModel = request.getfixturevalue(family)
     translates = family == "translator"
     for traced in (
@@ -268,13 +268,13 @@ def _shortened(data: bytes) -> bytes:
         (_shortened, "logits.npy is shorter than it says"),
     ],
 )
-def test_what_is_no_archive_is_refused(broken, why, translator) -> None:
+def test_what_is_no_archive_is_refused(broken, why, translator):
     data = to_npz(trace(translator, "The cat ran", "猫"))
     with pytest.raises(ValueError, match=f"this is not the archive of a trace: .*{why}"):
         from_npz(broken(data))
 
 
-def test_an_archive_that_unpacks_to_too_much_is_refused(translator, monkeypatch) -> None:
+def test_an_archive_that_unpacks_to_too_much_is_refused(translator, monkeypatch):
     data = to_npz(trace(translator, "The cat ran", "猫"))
     monkeypatch.setattr(archive, "MOST_BYTES", 10_000)
     with pytest.raises(ValueError, match=r"it unpacks to [\d,]+ bytes; the limit is 10,000"):

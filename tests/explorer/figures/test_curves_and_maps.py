@@ -20,7 +20,7 @@ TABLE = np.array([[0.0, 1.0, 0.0], [0.5, -0.5, 2.0]], np.float32)
 TURNING_WORDS = family("figures.turning", lang="en")
 
 
-def test_wavelengths_stand_on_a_log_axis_with_the_longest_text() -> None:
+def test_wavelengths_stand_on_a_log_axis_with_the_longest_text():
     figure = encoding.wavelengths(
         np.array([6.28, 6.28, 628.3]), n_ctx=128, marked=(2,), words=POSITIONS
     )
@@ -31,7 +31,7 @@ def test_wavelengths_stand_on_a_log_axis_with_the_longest_text() -> None:
         encoding.wavelengths(np.ones(3), marked=(3,), words=POSITIONS)
 
 
-def test_waves_are_columns_of_the_table() -> None:
+def test_waves_are_columns_of_the_table():
     figure = encoding.waves(TABLE, (2, 0), words={**POSITIONS, "dimension": "维度"})
     assert [trace["name"] for trace in figure["data"]] == ["维度 2", "维度 0"]
     np.testing.assert_array_equal(figure["data"][0]["y"], [0, 2])
@@ -39,7 +39,7 @@ def test_waves_are_columns_of_the_table() -> None:
         encoding.waves(TABLE, (3,), words=POSITIONS)
 
 
-def test_curves_differ_without_colour_and_escape_their_names() -> None:
+def test_curves_differ_without_colour_and_escape_their_names():
     ys = np.arange(12.0).reshape(6, 2)
     figure = curves.lines(np.arange(2), ys, ["<i>"] * 6, x_title="x", y_title="y", marked_x=1)
     assert len({trace["line"]["dash"] for trace in figure["data"]}) == 6
@@ -49,7 +49,7 @@ def test_curves_differ_without_colour_and_escape_their_names() -> None:
         curves.lines(np.arange(2), ys, ["one"], x_title="x", y_title="y")
 
 
-def test_row_shows_weights_and_hatches_what_is_blocked() -> None:
+def test_row_shows_weights_and_hatches_what_is_blocked():
     figure = bars.row(
         ("a", "b", "<pad>"),
         np.array([0.4, 0.6, 0.0], np.float32),
@@ -66,12 +66,12 @@ def test_row_shows_weights_and_hatches_what_is_blocked() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2,)])
-def test_row_refuses_weights_that_are_not_one_per_token(shape) -> None:
+def test_row_refuses_weights_that_are_not_one_per_token(shape):
     with pytest.raises(ValueError, match=rf"weights has shape {re.escape(str(shape))}, expected"):
         bars.row(("a", "b", "c"), np.ones(shape), title="key", words=BARS)
 
 
-def test_bars_of_a_shuffled_row_share_their_tokens() -> None:
+def test_bars_of_a_shuffled_row_share_their_tokens():
     values = np.array([[0.5, 0.25, 0.1], [0.0, 1e-7, 0.0]])
     figure = moved(
         ["a", "a", "<b>"], values, ["with", "without"], y_title="y", x_title="x", stream="src"
@@ -87,7 +87,7 @@ def test_bars_of_a_shuffled_row_share_their_tokens() -> None:
         moved(["a"], values, ["with", "without"], y_title="y", x_title="x", stream="src")
 
 
-def test_arrows_begin_at_their_circle_and_keep_their_direction() -> None:
+def test_arrows_begin_at_their_circle_and_keep_their_direction():
     q = np.array([[3.0, 4.0], [0.0, 1.0]])
     k = np.array([[1.0, 0.0], [0.0, -1.0]])
     figure = arrows(
@@ -129,7 +129,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_text_colours_have_the_contrast_of_readable_text(colours) -> None:
+def test_text_colours_have_the_contrast_of_readable_text(colours):
     for name in ("ink", "muted", "source", "target", "accent"):
         assert contrast(getattr(colours, name), colours.paper) >= 4.5, name
     for soft in (colours.source_soft, colours.target_soft):
@@ -137,7 +137,7 @@ def test_text_colours_have_the_contrast_of_readable_text(colours) -> None:
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_attention_moves_steadily_away_from_the_paper(colours) -> None:
+def test_attention_moves_steadily_away_from_the_paper(colours):
     steps = [contrast(colour, colours.paper) for colour in colours.attention]
     assert steps == sorted(steps)
     assert steps[0] < 1.2
@@ -145,13 +145,13 @@ def test_attention_moves_steadily_away_from_the_paper(colours) -> None:
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_hatching_is_visible_on_its_own_ground(colours) -> None:
+def test_hatching_is_visible_on_its_own_ground(colours):
     assert contrast(colours.hatch, colours.blocked) > 1.5
     for ground, mark in zip(colours.rules, colours.rule_marks, strict=True):
         assert contrast(mark, ground) > 2.5
 
 
-def test_css_carries_every_colour_of_both_palettes() -> None:
+def test_css_carries_every_colour_of_both_palettes():
     light, dark = css().split("\n")
     for text, colours in ((light, LIGHT), (dark, DARK)):
         for field in fields(colours):
@@ -181,11 +181,11 @@ def test_css_carries_every_colour_of_both_palettes() -> None:
         ("\u2067كتاب", "\u2068[U+2067]كتاب\u2069"),
     ],
 )
-def test_nothing_in_a_shown_token_is_invisible(token, shown) -> None:
+def test_nothing_in_a_shown_token_is_invisible(token, shown):
     assert show(token) == shown
 
 
-def test_right_to_left_writing_is_isolated_once_and_stays_closed_where_it_is_cut() -> None:
+def test_right_to_left_writing_is_isolated_once_and_stays_closed_where_it_is_cut():
     for token in ("كتاب", "ספר", "3 كتاب", "٣"):
         assert show(show(token)) == show(token)
         assert show(token).strip("\u2068\u2069") == token
@@ -195,11 +195,11 @@ def test_right_to_left_writing_is_isolated_once_and_stays_closed_where_it_is_cut
     assert clipped(show("كتاب"), 4) == show("كتاب")
 
 
-def test_escape_leaves_no_markup() -> None:
+def test_escape_leaves_no_markup():
     assert escape('<a href="x">&lt;') == '&lt;a href="x"&gt;&amp;lt;'
 
 
-def test_an_end_mark_is_special_and_one_that_was_typed_is_text() -> None:
+def test_an_end_mark_is_special_and_one_that_was_typed_is_text():
     tokenizer = train_tokenizer(["a cat </s> </s>"] * 9, 60)
     typed = str_tokens(tokenizer, tokenizer.encode("</s>"))
     assert "".join(typed).replace("·", "").replace("␣", "") == "</s>"

@@ -45,7 +45,7 @@ def said(matrix: Matrix) -> list[list[str]]:
     return sent(matrix)[0]["cells"].tolist()
 
 
-def test_a_cell_says_its_weight_or_which_mask_blocks_it_and_is_no_small_weight() -> None:
+def test_a_cell_says_its_weight_or_which_mask_blocks_it_and_is_no_small_weight():
     matrix = weights(PATTERN, MASK, AXES, why=[["", "", "the <future>"], ["", "", ""]], **WORDS)
     (panel,) = sent(matrix)
     assert panel["cells"].tolist() == [
@@ -60,7 +60,7 @@ def test_a_cell_says_its_weight_or_which_mask_blocks_it_and_is_no_small_weight()
     assert panel["columns"]["tokens"] == ["a", "a", ""]
 
 
-def test_a_change_is_after_minus_before_in_points() -> None:
+def test_a_change_is_after_minus_before_in_points():
     before, after = np.array([[0.5, 0.5, 0.0]]), np.array([[0.2, 0.7, 0.1]])
     masks = np.array([[True, True, False]]), np.ones((1, 3), bool)
     names: dict[str, Any] = {"words": WORDS["words"] | {"before": "one", "after": "two"}}
@@ -75,7 +75,7 @@ def test_a_change_is_after_minus_before_in_points() -> None:
     assert noise.scale.high == 1.0  # rounding is not stretched over the scale
 
 
-def test_scores_diverge_on_a_scale_that_two_can_share() -> None:
+def test_scores_diverge_on_a_scale_that_two_can_share():
     values = np.array([[-3.0, np.inf], [1.0, 2.0]])
     mask = np.array([[True, False], [True, True]])
     matrix = scores(values, mask, TWO, title="scores", **WORDS)
@@ -84,7 +84,7 @@ def test_scores_diverge_on_a_scale_that_two_can_share() -> None:
     assert scores(values, mask, TWO, title="scores", top=7.5, **WORDS).scale.high == 7.5
 
 
-def test_numbers_are_sent_as_they_are_around_zero() -> None:
+def test_numbers_are_sent_as_they_are_around_zero():
     matrix = signed(np.array([[1.0, -4.0]]), (Axis(("q",)), Axis(("k", "k"))), "t", selected=(0, 1))
     (panel,) = sent(matrix)
     assert panel["cells"].tolist() == [[1.0, -4.0]]
@@ -93,7 +93,7 @@ def test_numbers_are_sent_as_they_are_around_zero() -> None:
     assert sent(blank)[0]["codes"].tolist() == [[BLANK, 62]]
 
 
-def test_a_mask_is_sent_as_one_byte_per_cell() -> None:
+def test_a_mask_is_sent_as_one_byte_per_cell():
     matrix = Matrix(AXES, blocked=np.array([[0, 0, 2], [0, 0, 0]]), rules=("seen", "PAD", "causal"))
     data = pack_matrices([Panel("mask", matrix)], words=SENT, picks=True)
     head, arrays = unpack(data)
@@ -124,12 +124,12 @@ FILLED = partial(Matrix, AXES, PATTERN, Scale("attention", 0, 1))
         (partial(maps.head_maps, [np.zeros((1, 1))] * 2, ["one"], top=1.0, **MAPS), "zip"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_refused_with_its_sizes(made, message) -> None:
+def test_what_does_not_fit_is_refused_with_its_sizes(made, message):
     with pytest.raises(ValueError, match=message):
         made()
 
 
-def test_more_texts_than_a_byte_can_count_arrive() -> None:
+def test_more_texts_than_a_byte_can_count_arrive():
     shares = np.linspace(0, 1, 1024, dtype=np.float32).reshape(32, 32)
     tokens = Axis([str(place) for place in range(32)])
     (panel,) = sent(weights(shares, None, (tokens, tokens), **WORDS))
@@ -141,7 +141,7 @@ def test_more_texts_than_a_byte_can_count_arrive() -> None:
     ("picked", "place"),
     [([1, 0, 1], (1, 0, 1)), ([2, 0, 1], None), ([0, 2, 1], None), ([0], None), (None, None)],
 )
-def test_a_click_keeps_to_the_cells_that_are_there(picked, place) -> None:
+def test_a_click_keeps_to_the_cells_that_are_there(picked, place):
     block = b.Matrices("m", TWO_MASKS, picked=lambda cell: b.choose(cell=cell))
     found = block._pick(picked)
     assert (None if found is None else found.choices(None)["cell"]) == place
@@ -158,7 +158,7 @@ def test_a_click_keeps_to_the_cells_that_are_there(picked, place) -> None:
         ([], None),
     ],
 )
-def test_a_stroke_keeps_to_the_cells_that_are_there(painted, cells) -> None:
+def test_a_stroke_keeps_to_the_cells_that_are_there(painted, cells):
     block = b.Matrices("m", TWO_MASKS, painted=lambda at, stroke: b.choose(at=at, by=stroke))
     found = block._paint(painted)
     if cells is None:
@@ -167,7 +167,7 @@ def test_a_stroke_keeps_to_the_cells_that_are_there(painted, cells) -> None:
         assert found.choices(None) == {"at": 1, "by": Stroke(cells, True)}
 
 
-def test_each_of_several_matrices_has_a_file_of_its_own() -> None:
+def test_each_of_several_matrices_has_a_file_of_its_own():
     canvas = b.Matrices("m", TWO_MASKS).canvas(SimpleView())
     head, _ = unpack(canvas.payload("file"))
     assert [panel["file"] for panel in head["panels"]] == ["file-1", "file-2"]
@@ -180,7 +180,7 @@ class SimpleView:
         return family(prefix, lang="en")
 
 
-def test_hidden_cells_are_hatched_only_while_they_are_empty() -> None:
+def test_hidden_cells_are_hatched_only_while_they_are_empty():
     pattern = np.array([[0.7, 0.3, 0.0], [np.nan] * 3, [0.2, 0.3, 0.5]], np.float32)
     hidden = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], bool)
     axes = Axis(("a", "b", "a")), Axis(("a", "b", "a"))
@@ -191,7 +191,7 @@ def test_hidden_cells_are_hatched_only_while_they_are_empty() -> None:
     assert (panel["codes"][1] == BLANK).all()
 
 
-def test_each_level_has_its_colour_and_each_case_its_words() -> None:
+def test_each_level_has_its_colour_and_each_case_its_words():
     levels: Any = [["good", "loud"], ["silent", "good"]]
     texts = [["right", "NaN"], ["leaks\n<10 %", "0"]]
     (panel,) = sent(outcomes(levels, texts, ["a", "b"], ["x", "y"], selected=(1, 0)))
@@ -202,7 +202,7 @@ def test_each_level_has_its_colour_and_each_case_its_words() -> None:
         outcomes([["good", "good"]], [["a"]], ["r"], ["x", "y"])
 
 
-def test_values_of_a_mask_are_written_while_there_is_room() -> None:
+def test_values_of_a_mask_are_written_while_there_is_room():
     keep = np.tri(4, dtype=bool)
     assert written_mask(keep, np.full((4, 4), "−1e9")).written is not None
     keep = np.tri(9, dtype=bool)
@@ -211,7 +211,7 @@ def test_values_of_a_mask_are_written_while_there_is_room() -> None:
     np.testing.assert_array_equal(panel["codes"] == 0, keep)
 
 
-def test_heads_of_each_kind_share_one_scale() -> None:
+def test_heads_of_each_kind_share_one_scale():
     changes = [np.array([[-2.0, 0.5], [0.0, 0.1]]), np.array([[1.0, -0.5]])]
     drawn = maps.head_maps(changes, ["up", "down"], off=[(0, 1, 0)], selected=(1, 0, 1), **MAPS)
     assert [name for name, _ in drawn] == ["up", "down"]
@@ -226,7 +226,7 @@ def test_heads_of_each_kind_share_one_scale() -> None:
     assert said(scored) == [["0.10", "0.20"]]
 
 
-def test_each_cell_of_a_patch_says_its_share() -> None:
+def test_each_cell_of_a_patch_says_its_share():
     upper = np.array([[0.5, np.nan, 1.5], [-2.0, 0.0, 0.004]])
     blocks = [
         maps.EffectBlock("up", upper, ["0", "1"], ["<a>", "b", "b"], "src"),
@@ -240,7 +240,7 @@ def test_each_cell_of_a_patch_says_its_share() -> None:
     assert heads["columns"]["tokens"][-1] == "17"
 
 
-def test_composition_is_coloured_above_chance() -> None:
+def test_composition_is_coloured_above_chance():
     found = np.full((4, 4), np.nan)
     found[2:, :2] = [[0.2, 0.1], [0.15, 0.05]]
     heads = [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -258,9 +258,7 @@ def test_composition_is_coloured_above_chance() -> None:
     ("kind", "values", "nearest"),
     [("chance", [[0.1, 0.9]], 1), ("ranked", [[1.0, 500.0]], 0), ("distance", [[4.0, 0.0]], 1)],
 )
-def test_near_the_answer_is_dark_and_what_is_not_written_yet_is_blank(
-    kind, values, nearest
-) -> None:
+def test_near_the_answer_is_dark_and_what_is_not_written_yet_is_blank(kind, values, nearest):
     axes = Axis(["d"]), Axis(["a", "b"])
     draw = partial(depths, [["x", "y"]], np.array(values), axes, kind=kind, title="t")
     (panel,) = sent(draw(selected=1))
@@ -273,7 +271,7 @@ def test_near_the_answer_is_dark_and_what_is_not_written_yet_is_blank(
     assert panel["columns"]["tokens"] == ["a", ""]
 
 
-def test_tokens_stand_in_cells_coloured_by_their_numbers() -> None:
+def test_tokens_stand_in_cells_coloured_by_their_numbers():
     values = np.array([[1.0, 2.0], [3.0, 0.5]])
     tokens = (("<i>", SpecialToken("<pad>")), ("a", " "))
     (panel,) = sent(by_token(values, tokens, ["1", "2"], title="size", top=3.0))
@@ -288,7 +286,7 @@ def test_tokens_stand_in_cells_coloured_by_their_numbers() -> None:
     assert panel["cells"][1].tolist() == ["c: 2", ""]
 
 
-def test_small_heads_stand_apart_and_say_their_place() -> None:
+def test_small_heads_stand_apart_and_say_their_place():
     layers = [np.full((2, 1, 2), share, np.float32) for share in (0.25, 0.5)]
     words = {"layer": "layer", "head": "head", "query": "q", "key": "k"}
     (panel,) = sent(small_heads(layers, ["a"], ["b", "c"], words=words))
@@ -299,7 +297,7 @@ def test_small_heads_stand_apart_and_say_their_place() -> None:
     assert panel["codes"][1].tolist() == [62, 62, BLANK] * 2
 
 
-def test_units_and_experts_keep_their_numbers_and_positions_their_scale() -> None:
+def test_units_and_experts_keep_their_numbers_and_positions_their_scale():
     titles = {name: UNITS[name] for name in ("title", "x_title", "y_title")}
     (panel,) = sent(units(np.array([[1.0, -3.0]]), [4, 90], ["a"], **UNITS))
     assert (panel["columns"]["tokens"], panel["columns"]["numbered"]) == (["4", "90"], True)
@@ -312,7 +310,7 @@ def test_units_and_experts_keep_their_numbers_and_positions_their_scale() -> Non
         encoding.gram(np.ones((2, 3)), **words)
 
 
-def test_each_link_has_a_mark_in_the_matrix() -> None:
+def test_each_link_has_a_mark_in_the_matrix():
     by = np.array([["both", ""], ["reverse", "forward"]], object)
     words: Any = {"both": "both", "forward": "one", "reverse": "other"}
     drawn = of_words(

@@ -5,13 +5,7 @@ import pytest
 
 from explorer.figures import score as cell
 from explorer.figures.attribution import ranking
-from explorer.figures.blocks import (
-    WiringNumbers,
-    by_block,
-    eps_curves,
-    gradients,
-    wiring,
-)
+from explorer.figures.blocks import WiringNumbers, by_block, eps_curves, gradients, wiring
 from explorer.figures.paired import paired
 from explorer.figures.theme import DARK, LIGHT
 from explorer.text import family
@@ -25,7 +19,7 @@ CAUSE_WORDS = family("figures.attribution", lang="en")
 TOKENS = ["a", "<b>", "a"]
 
 
-def test_vectors_keep_their_stream_and_their_numbers() -> None:
+def test_vectors_keep_their_stream_and_their_numbers():
     figure = cell.vectors(
         np.array([[1.0, -2.0], [0.5, 4.0]]),
         ["q", "<k>"],
@@ -44,14 +38,14 @@ def test_vectors_keep_their_stream_and_their_numbers() -> None:
         cell.vectors(np.ones((3, 2)), ["q", "k"], ["src", "tgt"], words=CELL_WORDS)
 
 
-def test_products_are_summed_up_along_the_line() -> None:
+def test_products_are_summed_up_along_the_line():
     bars, line = cell.products(np.array([1.0, -3.0, 0.5]), words=CELL_WORDS)["data"]
     np.testing.assert_array_equal(bars["y"], [1.0, -3.0, 0.5])
     np.testing.assert_array_equal(line["y"], [1.0, -2.0, -1.5])
     assert bars["marker"]["color"][0] != bars["marker"]["color"][1]
 
 
-def test_blocked_bars_are_hatched_and_the_open_cell_is_outlined() -> None:
+def test_blocked_bars_are_hatched_and_the_open_cell_is_outlined():
     figure = cell.signed(
         ["a", "b", "b"],
         np.array([1.0, -1.0, 2.0]),
@@ -71,7 +65,7 @@ def test_blocked_bars_are_hatched_and_the_open_cell_is_outlined() -> None:
         cell.signed(["a"], np.ones(1), title="t", allowed=np.ones(2, bool), words=CELL_WORDS)
 
 
-def test_the_histogram_counts_every_score_once() -> None:
+def test_the_histogram_counts_every_score_once():
     scores = np.array([-9.0, -0.05, 0.0, 0.05, 2.0])
     figure = cell.histogram(scores, 4.1, words=CELL_WORDS)  # 41 bars of 0.2
     counts = np.zeros(41)
@@ -80,14 +74,14 @@ def test_the_histogram_counts_every_score_once() -> None:
     assert figure["layout"]["xaxis"]["range"] == [-4.1, 4.1]
 
 
-def test_every_query_head_is_joined_to_the_one_it_reads() -> None:
+def test_every_query_head_is_joined_to_the_one_it_reads():
     line, dots = cell.groups((0, 0, 1, 1), words=CELL_WORDS)["data"]
     np.testing.assert_array_equal(line["x"][0::3], [0, 1, 2, 3])
     np.testing.assert_array_equal(line["x"][1::3], [0.5, 0.5, 2.5, 2.5])
     assert dots["text"] == ["1", "2", "3", "4", "1", "2"]
 
 
-def test_what_freezing_leaves_out_is_a_bar_from_the_contribution_to_what_is_lost() -> None:
+def test_what_freezing_leaves_out_is_a_bar_from_the_contribution_to_what_is_lost():
     figure = ranking(
         ["<a>", "b"],
         np.array([2.0, -1.0]),
@@ -107,7 +101,7 @@ def test_what_freezing_leaves_out_is_a_bar_from_the_contribution_to_what_is_lost
         ranking(["a"], np.zeros(2), title="", words=CAUSE_WORDS)
 
 
-def test_sizes_stand_over_powers_of_ten() -> None:
+def test_sizes_stand_over_powers_of_ten():
     figure = eps_curves(
         np.array([1e-2, 1.0]), np.array([[0.5, 1.0]]), ["e"], x_title="x", y_title="y"
     )
@@ -115,7 +109,7 @@ def test_sizes_stand_over_powers_of_ten() -> None:
     assert figure["layout"]["xaxis"]["ticktext"][0] == "10<sup>−2</sup>"
 
 
-def test_answers_stand_beside_each_other() -> None:
+def test_answers_stand_beside_each_other():
     figure = gradients(np.eye(3), ["a", "b", "c"], x_title="x", y_title="y")
     assert [trace["y"].tolist() for trace in figure["data"]] == np.eye(3).tolist()
     assert len({trace["marker"]["pattern"]["shape"] for trace in figure["data"]}) == 3
@@ -123,7 +117,7 @@ def test_answers_stand_beside_each_other() -> None:
         gradients(np.eye(3), ["a"], x_title="x", y_title="y")
 
 
-def test_a_wiring_has_its_norm_where_it_belongs() -> None:
+def test_a_wiring_has_its_norm_where_it_belongs():
     shown = WiringNumbers(before="x 1", added="+ 2", behind="3", back="g 4")
     figure = wiring(
         {"post": shown, "pre": shown, "sublayer": shown},
@@ -142,7 +136,7 @@ def test_a_wiring_has_its_norm_where_it_belongs() -> None:
     assert sum(note["text"] == "g 4" for note in notes) == 3
 
 
-def test_curves_by_block_show_the_mean_and_every_seed() -> None:
+def test_curves_by_block_show_the_mean_and_every_seed():
     values = np.array([[1.0, 4.0], [1.0, 1.0]])
     plain = by_block({"pre": values}, ["pre"], x_title="x", y_title="y")
     seeds, mean = plain["data"]
@@ -153,7 +147,7 @@ def test_curves_by_block_show_the_mean_and_every_seed() -> None:
     assert len(by_block({"pre": values[0]}, ["pre"], x_title="x", y_title="y")["data"]) == 1
 
 
-def test_pairs_of_bars_stand_side_by_side() -> None:
+def test_pairs_of_bars_stand_side_by_side():
     first, second = np.array([1.0, np.nan, -2.0]), np.array([0.5, 3.0, np.inf])
     figure = paired(TOKENS, first, second, ("before", "after"), title="<loss>")
     before, after = figure["data"]

@@ -38,9 +38,7 @@ def found_in_both(loaded: LoadedModel) -> set[str]:
 
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only", "encoder-only"])
 @pytest.mark.parametrize("fault", ["later", "exchanged", "halves", "base"])
-def test_wrong_sines_are_seen(
-    fault: str, family: str, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_sines_are_seen(fault, family, tiny, monkeypatch):
     def wrong(n: int, width: int, base: float = 10000.0) -> Tensor:
         right = sinusoidal_table(n + 1, width, base)
         return {
@@ -71,9 +69,7 @@ def _halves(x: Tensor, rotation: Any) -> Tensor:
         lambda x, rotation: x,
     ],
 )
-def test_a_wrong_rotation_is_seen(
-    wrong: Callable[..., Tensor], tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_rotation_is_seen(wrong, tiny, monkeypatch):
     loaded = tiny(family="decoder-only", positions="rotary")
     for kind in (Attention, FastAttention):
         monkeypatch.setattr(kind, "rotate", staticmethod(wrong))
@@ -81,7 +77,7 @@ def test_a_wrong_rotation_is_seen(
 
 
 @pytest.mark.parametrize("positions", ["alibi", "t5"])
-def test_a_wrong_bias_is_seen(positions: str, tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_bias_is_seen(positions, tiny, monkeypatch):
     loaded = tiny(family="decoder-only", positions=positions)
     if positions == "t5":
         torch.nn.init.normal_(loaded.model.positions.weight)
@@ -91,9 +87,7 @@ def test_a_wrong_bias_is_seen(positions: str, tiny: Tiny, monkeypatch: pytest.Mo
     assert found_in_both(loaded) == {"positions"}
 
 
-def test_a_learned_table_that_is_read_one_place_later_is_seen(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_learned_table_that_is_read_one_place_later_is_seen(tiny, monkeypatch):
     loaded = tiny(positions="learned")
     monkeypatch.setattr(
         models.positions.Learned, "added", lambda self, positions: self.weight[positions + 1]
@@ -102,9 +96,7 @@ def test_a_learned_table_that_is_read_one_place_later_is_seen(
 
 
 @pytest.mark.parametrize("sharpness", [0.5, 1.1])
-def test_a_pattern_that_is_shown_sharper_than_it_ran_is_seen(
-    sharpness: float, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pattern_that_is_shown_sharper_than_it_ran_is_seen(sharpness, tiny, monkeypatch):
     right = models.fast.patterned
 
     def wrong(*given: Any) -> tuple[Tensor, Tensor]:
@@ -117,9 +109,7 @@ def test_a_pattern_that_is_shown_sharper_than_it_ran_is_seen(
     assert found_in_both(loaded) == {"mixing"}
 
 
-def test_an_output_that_its_pattern_does_not_give_is_found_in_its_place(
-    tiny_model: Callable[..., Any],
-) -> None:
+def test_an_output_that_its_pattern_does_not_give_is_found_in_its_place(tiny_model):
     model = tiny_model()
     (site,) = (s for s in model.attention_sites() if s.name == "decoder.blocks.1.cross_attn")
 
@@ -130,14 +120,13 @@ def test_an_output_that_its_pattern_does_not_give_is_found_in_its_place(
 
     found = certify(model, model.config, SRC, TGT, lambda rows: Edits({site.hook("z"): other}))
     where = found_by(found, "mixing").where
-    assert where is not None
     assert (where.name, where.head, where.query) == (site.name, 1, 2)
 
 
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
 def test_a_causal_mask_that_is_missing_in_steps_of_several_tokens_is_seen(
-    family: str, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    family, tiny, monkeypatch
+):
     def missing(n_query: int, n_key: int, offset: int, device: Any) -> Tensor:
         right = causal_mask(n_query, n_key, offset, device)
         return torch.ones_like(right) if offset else right
@@ -149,7 +138,7 @@ def test_a_causal_mask_that_is_missing_in_steps_of_several_tokens_is_seen(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only", "encoder-only"])
-def test_a_new_kind_is_judged_by_its_own_formula(family: str, kind: str, tiny: Tiny) -> None:
+def test_a_new_kind_is_judged_by_its_own_formula(family, kind, tiny):
     field, registry, _ = KINDS[kind]
     with registered(kind):
         loaded = tiny(family=family, **{field: kind})
@@ -162,7 +151,7 @@ def test_a_new_kind_is_judged_by_its_own_formula(family: str, kind: str, tiny: T
             assert not has_formula(wrong.model)  # the formula is that of the class it overrides
 
 
-def test_a_new_kind_with_a_wrong_formula_is_seen(tiny: Tiny, monkeypatch: Any) -> None:
+def test_a_new_kind_with_a_wrong_formula_is_seen(tiny, monkeypatch):
     with registered("kerple", "ramp", "spiral"):
         for kind, method in (
             ("kerple", "expected_bias"),
@@ -179,9 +168,7 @@ def test_a_new_kind_with_a_wrong_formula_is_seen(tiny: Tiny, monkeypatch: Any) -
 
 
 @pytest.mark.parametrize("named", ["sinusoidal", "alibi", "t5", "none"])
-def test_a_users_positions_are_not_judged_by_the_formula_of_another_kind(
-    named: str, tiny: Tiny
-) -> None:
+def test_a_users_positions_are_not_judged_by_the_formula_of_another_kind(named, tiny):
     loaded = tiny(family="decoder-only", positions=named)
     for kind, judged in ((Kerple, True), (KerpleRestarted, False)):
         loaded.model.positions = kind(loaded.config, True)

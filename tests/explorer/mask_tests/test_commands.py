@@ -2,9 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -26,7 +23,7 @@ from models.hooks import Edits, visiting
 from models.training.saving import save_checkpoint
 
 
-def test_a_user_edit_is_certified_as_the_model_would_run(translator: LoadedModel) -> None:
+def test_a_user_edit_is_certified_as_the_model_would_run(translator):
     assert certified(translator, "I love you.", "我爱你。").passed
     off = certified(translator, "I love you.", "我爱你。", (MaskSwitch("causal", False),))
     assert broken(off) == {"future_leak", "future_mass", "prefix"}
@@ -39,7 +36,7 @@ def test_a_user_edit_is_certified_as_the_model_would_run(translator: LoadedModel
         certified(translator, "  ")
 
 
-def test_nothing_is_left_in_force(translator: LoadedModel) -> None:
+def test_nothing_is_left_in_force(translator):
     certified(translator, "I love you.", "我爱你。", (MaskSwitch("causal", False),))
     assert certified(translator, "I love you.", "我爱你。").passed
     point = translator.model.hook_logits
@@ -51,13 +48,8 @@ def test_nothing_is_left_in_force(translator: LoadedModel) -> None:
 @pytest.mark.parametrize("lang", LANGUAGES)
 @pytest.mark.parametrize("kind", ["translator", "writer"])
 def test_the_command_reports_and_exits_0_or_1_or_2(
-    kind: str,
-    lang: str,
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    kind, lang, request, tmp_path, capsys, monkeypatch
+):
     loaded: LoadedModel = request.getfixturevalue(kind)
     save_checkpoint(tmp_path / "tiny", loaded.model, loaded.tokenizer)
     command = ["certify", "--model", str(tmp_path / "tiny"), "--lang", lang]
@@ -82,12 +74,7 @@ def test_the_command_reports_and_exits_0_or_1_or_2(
     assert t("terminal.whitespace_only", lang=lang) in capsys.readouterr().err
 
 
-def test_the_report_for_programs_is_json_and_exits_alike(
-    translator: LoadedModel,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_report_for_programs_is_json_and_exits_alike(translator, tmp_path, capsys, monkeypatch):
     save_checkpoint(tmp_path / "tiny", translator.model, translator.tokenizer)
     command = ["certify", "--model", str(tmp_path / "tiny"), "--text", "I love you.", "--json"]
     assert main(command) == 0
@@ -108,7 +95,7 @@ def test_the_report_for_programs_is_json_and_exits_alike(
     assert leak["where"]["key"] > leak["where"]["query"]
 
 
-def test_a_number_that_is_none_stays_out_of_json(tiny_model: Callable[..., Any]) -> None:
+def test_a_number_that_is_none_stays_out_of_json(tiny_model):
     model = tiny_model(n_ctx=40)
     found = planted(model, BY_ID["empty_row_nan"])
     assert any(math.isinf(finding.deviation) for finding in found.findings)
@@ -116,7 +103,7 @@ def test_a_number_that_is_none_stays_out_of_json(tiny_model: Callable[..., Any])
     assert None in [finding["deviation"] for finding in json.loads(text)["findings"]]
 
 
-def test_an_examination_tests_each_promise_once(translator: LoadedModel) -> None:
+def test_an_examination_tests_each_promise_once(translator):
     examination = examine_text(translator, "I love you.", "我爱你。")
     assert examination.names == FINDINGS
     first = examination.finding("prefix")
@@ -128,22 +115,20 @@ def test_an_examination_tests_each_promise_once(translator: LoadedModel) -> None
         examination.finding("nothing")
 
 
-def test_others_may_go_first_within_the_test_of_a_promise(translator: LoadedModel) -> None:
+def test_others_may_go_first_within_the_test_of_a_promise(translator):
     rests: list[str] = []
     with letting(lambda: rests.append("rest")):
         examine_text(translator, "I love you.", "我爱你。").finding("prefix")
     assert len(rests) > 1
 
 
-def test_places_are_said_in_words() -> None:
+def test_places_are_said_in_words():
     place = Location("x.attn", 0, 0, 1, 3, left=2)
     assert place_words(place, "en") == "x.attn, head 1, row 2, key 4, 2 PADs on the left"
     assert place_words(place, "zh") == "x.attn, 第 1 个头, 第 2 行, 第 4 个键, 左侧有 2 个 PAD"
 
 
-def test_a_model_that_says_no_tokens_is_tested_by_its_stream(
-    tiny: Callable[..., LoadedModel],
-) -> None:
+def test_a_model_that_says_no_tokens_is_tested_by_its_stream(tiny):
     headless = tiny("headless", family="encoder-only", lm_head=False)
     certificate = examine_text(headless, "The cat sat.").certificate()
     assert [finding.name for finding in certificate.findings if not finding.passed] == []

@@ -1,7 +1,6 @@
 """Each planted bug fails, where it should, and no other promise does."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +11,10 @@ from families import WRITERS
 from torch import Tensor, nn
 
 import models.transformer
-from explorer.analysis.cases import BY_ID, Case
+from explorer.analysis.cases import BY_ID
 from explorer.analysis.cases.planting import plant_pattern
 from explorer.analysis.mask_tests.quick import self_check
 from explorer.exports.report import report_lines
-from explorer.library import LoadedModel
 from models.fast import speed_up
 from models.hooks import Edits
 from models.masks import causal_mask
@@ -26,9 +24,7 @@ from models.transformer import DecoderOnly, EncoderDecoder
 
 @pytest.mark.parametrize("family", WRITERS)
 @pytest.mark.parametrize("bug", MASK_FAULTS, ids=lambda bug: bug.id)
-def test_every_planted_mask_fault_fails(
-    bug: Case, family: str, tiny_model: Callable[..., Any]
-) -> None:
+def test_every_planted_mask_fault_fails(bug, family, tiny_model):
     model = tiny_model(family=family, n_ctx=40)
     if bug.id == "inverted_padding" and family == "decoder-only":
         assert planted(model, bug).passed  # it lives where padding is all that is hidden
@@ -39,7 +35,7 @@ def test_every_planted_mask_fault_fails(
     assert worst > 1e-3  # and by far, not by rounding
 
 
-def test_an_encoder_that_sees_padding_fails(tiny_model: Callable[..., Any]) -> None:
+def test_an_encoder_that_sees_padding_fails(tiny_model):
     """It has no future to hide: what is left to break is its padding mask."""
     model = tiny_model(family="encoder-only", n_ctx=40)
     found = broken(planted(model, BY_ID["inverted_padding"]))
@@ -63,17 +59,13 @@ def test_an_encoder_that_sees_padding_fails(tiny_model: Callable[..., Any]) -> N
         "empty_row_uniform": {"pad_mass", "future_mass"},
     }.items(),
 )
-def test_a_fault_breaks_the_promises_that_it_should(
-    fault: str, expected: set[str], tiny_model: Callable[..., Any]
-) -> None:
+def test_a_fault_breaks_the_promises_that_it_should(fault, expected, tiny_model):
     assert expected <= broken(planted(tiny_model(n_ctx=40), BY_ID[fault]))
 
 
 @pytest.mark.parametrize("is_added", [False, True])
 @pytest.mark.parametrize("fill", [-19.0, -100.0, -700.0, -1e4, -1e9])
-def test_a_finite_fill_is_seen_whatever_the_scores(
-    fill: float, is_added: bool, tiny: Callable[..., LoadedModel]
-) -> None:
+def test_a_finite_fill_is_seen_whatever_the_scores(fill, is_added, tiny):
     def filled(scores: Tensor, keep: Tensor) -> Tensor:
         kept = scores if is_added else torch.zeros_like(scores)
         return torch.where(keep, scores, kept + fill).softmax(-1)
@@ -85,7 +77,7 @@ def test_a_finite_fill_is_seen_whatever_the_scores(
     assert {"future_mass", "pad_mass", "cross_mask"} <= broken(found) & set(quick.broken)
 
 
-def test_faults_of_one_kind_break_nothing_else(tiny_model: Callable[..., Any]) -> None:
+def test_faults_of_one_kind_break_nothing_else(tiny_model):
     model = tiny_model(n_ctx=40)
     assert broken(planted(model, BY_ID["is_causal_cache"])) == {"cache"}
     assert broken(planted(model, BY_ID["left_positions"])) == {"padding_left"}
@@ -96,7 +88,7 @@ def test_faults_of_one_kind_break_nothing_else(tiny_model: Callable[..., Any]) -
     assert planted(rotary, BY_ID["left_positions"]).passed
 
 
-def test_masks_of_the_reversed_batch_are_seen(tiny_model: Callable[..., Any]) -> None:
+def test_masks_of_the_reversed_batch_are_seen(tiny_model):
     """The middle row of three keeps its own."""
     model = tiny_model(n_ctx=40)
     flipped = {site.hook("mask"): lambda mask: mask.flip(0) for site in model.attention_sites()}
@@ -104,7 +96,7 @@ def test_masks_of_the_reversed_batch_are_seen(tiny_model: Callable[..., Any]) ->
     assert "padding_batch" in broken(found)
 
 
-def test_the_place_of_a_deviation_is_the_place_of_the_fault(tiny_model: Callable[..., Any]) -> None:
+def test_the_place_of_a_deviation_is_the_place_of_the_fault(tiny_model):
     model = tiny_model()
     (site,) = (s for s in model.attention_sites() if s.name == "decoder.blocks.1.attn")
 
@@ -118,18 +110,14 @@ def test_the_place_of_a_deviation_is_the_place_of_the_fault(tiny_model: Callable
     )
     assert broken(found) >= {"future_leak", "future_mass"}
     where = found_by(found, "future_mass").where
-    assert where is not None
     assert (where.name, where.layer, where.head) == (site.name, 1, 2)
     assert (where.query, where.key) == (1, 3)
     leak = found_by(found, "future_leak").where
-    assert leak is not None
     assert (leak.query, leak.key) == (1, 3)
     assert leak.layer in (1, None)  # the block itself, or the logits after it
 
 
-def test_a_fault_in_the_code_of_the_masks_fails(
-    tiny_model: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_in_the_code_of_the_masks_fails(tiny_model, monkeypatch):
     def off_by_one(n_query: int, n_key: int | None = None, offset: int = 0, **rest: Any) -> Tensor:
         return causal_mask(n_query, n_key, offset + 1, **rest)
 
@@ -138,9 +126,7 @@ def test_a_fault_in_the_code_of_the_masks_fails(
     assert broken(certify(model, model.config, SRC, TGT)) >= {"future_leak", "future_mass"}
 
 
-def test_a_fault_in_the_fused_path_only_fails(
-    tiny_model: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_in_the_fused_path_only_fails(tiny_model, monkeypatch):
     """What nobody looks at runs through torch's kernel: the certificate runs that too."""
     right = nn.functional.scaled_dot_product_attention
 
@@ -173,7 +159,7 @@ class Wrapped:
         self.read, self.memory_of = model.read, model.memory_of
 
 
-def test_subclasses_and_wrappers_are_certified_too(tiny_model: Callable[..., Any]) -> None:
+def test_subclasses_and_wrappers_are_certified_too(tiny_model):
     right = tiny_model()
     wrong = WithoutSourcePadding(right.config).double().eval()
     assert {"pad_mass", "padding_right", "pad_content"} <= broken(
@@ -188,7 +174,7 @@ def test_subclasses_and_wrappers_are_certified_too(tiny_model: Callable[..., Any
     assert {f.tolerance for f in certificate.findings} == {1e-4}
 
 
-def test_what_a_model_raises_becomes_a_finding(tiny_model: Callable[..., Any]) -> None:
+def test_what_a_model_raises_becomes_a_finding(tiny_model):
     class NoBatches(EncoderDecoder):
         def memory_of(self, rows: Rows) -> Tensor:
             if len(rows) > 1:

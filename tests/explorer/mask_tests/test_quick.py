@@ -1,7 +1,5 @@
 """The self-check: right models keep every promise, and each fault that masks can have shows."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,36 +7,32 @@ from certifying import MASK_FAULTS
 from foreign import NAMES, Golden
 
 import models.transformer
-from explorer.analysis.cases import Case
 from explorer.analysis.mask_tests.quick import QuickProbe, self_check
-from explorer.library import LoadedModel, open_model
+from explorer.library import open_model
 from models.masks import causal_mask
 from models.rows import Rows
 
 
-def test_right_models_keep_every_promise(translator: LoadedModel, writer: LoadedModel) -> None:
+def test_right_models_keep_every_promise(translator, writer):
     found = self_check(translator)
     assert (found.kept, found.tested, found.broken) == (14, 14, ())
     assert self_check(writer).tested == 13  # without cross-attention
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_models_of_other_libraries_keep_every_promise(name: str, tmp_path: Path) -> None:
+def test_models_of_other_libraries_keep_every_promise(name, tmp_path):
     found = self_check(open_model(Golden.load(name).write(tmp_path / name, "own")))
     assert found.broken == ()
     assert found.tested >= 7
 
 
 @pytest.mark.parametrize("bug", MASK_FAULTS, ids=lambda bug: bug.id)
-def test_every_planted_mask_fault_is_seen(bug: Case, translator: LoadedModel) -> None:
+def test_every_planted_mask_fault_is_seen(bug, translator):
     plant = bug.plant
-    assert plant is not None
     assert self_check(translator, lambda rows: plant(translator.model, rows)).broken
 
 
-def test_a_wrong_mask_of_the_model_itself_is_seen(
-    tiny: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_mask_of_the_model_itself_is_seen(tiny, monkeypatch):
     """Nothing is planted from outside: the model makes a mask that lets it see one token ahead."""
 
     def one_ahead(n_query: int, n_key: int, offset: int, device: Any) -> Any:
@@ -49,7 +43,7 @@ def test_a_wrong_mask_of_the_model_itself_is_seen(
     assert {"future_leak", "future_mass", "prefix"} <= set(found.broken)
 
 
-def test_weights_of_all_sites_come_from_one_stream(tiny: Callable[..., LoadedModel]) -> None:
+def test_weights_of_all_sites_come_from_one_stream(tiny):
     """More keys than a head has features take several runs, whose rows must fit together."""
     loaded = tiny(n_heads=12)  # two features a head
     probe = QuickProbe(loaded.model, loaded.config)

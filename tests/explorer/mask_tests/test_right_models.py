@@ -1,14 +1,12 @@
 """Right models of every family keep every promise, and are left as they were."""
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from certifying import SRC, TGT, broken, certify, found_by
-from torch import Tensor
 
 from explorer.analysis.mask_tests.certify import FINDINGS, MAX_PROBED
 from explorer.analysis.mask_tests.examiner import N_PADS
@@ -22,9 +20,7 @@ from models.transformer import FAMILIES
 @pytest.mark.parametrize("placement", ["post", "pre", "sublayer"])
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_right_model_keeps_every_promise(
-    family: str, positions: str, placement: str, tiny_model: Callable[..., Any]
-) -> None:
+def test_a_right_model_keeps_every_promise(family, positions, placement, tiny_model):
     model = tiny_model(
         family=family, positions=positions, norm_placement=placement, n_kv_heads=2, n_ctx=40
     )
@@ -42,7 +38,7 @@ def test_a_right_model_keeps_every_promise(
     assert names == [name for name in FINDINGS if name not in left_out]
 
 
-def test_a_window_of_the_models_own_is_no_fault(tiny_model: Callable[..., Any]) -> None:
+def test_a_window_of_the_models_own_is_no_fault(tiny_model):
     near: dict[str, Any] = {"near_layers": (1,), "window": 2, "n_ctx": 40, "still_layers": (0,)}
     model = tiny_model(family="decoder-only", positions="rotary", **near)
     certificate = certify(model, model.config, SRC, TGT)
@@ -55,14 +51,12 @@ def test_a_window_of_the_models_own_is_no_fault(tiny_model: Callable[..., Any]) 
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_rounding_is_no_fault(
-    dtype: torch.dtype, norm: str, tiny_model: Callable[..., Any]
-) -> None:
+def test_rounding_is_no_fault(dtype, norm, tiny_model):
     model = tiny_model(dtype, norm=norm)
     assert certify(model, model.config, SRC, TGT).passed
 
 
-def test_the_model_is_left_as_it_was(tiny_model: Callable[..., Any]) -> None:
+def test_the_model_is_left_as_it_was(tiny_model):
     model = tiny_model(torch.float32)
     before = copy.deepcopy(model.state_dict())
     certify(model, model.config, SRC, TGT)
@@ -71,7 +65,7 @@ def test_the_model_is_left_as_it_was(tiny_model: Callable[..., Any]) -> None:
     assert not model.training
 
 
-def test_a_weight_that_underflows_is_not_taken_for_a_mask(tiny_model: Callable[..., Any]) -> None:
+def test_a_weight_that_underflows_is_not_taken_for_a_mask(tiny_model):
     """Scores thousands apart: what they leave open has a weight of exactly 0 nearly everywhere."""
     model = tiny_model()
     with torch.no_grad():
@@ -92,7 +86,7 @@ def test_a_weight_that_underflows_is_not_taken_for_a_mask(tiny_model: Callable[.
     assert found_by(found, "future_mass").deviation > 0.5
 
 
-def test_short_and_long_rows(tiny_model: Callable[..., Any]) -> None:
+def test_short_and_long_rows(tiny_model):
     model = tiny_model(n_ctx=40, positions="learned")
     assert certify(model, model.config, (2,), (1,)).passed
     long = tuple(4 + i % 19 for i in range(60))
@@ -105,7 +99,7 @@ def test_short_and_long_rows(tiny_model: Callable[..., Any]) -> None:
         certify(model, model.config, (), TGT)
 
 
-def test_masks_are_recovered_from_behaviour(tiny_model: Callable[..., Any]) -> None:
+def test_masks_are_recovered_from_behaviour(tiny_model):
     model = tiny_model()
     found = certify(model, model.config, SRC, TGT)
     n_src, n_tgt = len(SRC), len(TGT)
@@ -126,9 +120,7 @@ def test_masks_are_recovered_from_behaviour(tiny_model: Callable[..., Any]) -> N
     assert (found.reach["cross"] == src_keys).all()
 
 
-def test_weights_from_outside_are_the_weights_inside(
-    tiny_model: Callable[..., Any], record: Callable[..., dict[str, Tensor]]
-) -> None:
+def test_weights_from_outside_are_the_weights_inside(tiny_model, record):
     model = tiny_model(n_kv_heads=2)
     probe = Probe(model, model.config)
     rows = probe.batch_of([(SRC, TGT), (SRC[:3], TGT[:2])], left=1)

@@ -42,7 +42,7 @@ from models.transformer import build_model
 TEXT = "The cat sat on the mat."
 
 
-def test_the_least_of_several_times_is_taken() -> None:
+def test_the_least_of_several_times_is_taken():
     ticks = iter([0.0, 3.0, 10.0, 11.0, 20.0, 22.0])
     ran = []
     assert best_time(lambda: ran.append(1), 3, clock=lambda: next(ticks)) == 1.0
@@ -55,7 +55,7 @@ def _clock():
     return lambda: float(next(ticks))
 
 
-def test_writing_reads_more_without_a_cache_and_gives_the_same(translator, writer) -> None:
+def test_writing_reads_more_without_a_cache_and_gives_the_same(translator, writer):
     for loaded in (translator, writer):
         found = finished(measure_passes(loaded, trace(loaded, TEXT), 12, clock=_clock()))
         assert [(p.steps, p.tokens, p.seconds) for p in found.passes] == [
@@ -68,7 +68,7 @@ def test_writing_reads_more_without_a_cache_and_gives_the_same(translator, write
         finished(measure_passes(writer, trace(translator, TEXT), 4))
 
 
-def test_what_others_compute_between_two_passes_is_not_counted(writer) -> None:
+def test_what_others_compute_between_two_passes_is_not_counted(writer):
     now, others = [0.0], [0]
 
     def clock() -> float:
@@ -95,7 +95,7 @@ def test_what_others_compute_between_two_passes_is_not_counted(writer) -> None:
         {"family": "encoder-only", "lm_head": False},
     ],
 )
-def test_operations_are_those_that_torch_counts(changes) -> None:
+def test_operations_are_those_that_torch_counts(changes):
     config = ModelConfig(
         vocab_size=50, d_model=24, n_layers=2, n_heads=4, d_ff=20, dropout=0.0, **changes
     )
@@ -116,7 +116,7 @@ def test_operations_are_those_that_torch_counts(changes) -> None:
         cost(config, 0)
 
 
-def test_the_cache_holds_what_is_said(translator, writer) -> None:
+def test_the_cache_holds_what_is_said(translator, writer):
     tokens = torch.zeros(1, 9, dtype=torch.long)
     held = KVCache(2)
     with torch.inference_mode():
@@ -128,7 +128,7 @@ def test_the_cache_holds_what_is_said(translator, writer) -> None:
     assert cost(translator.config, 9).cache_bytes == held_bytes(held)
 
 
-def test_ways_between_the_ends_of_a_text() -> None:
+def test_ways_between_the_ends_of_a_text():
     """The path of each is counted by the same rule: how many computations, one after another, lead
     from the first token to the last vector. None: the first token has had no effect on it yet.
     """
@@ -166,7 +166,7 @@ def vectors(n: int, width: int = 6) -> torch.Tensor:
     return torch.randn(n, width, generator=generator, dtype=torch.float64)
 
 
-def test_a_linear_chain_by_hand() -> None:
+def test_a_linear_chain_by_hand():
     """h_t = x_t + 0.5 h_{t-1}: the gradient of the last state halves with every token."""
 
     def last(x: torch.Tensor) -> torch.Tensor:
@@ -182,7 +182,7 @@ def test_a_linear_chain_by_hand() -> None:
     assert found.far == pytest.approx([0.25])  # distance 3 relative to distance 1
 
 
-def test_the_recurrent_gradient_is_the_product_of_the_formula() -> None:
+def test_the_recurrent_gradient_is_the_product_of_the_formula():
     torch.manual_seed(1)
     x, u = vectors(5), torch.eye(4, dtype=torch.float64)[0]
     torch.manual_seed(1)
@@ -197,7 +197,7 @@ def test_the_recurrent_gradient_is_the_product_of_the_formula() -> None:
         row = row @ net.weight_hh_l0
 
 
-def test_the_gradient_of_attention_is_that_of_the_formula() -> None:
+def test_the_gradient_of_attention_is_that_of_the_formula():
     torch.manual_seed(1)
     x, u = vectors(5), torch.tensor([0.6, 0, 0.8], dtype=torch.float64)
     torch.manual_seed(1)
@@ -212,7 +212,7 @@ def test_the_gradient_of_attention_is_that_of_the_formula() -> None:
         assert norms[4 - j] == pytest.approx(float((weights[j] * u @ inner).norm()))
 
 
-def test_each_kind_has_its_seeds_and_distances() -> None:
+def test_each_kind_has_its_seeds_and_distances():
     x = vectors(20).numpy()
     found = {each.kind: each for each in reaches(x)}
     assert all(each.norms.shape == (len(SEEDS), 20) for each in found.values())
@@ -227,7 +227,7 @@ def test_each_kind_has_its_seeds_and_distances() -> None:
         reaches(x[:2])
 
 
-def test_the_longer_text_is_read_without_padding(translator) -> None:
+def test_the_longer_text_is_read_without_padding(translator):
     long = trace(translator, "The cat sat on the mat because it was warm there.", "猫", pads=3)
     n = int(long.src_valid.sum())
     assert n > LEAST
@@ -240,7 +240,7 @@ def test_the_longer_text_is_read_without_padding(translator) -> None:
     np.testing.assert_array_equal(found[n], found[0])
 
 
-def test_cosines_and_neighbours_by_hand() -> None:
+def test_cosines_and_neighbours_by_hand():
     rows = np.array([[1.0, 0], [3, 4], [0, 2], [-1, 0], [0, 0]])
     np.testing.assert_allclose(cosines(rows, np.tile([2.0, 0], (5, 1))), [1, 0.6, 0, -1, 0])
     assert nearest(rows, 0, 2).tolist() == [1, 2]
@@ -250,7 +250,7 @@ def test_cosines_and_neighbours_by_hand() -> None:
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
 @pytest.mark.parametrize("final_norm", [True, False])
-def test_the_logit_is_the_product_of_its_columns(tiny, tied, family, final_norm) -> None:
+def test_the_logit_is_the_product_of_its_columns(tiny, tied, family, final_norm):
     loaded = tiny("ends", family=family, tie_embeddings=tied, final_norm=final_norm)
     traced = trace(loaded, TEXT)
     found = tying(loaded, traced, 1)
@@ -266,7 +266,7 @@ def test_the_logit_is_the_product_of_its_columns(tiny, tied, family, final_norm)
     assert abs(found.other) < 0.2
 
 
-def test_what_stands_between_the_product_and_the_logit_is_counted(tiny) -> None:
+def test_what_stands_between_the_product_and_the_logit_is_counted(tiny):
     """BERT's matrix and norm before its output, a bias of every word, Gemma 2's cap."""
     loaded = tiny(
         "more", family="encoder-only", head_net=True, unembed_bias=True, logit_cap=2.0, ffn="gelu"
@@ -281,16 +281,14 @@ def test_what_stands_between_the_product_and_the_logit_is_counted(tiny) -> None:
         assert found.h * each.length * each.cosine == pytest.approx(each.logit, abs=1e-4)
 
 
-def test_words_near_the_best_one_are_likely_in_a_trained_model_and_not_in_a_random_one(
-    tiny,
-) -> None:
+def test_words_near_the_best_one_are_likely_in_a_trained_model_and_not_in_a_random_one(tiny):
     trained = open_model("twin-right")
     assert tying(trained, trace(trained, "I love you."), 1).near_rank < 0.1
     random = tiny("random")  # not tied: its two matrices were drawn apart
     assert 0.3 < tying(random, trace(random, TEXT), 1).near_rank < 0.7
 
 
-def test_a_model_without_an_output_matrix_is_refused(tiny) -> None:
+def test_a_model_without_an_output_matrix_is_refused(tiny):
     silent = tiny("silent", family="encoder-only", lm_head=False)
     with pytest.raises(ValueError, match="silent has no output matrix"):
         tying(silent, trace(silent, TEXT), 0)
@@ -321,7 +319,7 @@ def found(translator: LoadedModel, before: Trace) -> dict[tuple[str, str], Resul
 
 def test_of_each_choice_the_model_has_one_option_and_the_others_do_what_they_say(
     translator, before, found
-) -> None:
+):
     kind = kinds(found)
     own = [choice for (choice, _), each in kind.items() if each == "own"]
     assert sorted(own) == sorted({choice for choice, _ in kind} - {"tying"})  # not tied here
@@ -360,7 +358,7 @@ def test_of_each_choice_the_model_has_one_option_and_the_others_do_what_they_say
 )
 def test_a_swap_is_the_model_that_is_built_so_with_the_same_weights(
     translator, before, found, option, changes
-) -> None:
+):
     built = build_model(replace(translator.config, **changes)).eval()
     names = built.state_dict().keys()
     built.load_state_dict({k: v for k, v in translator.model.state_dict().items() if k in names})
@@ -373,7 +371,7 @@ def test_a_swap_is_the_model_that_is_built_so_with_the_same_weights(
     assert found[option].values[3] == more
 
 
-def test_the_norms_written_by_hand(translator, before) -> None:
+def test_the_norms_written_by_hand(translator, before):
     x = torch.randn(3, 5, 24, generator=torch.Generator().manual_seed(1))
     norm = translator.model.get_submodule("encoder.blocks.0.attn_norm")
     made = {}
@@ -393,12 +391,12 @@ def test_the_norms_written_by_hand(translator, before) -> None:
     )
 
 
-def test_the_loaded_model_is_left_as_it_was(translator, before, found) -> None:
+def test_the_loaded_model_is_left_as_it_was(translator, before, found):
     assert found
     assert np.array_equal(trace(translator, TEXT).logits, before.logits)
 
 
-def test_untying_adds_a_table_and_changes_nothing(tiny) -> None:
+def test_untying_adds_a_table_and_changes_nothing(tiny):
     tied = tiny("tied", tie_embeddings=True)
     found = swapped(tied, trace(tied, TEXT))
     assert kinds(found)["tying", "tied"] == "own"
@@ -406,7 +404,7 @@ def test_untying_adds_a_table_and_changes_nothing(tiny) -> None:
     assert found["tying", "apart"].values[3] == tied.config.vocab_size * tied.config.d_model
 
 
-def test_other_families(tiny, writer) -> None:
+def test_other_families(tiny, writer):
     kind = kinds(swapped(writer, trace(writer, TEXT)))
     assert kind["placement", "pre"] == kind["final", "with"] == "own"
     modern = tiny("modern", family="decoder-only", norm="rmsnorm", ffn="swiglu", positions="rotary",
@@ -432,7 +430,7 @@ def test_other_families(tiny, writer) -> None:
         ({"norm_placement": "pre", "out_norms": True}, "placement", []),
     ],
 )
-def test_what_the_model_has_is_one_of_the_options(tiny, changes, choice, names) -> None:
+def test_what_the_model_has_is_one_of_the_options(tiny, changes, choice, names):
     config = tiny("own", **changes).config
     asked = [each for each in options(config) if each.choice == choice]
     assert [each.name for each in asked if each.own(config)] == names

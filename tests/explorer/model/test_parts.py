@@ -34,7 +34,7 @@ from models.transformer import build_model
 TEXT = "The cat sat on the mat."
 
 
-def test_shapes_are_those_of_the_trace_and_of_the_nets_too(translator) -> None:
+def test_shapes_are_those_of_the_trace_and_of_the_nets_too(translator):
     traced = trace(translator, TEXT, edits=(MaskSwitch("causal", False),))
     found = shapes(translator, traced)
     unbiased = {site.hook("bias") for site in translator.sites}  # its positions give no bias
@@ -55,7 +55,7 @@ def test_shapes_are_those_of_the_trace_and_of_the_nets_too(translator) -> None:
         {"family": "encoder-only", "norm_placement": "pre", "ffn": "geglu", "first_norm": False},
     ],
 )
-def test_the_parts_of_the_towers_add_up_to_the_model(tiny, changes) -> None:
+def test_the_parts_of_the_towers_add_up_to_the_model(tiny, changes):
     loaded = tiny("towers", **changes)
     traced = trace(loaded, TEXT)
     made = towers(loaded, shapes(loaded, traced))
@@ -75,7 +75,7 @@ def test_the_parts_of_the_towers_add_up_to_the_model(tiny, changes) -> None:
         assert (output.parameters == 0) == loaded.config.tie_embeddings
 
 
-def test_a_norm_on_what_a_sublayer_adds_stands_before_the_addition(tiny) -> None:
+def test_a_norm_on_what_a_sublayer_adds_stands_before_the_addition(tiny):
     changes = {"norm_placement": "pre", "out_norms": True, "qk_norm": True, "head_dim": 10}
     loaded = tiny("towers", family="decoder-only", **changes)
     (tower,) = towers(loaded, shapes(loaded, trace(loaded, TEXT)))
@@ -86,7 +86,7 @@ def test_a_norm_on_what_a_sublayer_adds_stands_before_the_addition(tiny) -> None
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_counts_by_kind_are_those_of_hand(tied) -> None:
+def test_counts_by_kind_are_those_of_hand(tied):
     config = ModelConfig(
         vocab_size=50, d_model=24, n_layers=2, n_encoder_layers=3, n_heads=4, n_kv_heads=2,
         d_ff=20, tie_embeddings=tied, positions="learned", n_ctx=16,
@@ -113,7 +113,7 @@ def test_counts_by_kind_are_those_of_hand(tied) -> None:
         ("llama_tied", 6_738_415_616 - 131_072_000),
     ],
 )
-def test_presets_have_their_published_counts(name, total_of) -> None:
+def test_presets_have_their_published_counts(name, total_of):
     assert count_config(PRESETS[name].config()).total == total_of
 
 
@@ -121,7 +121,7 @@ def test_presets_have_their_published_counts(name, total_of) -> None:
     ("name", "layers", "src", "tgt", "final"),
     [("two_6", 6, 100, 200, 0), ("two_3", 3, 1000, 2000, 2)],
 )
-def test_two_vocabularies_and_an_output_bias_by_hand(name, layers, src, tgt, final) -> None:
+def test_two_vocabularies_and_an_output_bias_by_hand(name, layers, src, tgt, final):
     d, d_ff = 512, 2048
     attention, ffn, norm = 4 * (d * d + d), 2 * d * d_ff + d_ff + d, 2 * d
     encoder, decoder = attention + ffn + 2 * norm, 2 * attention + ffn + 3 * norm
@@ -139,20 +139,20 @@ def test_two_vocabularies_and_an_output_bias_by_hand(name, layers, src, tgt, fin
     assert all(parameter.is_meta for parameter in model.parameters())
 
 
-def test_a_tied_output_is_the_decoder_s_table_where_the_encoder_has_its_own() -> None:
+def test_a_tied_output_is_the_decoder_s_table_where_the_encoder_has_its_own():
     sizes = replace(PRESETS["two_3"], tied=True)
     found = count_config(sizes.config())
     assert found.by_kind["embedding"] == 3000 * 512
     assert found.by_kind["unembed"] == 2000  # its bias alone
 
 
-def test_a_switch_takes_along_what_depends_on_it() -> None:
+def test_a_switch_takes_along_what_depends_on_it():
     assert PRESETS["base"].with_switch("swiglu", True).final_norm
     assert PRESETS["two_3"].with_switch("has_encoder", False).src_vocab == 0
     assert PRESETS["two_3"].with_switch("bias", False) == replace(PRESETS["two_3"], bias=False)
 
 
-def test_links_from_before_these_sizes_mean_what_they_meant(translator) -> None:
+def test_links_from_before_these_sizes_mean_what_they_meant(translator):
     own = translator.config
     assert parse_sizes("512-8-8-6-2048-37000-1011", own) == PRESETS["base"]
     assert parse_sizes("4096-32-32-32-11008-32000-0100", own) == PRESETS["llama"]
@@ -161,7 +161,7 @@ def test_links_from_before_these_sizes_mean_what_they_meant(translator) -> None:
 
 
 @pytest.mark.parametrize("has_encoder", [False, True])
-def test_layers_alone_have_no_table_and_no_norm_after_them(has_encoder) -> None:
+def test_layers_alone_have_no_table_and_no_norm_after_them(has_encoder):
     block = PRESETS["block4096"]
     assert count_layers(block.config()).total == 202_383_360  # 4 d² + 3 d d_ff + 2 d
     sizes = replace(PRESETS["layers768"], vocab_size=0, has_encoder=has_encoder)
@@ -171,7 +171,7 @@ def test_layers_alone_have_no_table_and_no_norm_after_them(has_encoder) -> None:
     assert parse_sizes(sizes.text(), block.config()) == sizes
 
 
-def test_sizes_are_written_and_read(translator) -> None:
+def test_sizes_are_written_and_read(translator):
     own = translator.config
     for sizes in (*PRESETS.values(), Sizes.of(own)):
         assert parse_sizes(sizes.text(), own) == sizes
@@ -181,7 +181,7 @@ def test_sizes_are_written_and_read(translator) -> None:
         assert parse_sizes(bad, own) is None
 
 
-def test_heads_that_no_longer_divide_give_way() -> None:
+def test_heads_that_no_longer_divide_give_way():
     sizes = PRESETS["base"]
     assert sizes.with_size("n_heads", 4).kv_heads == 4
     assert sizes.with_size("d_model", 768).n_heads == 8
@@ -192,7 +192,7 @@ def test_heads_that_no_longer_divide_give_way() -> None:
     assert shared.with_size("n_heads", 1).kv_heads == 1
 
 
-def test_measured_bars_are_labelled_in_lines() -> None:
+def test_measured_bars_are_labelled_in_lines():
     figure = measured(
         ["a very long name of a row that needs lines", "短"], np.array([1500.0, np.nan]), title="t"
     )
@@ -207,9 +207,7 @@ def test_measured_bars_are_labelled_in_lines() -> None:
 
 @pytest.mark.parametrize("placement", ["post", "pre", "sublayer"])
 @pytest.mark.parametrize("final_norm", [False, True])
-def test_the_parts_computed_as_drawn_give_what_the_model_computes(
-    tiny, placement, final_norm
-) -> None:
+def test_the_parts_computed_as_drawn_give_what_the_model_computes(tiny, placement, final_norm):
     """Every part after the one above it, every addition with the stream its arrow comes from."""
     loaded = tiny("drawn", norm_placement=placement, final_norm=final_norm)
     traced = trace(loaded, TEXT)
@@ -259,13 +257,13 @@ def test_the_parts_computed_as_drawn_give_what_the_model_computes(
         ("none", ["tokens", "embedding"]),
     ],
 )
-def test_positions_are_drawn_where_they_act(tiny, positions, shown) -> None:
+def test_positions_are_drawn_where_they_act(tiny, positions, shown):
     loaded = tiny("placed", positions=positions)
     for tower in towers(loaded, shapes(loaded, trace(loaded, TEXT))):
         assert [station.what for station in tower.before] == shown
 
 
-def test_no_memory_is_drawn_where_nothing_reads_one(writer) -> None:
+def test_no_memory_is_drawn_where_nothing_reads_one(writer):
     (tower,) = towers(writer, shapes(writer, trace(writer, TEXT)))
     assert "memory" not in [station.what for station in tower.after]
 
@@ -285,7 +283,7 @@ def names(canvas: Canvas) -> list[str]:
     ]
 
 
-def test_a_part_opens_its_page_at_its_layer(canvas) -> None:
+def test_a_part_opens_its_page_at_its_layer(canvas):
     found = names(canvas)
     there = canvas.on["picked"](next(at for at, name in enumerate(found) if "Cross" in name))
     assert (there.visit, there.elsewhere) == ("heads", True)
@@ -294,17 +292,17 @@ def test_a_part_opens_its_page_at_its_layer(canvas) -> None:
 
 
 @pytest.mark.parametrize("at", [-1, 999, "1", None, True, [1]])
-def test_a_message_that_names_no_part_is_ignored(canvas, at) -> None:
+def test_a_message_that_names_no_part_is_ignored(canvas, at):
     assert canvas.on["picked"](at) is None
 
 
-def test_every_part_has_the_address_of_its_page(canvas) -> None:
+def test_every_part_has_the_address_of_its_page(canvas):
     head, _ = unpack(canvas.payload("file", lambda change: f"{change.visit}?"))
     found = dict(zip(names(canvas), head["hrefs"], strict=True))
     pages = {"Embedding": "score?", "Norm": "blocks?", "Output": "decoding?", "Tokens": ""}
     assert {name: found[name] for name in pages} == pages
 
 
-def test_outside_the_app_there_are_no_links(canvas) -> None:
+def test_outside_the_app_there_are_no_links(canvas):
     head, _ = unpack(canvas.payload("file"))
     assert not any(head["hrefs"])

@@ -37,7 +37,6 @@ def test_the_sum_is_what_enters_the_first_block(tiny, scaled):
     loaded = tiny("scaled", scale_embeddings=scaled)
     traced = trace(loaded, TEXT)
     found = sums(traced, "src")
-    assert found is not None
     np.testing.assert_allclose(
         found.total, traced.activations["encoder.blocks.0.hook_resid_pre"], atol=1e-6
     )
@@ -64,7 +63,6 @@ def test_there_is_no_sum_where_nothing_is_added(tiny):
 def test_the_sum_is_a_concatenation_with_two_equal_halves(translator):
     for stream in ("src", "tgt"):
         found = sums(trace(translator, TEXT), stream)
-        assert found is not None
         assert by_two_halves(translator, found, stream).max() < 1e-4
 
 

@@ -271,7 +271,7 @@ def check(view: View, name: str) -> bool:
     return True
 
 
-def test_the_course_has_five_chapters_of_five_to_eight_steps() -> None:
+def test_the_course_has_five_chapters_of_five_to_eight_steps():
     assert len(CHAPTERS) == 5
     assert all(5 <= len(chapter["steps"]) <= 8 for chapter in CHAPTERS.values())
     assert EXPECTED.keys() == STEPS.keys()
@@ -280,7 +280,7 @@ def test_the_course_has_five_chapters_of_five_to_eight_steps() -> None:
 
 
 @pytest.mark.parametrize("lang", ["en", pytest.param("zh", marks=pytest.mark.sweep)])
-def test_each_step_shows_on_the_sentence_that_is_offered_for_it(lang) -> None:
+def test_each_step_shows_on_the_sentence_that_is_offered_for_it(lang):
     for name, step in STEPS.items():
         assert check(seen(*where_it_shows(step, lang)), name), name
 
@@ -289,24 +289,24 @@ def test_each_step_shows_on_the_sentence_that_is_offered_for_it(lang) -> None:
     "model",
     [pytest.param(name, marks=() if name == "masked-en" else pytest.mark.sweep) for name in MODELS],
 )
-def test_each_answer_is_right_for_this_model(model) -> None:
+def test_each_answer_is_right_for_this_model(model):
     shown = sum(check(seen(model), name) for name in STEPS)
     assert shown >= 15
 
 
-def test_another_sentence_is_another_question() -> None:
+def test_another_sentence_is_another_question():
     texts = ("c a b d", "h e a d l i g h t")
     both = [posed(seen("reverse", text), "rest") for text in texts]
     assert len({one.question.mark for one in both if isinstance(one, PosedStep)}) == 2
 
 
-def test_a_text_too_long_or_too_short_for_a_picture_is_not_asked_about() -> None:
+def test_a_text_too_long_or_too_short_for_a_picture_is_not_asked_about():
     assert isinstance(posed(seen("reverse", " ".join("abcdefghij" * 3)), "look"), PosedStep)
     assert posed(seen("stories", "a " * 80), "look") == Missing("long")
     assert posed(seen("reader", "x"), "given") == Missing("short")
 
 
-def test_the_place_of_the_right_option_follows_from_its_words_alone() -> None:
+def test_the_place_of_the_right_option_follows_from_its_words_alone():
     asks = [question("look", [f"{at}", f"{at} b", f"{at} c", f"{at} d"]) for at in range(200)]
     places = [one.right for one in asks if one is not None]
     assert len(places) == 200
@@ -317,7 +317,7 @@ def test_the_place_of_the_right_option_follows_from_its_words_alone() -> None:
     assert question("look", ["1", "1", "2", "2"]) is None
 
 
-def test_a_question_is_the_same_in_both_languages() -> None:
+def test_a_question_is_the_same_in_both_languages():
     """So an answer still stands when somebody reads on in the other one."""
     views = [build(State(lang=lang, model="en-zh", pads=0), dark=False) for lang in ("en", "zh")]
     for name in ("empty", "distance", "company", "placement", "cross", "look", "half"):
@@ -328,7 +328,7 @@ def test_a_question_is_the_same_in_both_languages() -> None:
 
 
 @pytest.mark.parametrize(("model", "told"), [("masked-en", "told_biased"), ("en-zh", "told")])
-def test_a_position_bias_is_not_said_to_grow_with_the_scores(model, told) -> None:
+def test_a_position_bias_is_not_said_to_grow_with_the_scores(model, told):
     """ALiBi joins the scaled scores: undivided, they do not all differ √d_head times as much."""
     one = posed(seen(model), "scale")
     assert isinstance(one, PosedStep)

@@ -78,12 +78,11 @@ def _serve(tell: int) -> None:
     room = here.open("somebody")
     here.start(room, [TINY])
     process = room.series[0].process
-    assert process is not None
     os.write(tell, f"{process.pid} {room.folder}\n".encode())
     signal.pause()
 
 
-def test_a_training_ends_with_its_server_however_that_ends() -> None:
+def test_a_training_ends_with_its_server_however_that_ends():
     hear, tell = os.pipe()
     server = os.fork()
     if not server:
@@ -105,7 +104,7 @@ def test_a_training_ends_with_its_server_however_that_ends() -> None:
     assert not Path(folder).exists(), "what it kept is left"
 
 
-def test_a_room_is_found_by_its_name_in_the_browser_that_opened_it(unstarted: Unstarted) -> None:
+def test_a_room_is_found_by_its_name_in_the_browser_that_opened_it(unstarted):
     room = unstarted.open("alice")
     assert unstarted.find(room.name, "alice") is room
     assert unstarted.find(room.name, "bob") is None
@@ -116,9 +115,7 @@ def test_a_room_is_found_by_its_name_in_the_browser_that_opened_it(unstarted: Un
     assert not room.folder.exists()
 
 
-def test_few_train_at_once_one_of_each_visitor_and_the_others_know_their_place(
-    unstarted: Unstarted,
-) -> None:
+def test_few_train_at_once_one_of_each_visitor_and_the_others_know_their_place(unstarted):
     first, second, third = (unstarted.open(name) for name in "abc")
     (own,) = unstarted.start(first, [TINY])
     (later,) = unstarted.start(first, [TINY])
@@ -138,9 +135,7 @@ def test_few_train_at_once_one_of_each_visitor_and_the_others_know_their_place(
     unstarted.close_all()
 
 
-def test_a_visitor_may_have_so_many_waiting_and_a_server_may_allow_none(
-    unstarted: Unstarted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_visitor_may_have_so_many_waiting_and_a_server_may_allow_none(unstarted, monkeypatch):
     room = unstarted.open("a")
     for _ in range(rooms.MOST_WAITING):
         unstarted.start(room, [TINY])
@@ -155,7 +150,7 @@ def test_a_visitor_may_have_so_many_waiting_and_a_server_may_allow_none(
     unstarted.close_all()
 
 
-def test_a_room_closes_soon_after_the_last_who_watched_it_left(unstarted: Unstarted) -> None:
+def test_a_room_closes_soon_after_the_last_who_watched_it_left(unstarted):
     room, here = unstarted.open("a"), {"tab": True}
     unstarted.watch(room, "tab", lambda: here["tab"])
     unstarted.look_after(room.seen + 1000)
@@ -167,7 +162,7 @@ def test_a_room_closes_soon_after_the_last_who_watched_it_left(unstarted: Unstar
     assert unstarted.find(room.name, "a") is None
 
 
-def test_only_so_many_trainings_are_remembered(unstarted: Unstarted) -> None:
+def test_only_so_many_trainings_are_remembered(unstarted):
     room = unstarted.open("a")
     room.runs = [TrainingRun(n, TINY, room.folder / str(n), "done") for n in range(rooms.MOST_RUNS)]
     unstarted.start(room, [TINY])
@@ -176,9 +171,7 @@ def test_only_so_many_trainings_are_remembered(unstarted: Unstarted) -> None:
     unstarted.close_all()
 
 
-def test_stop_is_known_at_once_and_stops_the_training_that_it_was_pressed_for(
-    unstarted: Unstarted,
-) -> None:
+def test_stop_is_known_at_once_and_stops_the_training_that_it_was_pressed_for(unstarted):
     room = unstarted.open("somebody")
     first, second = unstarted.start(room, [TINY, TINY])
     second.state = "waiting"
@@ -197,9 +190,7 @@ def test_stop_is_known_at_once_and_stops_the_training_that_it_was_pressed_for(
 
 
 @pytest.mark.parametrize("wrote", [*HALVES, None])
-def test_a_training_that_is_killed_while_it_writes_gives_its_place_back(
-    monkeypatch: pytest.MonkeyPatch, wrote: bytes | None
-) -> None:
+def test_a_training_that_is_killed_while_it_writes_gives_its_place_back(monkeypatch, wrote):
     monkeypatch.setenv(rooms.VARIABLE, "1")
     here = Killed()
     here.wrote = wrote
@@ -213,7 +204,7 @@ def test_a_training_that_is_killed_while_it_writes_gives_its_place_back(
     here.close_all()
 
 
-def test_what_no_page_understands_gives_the_place_back_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_page_understands_gives_the_place_back_too(monkeypatch):
     """A fault of ours is not hidden: it ends the thread, as any other."""
     monkeypatch.setenv(rooms.VARIABLE, "1")
     seen: SimpleQueue[type[BaseException]] = SimpleQueue()
@@ -246,9 +237,7 @@ MANY = "".join(f"{n}\t{n + 1}\n" for n in range(pairs.MOST_PAIRS + 7))
         ("a\tb\nen\tzh", 2, 0, {}),
     ],
 )
-def test_pairs_are_read_and_what_is_left_out_is_counted(
-    text: str, used: int, same: int, left_out: dict[str, int]
-) -> None:
+def test_pairs_are_read_and_what_is_left_out_is_counted(text, used, same, left_out):
     found = pairs.read(text)
     assert (len(found.rows), found.counts.used, found.counts.same_sides) == (used, used, same)
     assert found.counts.left_out == left_out
@@ -256,13 +245,13 @@ def test_pairs_are_read_and_what_is_left_out_is_counted(
 
 
 @pytest.mark.parametrize("text", ["", "only source\nmore", "a\tb"])
-def test_fewer_than_two_pairs_are_refused(text: str) -> None:
+def test_fewer_than_two_pairs_are_refused(text):
     with pytest.raises(InputProblem) as refused:
         corpus(Setup(task="own", text=text))
     assert refused.value.key == "training_pairs"
 
 
-def test_ten_rows_are_learnt_by_heart_and_no_character_is_unknown() -> None:
+def test_ten_rows_are_learnt_by_heart_and_no_character_is_unknown():
     text = "".join(f"wort {chr(97 + n)}\tword {chr(107 + n)}\n" for n in range(10))
     found = corpus(Setup(task="own", text=text))
     assert found.by_heart
@@ -270,15 +259,13 @@ def test_ten_rows_are_learnt_by_heart_and_no_character_is_unknown() -> None:
     assert all(not found.tokenizer.unknown(side) for row in found.rows for side in row)
 
 
-def test_pairs_of_too_many_tokens_are_counted() -> None:
+def test_pairs_of_too_many_tokens_are_counted():
     long = "1234567890" * 10  # every digit is a token
     found = corpus(Setup(task="own", text=f"a b\tb a\nb c\tc b\n{long}\tx\n"))
     assert found.too_long == 1
 
 
-def test_many_own_pairs_are_read_by_another_process_outside_the_turn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_many_own_pairs_are_read_by_another_process_outside_the_turn(monkeypatch):
     lines = [f"wort {n} sagt {n * n}\tword {n} says {n * n}" for n in range(400)]
     setup = Setup(task="own", vocabularies="apart", text="\n".join(lines))
     here = corpus(setup)
@@ -299,12 +286,11 @@ def test_many_own_pairs_are_read_by_another_process_outside_the_turn(
     assert apart.tokenizer.to_json() == here.tokenizer.to_json()
     corpus(setup, away)
     counts = tasks.counted(setup, away)
-    assert counts is not None
     assert (counts.used, counts.same_sides) == (400, 0)
     assert len(turns) == 2, "the result is stored"
 
 
-def test_a_refusal_of_many_pairs_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_of_many_pairs_is_stored(monkeypatch):
     long = "1234567890" * 10  # every digit is a token
     setup = Setup(task="own", text="\n".join(f"{long}{n}\t{long}{n}" for n in range(60)))
     with pytest.raises(InputProblem, match="training_pairs"):
@@ -314,14 +300,14 @@ def test_a_refusal_of_many_pairs_is_stored(monkeypatch: pytest.MonkeyPatch) -> N
         corpus(setup, nullcontext)
 
 
-def test_pairs_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_that_take_too_long_are_refused(monkeypatch):
     monkeypatch.setattr(tasks, "PATIENCE", 0.0)
     lines = (f"eins {n}\tone {n}" for n in range(900))
     with pytest.raises(InputProblem, match="training_heavy"):
         corpus(Setup(task="own", text="\n".join(lines)), nullcontext)
 
 
-def test_sums_and_brackets_are_right() -> None:
+def test_sums_and_brackets_are_right():
     for question, answer in sums()[:50]:
         one, other = question.replace(" ", "").split("+")
         assert int(one) + int(other) == int(answer.replace(" ", ""))
@@ -335,7 +321,7 @@ def test_sums_and_brackets_are_right() -> None:
         assert not opened
 
 
-def test_what_is_measured_on_is_never_learnt() -> None:
+def test_what_is_measured_on_is_never_learnt():
     for setup in (Setup(task="reverse"), Setup(task="sentences")):
         found = corpus(setup)
         assert not set(found.rows) & set(found.held_out)

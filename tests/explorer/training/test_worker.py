@@ -53,7 +53,7 @@ def heard(folder: Path, *orders: dict[str, Any], setup: Setup = TINY, **begin: A
     return run
 
 
-def test_a_training_runs_to_its_end_and_leaves_a_model(tmp_path: Path) -> None:
+def test_a_training_runs_to_its_end_and_leaves_a_model(tmp_path):
     run = heard(tmp_path)
     assert run.state == "done"
     assert len(run.loss) == len(run.norm) == run.step == 12
@@ -69,7 +69,7 @@ def test_a_training_runs_to_its_end_and_leaves_a_model(tmp_path: Path) -> None:
     assert "12 steps of 12" in (tmp_path / "checkpoint" / "CARD.md").read_text()
 
 
-def test_a_copy_of_a_run_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_copy_of_a_run_stays_as_it_is(tmp_path):
     run = TrainingRun(1, TINY, tmp_path)
     steps = {"kind": "steps", "first": 1, "loss": [4.0], "norm": [1.0]}
     run.hear(steps)
@@ -81,7 +81,7 @@ def test_a_copy_of_a_run_stays_as_it_is(tmp_path: Path) -> None:
     assert (seen.step, seen.kept) == (1, {1})
 
 
-def test_a_source_with_a_vocabulary_of_its_own_is_trained_kept_and_read(tmp_path: Path) -> None:
+def test_a_source_with_a_vocabulary_of_its_own_is_trained_kept_and_read(tmp_path):
     pairs = "\n".join(
         f"{word} {word}\t{number}" for word, number in zip("abcd", "1234", strict=True)
     )
@@ -101,7 +101,7 @@ def test_a_source_with_a_vocabulary_of_its_own_is_trained_kept_and_read(tmp_path
     assert generate(again, "a b", Greedy(), 3).src_str_tokens == found.src_str_tokens
 
 
-def test_a_training_that_was_stopped_before_its_turn_never_begins(tmp_path: Path) -> None:
+def test_a_training_that_was_stopped_before_its_turn_never_begins(tmp_path):
     setups = [replace(TINY, seed=seed).as_json() for seed in (1, 2)]
     folders = [str(tmp_path / name) for name in ("one", "two")]
     found = said(tmp_path, {"do": "stop", "run": 1}, setups=setups, folders=folders)
@@ -110,7 +110,7 @@ def test_a_training_that_was_stopped_before_its_turn_never_begins(tmp_path: Path
     assert [each["kind"] for each in found if each["run"] == 1] == ["state"]
 
 
-def test_wound_back_it_takes_the_same_steps_again(tmp_path: Path) -> None:
+def test_wound_back_it_takes_the_same_steps_again(tmp_path):
     straight = heard(tmp_path / "one")
     again = heard(tmp_path / "one", {"do": "go"}, back=6, paused=True)
     assert again.state == "done"
@@ -118,7 +118,7 @@ def test_wound_back_it_takes_the_same_steps_again(tmp_path: Path) -> None:
     assert again.scores[-1].loss == pytest.approx(straight.scores[-1].loss, abs=1e-5)
 
 
-def test_orders_are_carried_out_between_steps(tmp_path: Path) -> None:
+def test_orders_are_carried_out_between_steps(tmp_path):
     run = heard(
         tmp_path,
         {"do": "pause"},
@@ -127,14 +127,13 @@ def test_orders_are_carried_out_between_steps(tmp_path: Path) -> None:
         {"do": "go"},
     )
     assert run.state == "done"
-    assert run.opened is not None
     assert run.opened["step"] == 1
     assert run.faults == [(1, "no_causal", True)]
     assert run.planted() == ("no_causal",)
     assert {0, 1, 12} <= run.kept
 
 
-def test_wound_back_before_a_fault_it_is_out_again(tmp_path: Path) -> None:
+def test_wound_back_before_a_fault_it_is_out_again(tmp_path):
     run = TrainingRun(1, TINY, tmp_path, loss=[1.0] * 50)
     run.faults = [(0, "rate_high", True), (30, "no_causal", True)]
     assert run.planted() == run.planted(50) == ("rate_high", "no_causal")
@@ -145,18 +144,18 @@ def test_wound_back_before_a_fault_it_is_out_again(tmp_path: Path) -> None:
     assert run.step == 20
 
 
-def test_stopping_keeps_what_was_learnt(tmp_path: Path) -> None:
+def test_stopping_keeps_what_was_learnt(tmp_path):
     run = heard(tmp_path, {"do": "stop"})
     assert (run.state, run.step) == ("stopped", 0)
     assert (tmp_path / "checkpoint" / "model.safetensors").is_file()
 
 
-def test_ended_by_order_it_says_nothing_more(tmp_path: Path) -> None:
+def test_ended_by_order_it_says_nothing_more(tmp_path):
     with pytest.raises(EndedError):
         heard(tmp_path, {"do": "end"})
 
 
-def test_numbers_that_are_none_stop_it_and_can_be_wound_back(tmp_path: Path) -> None:
+def test_numbers_that_are_none_stop_it_and_can_be_wound_back(tmp_path):
     made = learner(tmp_path)
     made.snapshot()
     batch = made.next_batch()
@@ -185,9 +184,7 @@ def test_numbers_that_are_none_stop_it_and_can_be_wound_back(tmp_path: Path) -> 
         ("encoder.embed.weight", (9, 3)),
     ],
 )
-def test_a_step_by_formula_is_the_step_by_autograd(
-    tmp_path: Path, name: str, at: tuple[int, ...]
-) -> None:
+def test_a_step_by_formula_is_the_step_by_autograd(tmp_path, name, at):
     with seeded(1):
         made = learner(tmp_path, replace(TINY, smoothing=0.1))
         for _ in range(3):
@@ -204,7 +201,7 @@ def test_a_step_by_formula_is_the_step_by_autograd(
     assert min(means) < told["loss"] < max(means)
 
 
-def test_gradients_that_nobody_clears_add_up(tmp_path: Path) -> None:
+def test_gradients_that_nobody_clears_add_up(tmp_path):
     made = learner(tmp_path)
     made.faults.add("no_zero_grad")
     made.take(made.next_batch())
@@ -213,7 +210,7 @@ def test_gradients_that_nobody_clears_add_up(tmp_path: Path) -> None:
     assert told["formula"] == pytest.approx(told["grad"], rel=1e-3, abs=1e-7)
 
 
-def test_faults_change_what_is_measured_and_padding_shows_in_no_curve(tmp_path: Path) -> None:
+def test_faults_change_what_is_measured_and_padding_shows_in_no_curve(tmp_path):
     made = learner(tmp_path)
     right = made.measure()
     assert abs(right.padded) < 1e-5
@@ -241,25 +238,25 @@ BASE = Setup()
 OTHER = replace(BASE, n_heads=2)
 
 
-def test_arms_differ_by_what_was_set_and_hold_the_seeds() -> None:
+def test_arms_differ_by_what_was_set_and_hold_the_seeds():
     found = arms([run(BASE, 1.0), run(OTHER, 1.0), run(replace(BASE, seed=2), 2.0)])
     assert [len(arm.runs) for arm in found] == [2, 1]
     assert [arm.differs for arm in found] == [(("n_heads", 4),), (("n_heads", 2),)]
 
 
-def test_a_fault_on_the_way_makes_an_arm_of_its_own() -> None:
+def test_a_fault_on_the_way_makes_an_arm_of_its_own():
     faulty = run(BASE, 1.0)
     faulty.faults = [(30, "no_causal", True)]
     assert [arm.faults for arm in arms([run(BASE, 1.0), faulty])] == [(), ((30, "no_causal"),)]
 
 
-def test_a_band_spans_its_seeds_where_all_were_measured() -> None:
+def test_a_band_spans_its_seeds_where_all_were_measured():
     found = band(arms([run(BASE, 4.0, 2.0, 1.0), run(replace(BASE, seed=2), 4.0, 3.0)])[0], "loss")
     assert found.steps.tolist() == [0, 50]
     np.testing.assert_allclose([found.mean, found.low, found.high], [[4, 2.5], [4, 2], [4, 3]])
 
 
-def test_a_difference_smaller_than_the_band_says_so() -> None:
+def test_a_difference_smaller_than_the_band_says_so():
     def of(*last: float) -> list[TrainingRun]:
         return [run(replace(BASE, seed=at), 4.0, loss) for at, loss in enumerate(last, start=1)]
 
@@ -282,18 +279,17 @@ def test_a_difference_smaller_than_the_band_says_so() -> None:
     )
 
 
-def test_a_question_is_answered_once_all_its_trainings_are_done() -> None:
+def test_a_question_is_answered_once_all_its_trainings_are_done():
     question = QUESTIONS[0]
     runs = [run(setup, 4.0, 1.0 + setup.warmup / 1000) for setup in question.setups()]
     assert question.answer(runs[:-1]) is None
     answer = question.answer(runs)
-    assert answer is not None
     assert answer.outcome == "second"  # less warm-up gave the lower loss here
     runs[0].state = "running"
     assert question.answer(runs) is None
 
 
-def test_every_question_compares_models_that_can_be_trained() -> None:
+def test_every_question_compares_models_that_can_be_trained():
     for question in QUESTIONS:
         assert question.first != question.second
         for setup in question.setups():
@@ -306,7 +302,7 @@ def test_every_question_compares_models_that_can_be_trained() -> None:
 # What can be set up: its link, its limits, and the model that comes of it.
 
 
-def test_a_link_says_what_differs_and_is_read_again() -> None:
+def test_a_link_says_what_differs_and_is_read_again():
     setup = Setup(task="sort", n_heads=2, norm="rmsnorm", bias=False, rate=0.001, seed=7)
     text = format_setup(setup)
     assert text == "task-sort~n_heads-2~norm-rmsnorm~bias-0~rate-0.001~seed-7"
@@ -327,12 +323,12 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("text", IMPOSSIBLE)
-def test_a_link_with_an_impossible_value_is_refused(text: str) -> None:
+def test_a_link_with_an_impossible_value_is_refused(text):
     with pytest.raises(ValueError, match=IMPOSSIBLE[text]):
         parse_setup(text)
 
 
-def test_the_config_follows_the_choices() -> None:
+def test_the_config_follows_the_choices():
     config = Setup(scores="d_head", n_kv_heads=2, norm_placement="post").config(40)
     assert (config.divisor, config.kv_heads, config.final_norm) == (16.0, 2, False)
     assert Setup().config(40).final_norm

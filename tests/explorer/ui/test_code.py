@@ -115,7 +115,6 @@ def test_everything_that_exhibits_name_has_its_source_and_a_docstring():
 def answered(name: str, state: State) -> object:
     """What is computed for an exhibit, as the app asks for it."""
     request = exhibit_of(name).request(build(state, dark=False))
-    assert request is not None
     return asking.ask(request)
 
 
