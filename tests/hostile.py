@@ -9,76 +9,53 @@ import itertools
 import random
 from collections.abc import Callable, Iterator
 
-Family = Callable[[random.Random, str], str]
+Texts = tuple[str, ...]
+Family = Callable[[random.Random, str], Texts]
 
 BOMB = "a = [0] * 10\nfor i in range({n}): a = [a] * 10\n"
 """A list that holds one list ten times, and so on: 10**(n + 1) zeros to whoever copies it."""
 
 
-def _pick(chance: random.Random, *texts: str) -> str:
-    return chance.choice(texts)
-
-
-def _inside(chance: random.Random, body: str) -> str:
-    """At the top, or in the function that is asked for."""
-    if chance.random() < 0.5:
-        return body
-    return "def f(q, k):\n" + "\n".join(f"    {line}" for line in body.split("\n"))
-
-
-def loop(chance: random.Random, secret: str) -> str:
-    return _inside(
-        chance,
-        _pick(
-            chance,
-            "while True: pass",
-            "while True:\n  try:\n    while True: pass\n  except BaseException: pass",
-            f"sum(range(10**{chance.randint(9, 15)}))",
-            "[i for i in range(10**9) if i < 0]",
-            f"x = 1\nfor i in range(10**{chance.randint(7, 9)}): x = x * 3 % 1000003",
-            "import time\nwhile True: time.monotonic()",
-        ),
+def loop(chance: random.Random, secret: str) -> Texts:
+    return (
+        "while True: pass",
+        "while True:\n  try:\n    while True: pass\n  except BaseException: pass",
+        f"sum(range(10**{chance.randint(9, 15)}))",
+        "[i for i in range(10**9) if i < 0]",
+        f"x = 1\nfor i in range(10**{chance.randint(7, 9)}): x = x * 3 % 1000003",
+        "import time\nwhile True: time.monotonic()",
     )
 
 
-def memory(chance: random.Random, secret: str) -> str:
+def memory(chance: random.Random, secret: str) -> Texts:
     n = 10 ** chance.randint(7, 12)
-    return _inside(
-        chance,
-        _pick(
-            chance,
-            f"x = 'a' * {n}",
-            f"x = bytes({n})",
-            f"x = list(range({n}))",
-            "x = []\nwhile True: x.append('a' * 1000)",
-            "x = 'a'\nwhile True: x += x",
-            f"x = 'a'.join(['b' * 1000] * {n})",
-            f"x = 'a' * 10000\nx.replace('a', 'b' * {n // 1000})",
-            f"import os\nos.urandom({n})",
-        ),
+    return (
+        f"x = 'a' * {n}",
+        f"x = bytes({n})",
+        f"x = list(range({n}))",
+        "x = []\nwhile True: x.append('a' * 1000)",
+        "x = 'a'\nwhile True: x += x",
+        f"x = 'a'.join(['b' * 1000] * {n})",
+        f"x = 'a' * 10000\nx.replace('a', 'b' * {n // 1000})",
+        f"import os\nos.urandom({n})",
     )
 
 
-def number(chance: random.Random, secret: str) -> str:
-    return _inside(
-        chance,
-        _pick(
-            chance,
-            "x = 9 ** 9 ** 9",
-            f"x = 1 << 10 ** {chance.randint(8, 15)}",
-            "x = 7\nwhile True: x = x * x",
-            f"x = int('9' * {chance.randint(5_000, 3_000_000)})",
-            "x = str(10 ** 1000000)",
-            "import math\nmath.factorial(10 ** 7)",
-            "x = (10 ** 100000) % (10 ** 99999 + 1)",
-        ),
+def number(chance: random.Random, secret: str) -> Texts:
+    return (
+        "x = 9 ** 9 ** 9",
+        f"x = 1 << 10 ** {chance.randint(8, 15)}",
+        "x = 7\nwhile True: x = x * x",
+        f"x = int('9' * {chance.randint(5_000, 3_000_000)})",
+        "x = str(10 ** 1000000)",
+        "import math\nmath.factorial(10 ** 7)",
+        "x = (10 ** 100000) % (10 ** 99999 + 1)",
     )
 
 
-def depth(chance: random.Random, secret: str) -> str:
+def depth(chance: random.Random, secret: str) -> Texts:
     n = chance.choice((150, 300, 900, 1900))
-    return _pick(
-        chance,
+    return (
         "def f(q, k): return f(q, k)",
         "(" * n + "1" + ")" * n,
         "not " * (n // 2) + "1",
@@ -95,103 +72,88 @@ def depth(chance: random.Random, secret: str) -> str:
     )
 
 
-def reading(chance: random.Random, secret: str) -> str:
-    return _inside(
-        chance,
-        _pick(
-            chance,
-            f"x = open({secret!r}).read()\nprint(x)",
-            f"import pathlib\nprint(pathlib.Path({secret!r}).read_text())",
-            f"import os\nprint(os.listdir({secret.rpartition('/')[0]!r}))",
-            f"with open({secret!r}, 'w') as x: x.write('gone')",
-            f"import os\nos.remove({secret!r})",
-            f"import pathlib\npathlib.Path({secret + 'x'!r}).write_text('x')",
-            "print(open('/proc/self/environ').read())",
-            "import os\nprint(os.environ)",
-            f"exec(open({secret!r}).read())",
-            f"import sys\nsys.path.insert(0, {secret.rpartition('/')[0]!r})\nimport secret",
-        ),
+def reading(chance: random.Random, secret: str) -> Texts:
+    return (
+        f"x = open({secret!r}).read()\nprint(x)",
+        f"import pathlib\nprint(pathlib.Path({secret!r}).read_text())",
+        f"import os\nprint(os.listdir({secret.rpartition('/')[0]!r}))",
+        f"with open({secret!r}, 'w') as x: x.write('gone')",
+        f"import os\nos.remove({secret!r})",
+        f"import pathlib\npathlib.Path({secret + 'x'!r}).write_text('x')",
+        "print(open('/proc/self/environ').read())",
+        "import os\nprint(os.environ)",
+        f"exec(open({secret!r}).read())",
+        f"import sys\nsys.path.insert(0, {secret.rpartition('/')[0]!r})\nimport secret",
     )
 
 
-def going_out(chance: random.Random, secret: str) -> str:
+def going_out(chance: random.Random, secret: str) -> Texts:
     port = chance.randint(1, 65000)
-    return _inside(
-        chance,
-        _pick(
-            chance,
-            f"import socket\nsocket.create_connection(('127.0.0.1', {port}))",
-            "import urllib.request\nurllib.request.urlopen('http://127.0.0.1')",
-            "import os\nos.system('id')",
-            "import os\nos.fork()",
-            "import os\nos._exit(0)",
-            "import threading\nthreading.Thread(target=print).start()",
-            "import ctypes\nctypes.CDLL(None).system(b'id')",
-            "import sys\nsys.exit()",
-            "raise SystemExit",
-            "input()",
-            "breakpoint()",
-        ),
+    return (
+        f"import socket\nsocket.create_connection(('127.0.0.1', {port}))",
+        "import urllib.request\nurllib.request.urlopen('http://127.0.0.1')",
+        "import os\nos.system('id')",
+        "import os\nos.fork()",
+        "import os\nos._exit(0)",
+        "import threading\nthreading.Thread(target=print).start()",
+        "import ctypes\nctypes.CDLL(None).system(b'id')",
+        "import sys\nsys.exit()",
+        "raise SystemExit",
+        "input()",
+        "breakpoint()",
     )
 
 
-def insides(chance: random.Random, secret: str) -> str:
-    name = _pick(chance, "__class__", "__globals__", "__subclasses__", "__builtins__", "__code__")
-    other = _pick(chance, "__bases__", "__mro__", "__dict__", "__init__", "__reduce__", "__self__")
-    return _inside(
-        chance,
-        _pick(
-            chance,
-            f"print(().{name}.{other})",
-            f"print(getattr((), {name!r}))",
-            f"print('{{0.{name}.{other}}}'.format(1))",
-            f"print('{{x.{name}}}'.format_map({{'x': print}}))",
-            f"print({name})",
-            f"print(Exception.{name}.{other})",
-            f"try: 1 / 0\nexcept Exception as e: print(e.__traceback__.tb_frame.{other})",
-            "print(__import__('os').listdir('/'))",
-            "print(globals())",
-            "import sys\nprint(sys.modules)",
-            "import sys\nprint(sys._getframe())",
-            "import builtins\nprint(builtins.open)",
-            "import pickle\npickle.loads(b'cos\\nsystem\\n(S\"id\"\\ntR.')",
-            "exec('import os\\nprint(os.listdir(\"/\"))')",
-            "print(eval('__import__(\"os\").getpid()'))",
-            f"class A: {name} = 1\nprint(A().{name})",
-            "class A:\n  def __del__(self): 1 / 0\nA()",
-        ),
+def insides(chance: random.Random, secret: str) -> Texts:
+    name = chance.choice(("__class__", "__globals__", "__subclasses__", "__builtins__", "__code__"))
+    other = chance.choice(
+        ("__bases__", "__mro__", "__dict__", "__init__", "__reduce__", "__self__")
+    )
+    return (
+        f"print(().{name}.{other})",
+        f"print(getattr((), {name!r}))",
+        f"print('{{0.{name}.{other}}}'.format(1))",
+        f"print('{{x.{name}}}'.format_map({{'x': print}}))",
+        f"print({name})",
+        f"print(Exception.{name}.{other})",
+        f"try: 1 / 0\nexcept Exception as e: print(e.__traceback__.tb_frame.{other})",
+        "print(__import__('os').listdir('/'))",
+        "print(globals())",
+        "import sys\nprint(sys.modules)",
+        "import sys\nprint(sys._getframe())",
+        "import builtins\nprint(builtins.open)",
+        "import pickle\npickle.loads(b'cos\\nsystem\\n(S\"id\"\\ntR.')",
+        "exec('import os\\nprint(os.listdir(\"/\"))')",
+        "print(eval('__import__(\"os\").getpid()'))",
+        f"class A: {name} = 1\nprint(A().{name})",
+        "class A:\n  def __del__(self): 1 / 0\nA()",
     )
 
 
-def words(chance: random.Random, secret: str) -> str:
+def words(chance: random.Random, secret: str) -> Texts:
     n = chance.choice((20, 30, 60, 5_000, 10**9))
-    return _inside(
-        chance,
-        _pick(
-            chance,
-            f"import re\nre.match('(a+)+$', 'a' * {min(n, 60)} + 'b')",
-            f"import re\nre.match('(.*)*x', 'a' * {min(n, 5000)})",
-            f"import re\nre.search('a?' * {min(n, 1000)} + 'a' * {min(n, 1000)}, 'a' * 30)",
-            f"import re\nre.compile('a{{{min(n, 60000)}}}' * 3)",
-            f"'%{n}d' % 1",
-            f"f'{{1.5:.{n}f}}'",
-            f"'{{0:{{1}}}}'.format(1, {n})",
-            f"print('a' * {min(n, 10**7)})",
-            "while True: print('a' * 10000)",
-            f"raise ValueError('a' * {min(n, 10**7)})",
-            f"x = 'a' * 100000\nx.split('a' * {min(n, 100)})",
-            "assert 'a' * 10**6 == 'b' * 10**6",
-            "'\\ud800'.encode()",
-            "print('\\x00\\x1b[2J')",
-        ),
+    return (
+        f"import re\nre.match('(a+)+$', 'a' * {min(n, 60)} + 'b')",
+        f"import re\nre.match('(.*)*x', 'a' * {min(n, 5000)})",
+        f"import re\nre.search('a?' * {min(n, 1000)} + 'a' * {min(n, 1000)}, 'a' * 30)",
+        f"import re\nre.compile('a{{{min(n, 60000)}}}' * 3)",
+        f"'%{n}d' % 1",
+        f"f'{{1.5:.{n}f}}'",
+        f"'{{0:{{1}}}}'.format(1, {n})",
+        f"print('a' * {min(n, 10**7)})",
+        "while True: print('a' * 10000)",
+        f"raise ValueError('a' * {min(n, 10**7)})",
+        f"x = 'a' * 100000\nx.split('a' * {min(n, 100)})",
+        "assert 'a' * 10**6 == 'b' * 10**6",
+        "'\\ud800'.encode()",
+        "print('\\x00\\x1b[2J')",
     )
 
 
-def choking(chance: random.Random, secret: str) -> str:
+def choking(chance: random.Random, secret: str) -> Texts:
     """For whoever reads the answer: large, deep, endless, strange, or the judge's own names."""
     bomb = BOMB.format(n=chance.randint(3, 9))
-    return _pick(
-        chance,
+    return (
         bomb + "a,\\",
         bomb + "def f(q, k): return a",
         bomb + "def f(q, k): raise ValueError(a)",
@@ -297,7 +259,11 @@ FAMILIES: tuple[Family, ...] = (
 
 
 def programs(n: int, secret: str, seed: int = 0) -> Iterator[tuple[str, str]]:
-    """`n` programs with the names of their families, in turn."""
+    """`n` programs with their families' names: at the top, or in the function that is asked for."""
     chance = random.Random(seed)
     for family in itertools.islice(itertools.cycle(FAMILIES), n):
-        yield family.__name__, family(chance, secret)
+        code = chance.choice(family(chance, secret))
+        if family not in (depth, choking) and chance.random() < 0.5:
+            lines = "".join(f"    {line}\n" for line in code.split("\n"))
+            code = f"def f(q, k):\n{lines}"
+        yield family.__name__, code

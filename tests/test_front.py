@@ -29,12 +29,14 @@ def tags(html: str) -> dict[str, str]:
     return {name: unescape(value) for name, value in found}
 
 
-def test_the_first_page_by_its_name_leads_to_the_root_with_its_choices():
+def test_the_first_page_by_its_name_leads_to_the_root_and_others_to_the_app():
     root = asked("/start?lang=zh&text=%E6%88%91")
     location = root.headers["location"]
     assert (root.status, location, root.body) == (307, "./?lang=zh&text=%E6%88%91", b"")
     assert asked("/start").headers["location"] == "./"
     assert asked("/starts").status == 200
+    for path in ("/_stcore/health", "/static/js/x.js", "/media/a.png", "/masks/x", "//x"):
+        assert asked(path).body == b"other"
 
 
 @pytest.mark.parametrize("earlier", EARLIER)
@@ -102,11 +104,6 @@ def test_the_picture_is_at_a_configured_name(host, origin, monkeypatch):
     monkeypatch.setattr(front, "configured", lambda: names)
     html = asked("/heads?text=a", host).body.decode()
     assert tags(html)["og:image"].startswith(f"{origin}/preview.png?")
-
-
-def test_all_else_is_answered_by_the_app():
-    for path in ("/_stcore/health", "/static/js/x.js", "/media/a.png", "/masks/x", "//x"):
-        assert asked(path).body == b"other"
 
 
 def test_a_links_picture_shows_its_sentence():

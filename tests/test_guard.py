@@ -35,10 +35,12 @@ def test_an_origin_is_own_or_foreign_by_the_request_alone(origin, host, own):
     assert guard.is_own(origin, host) is own
 
 
-def test_a_frame_may_be_asked_for_by_1():
+def test_a_frame_may_be_asked_for_by_1_and_gives_no_orders():
     found = asked("/heads?lang=en&embed=1&text=a+b")
     assert (found.status, found.headers["location"]) == (307, "?lang=en&embed=true&text=a+b")
     assert asked("/heads?embed=10&text=embed=1").status == 200
+    answer = asked("/_stcore/host-config")
+    assert json.loads(answer.body) == {"allowedOrigins": [], "useExternalAuthToken": False}
 
 
 def test_names_that_the_owner_gave_are_own(monkeypatch):
@@ -56,7 +58,7 @@ def test_names_that_the_owner_gave_are_own(monkeypatch):
     assert guard.is_own("https://elsewhere.example", "10.0.0.1:8501")
 
 
-def test_each_answer_says_what_a_browser_may_do_with_it():
+def test_each_answer_says_what_a_browser_may_do_and_hashes_its_script():
     for path in ("/", "/static/js/none.js", "/media/a.png", "/_stcore/health", "/_stcore/metrics"):
         said = asked(path).headers
         assert said["x-content-type-options"] == "nosniff"
@@ -69,9 +71,6 @@ def test_each_answer_says_what_a_browser_may_do_with_it():
         assert [each for each in policy if "unsafe-inline" in each] == [
             "style-src 'self' 'unsafe-inline'"
         ]
-
-
-def test_the_script_in_the_page_is_allowed_by_its_hash():
     page = "<script>\n  a = 1\n</script><script src='./b.js'></script>"
     found = base64.b64encode(hashlib.sha256(b"\n  a = 1\n").digest()).decode()
     assert f"script-src 'self' blob: 'sha256-{found}';" in guard.policy(page, ())
@@ -119,22 +118,11 @@ def test_metrics_are_open_if_the_owner_says_so(monkeypatch):
     assert asked("/_stcore/agent/mcp").status == 404
 
 
-def test_no_page_around_the_app_may_send_it_orders():
-    answer = asked("/_stcore/host-config")
-    assert json.loads(answer.body) == {"allowedOrigins": [], "useExternalAuthToken": False}
-
-
-def test_an_answer_that_comes_early_is_sent_once_the_request_is_read():
+def test_a_body_is_read_before_an_early_answer_but_never_asked_for():
     """Caddy closes the connection of a client that is still sending when the answer is complete."""
     answer = asked("/", {"content-length": "12"}, [b"abcd"] * 3)
     assert answer.body == b"other"
     assert answer.unread == [0, 0]
-
-
-def test_a_body_that_waits_for_a_word_is_not_asked_for():
     answer = asked("/", {"content-length": "12", "expect": "100-continue"}, [b"abcd"] * 3)
     assert answer.unread == [3, 3]
-
-
-def test_a_request_without_a_body_is_not_waited_for():
     assert asked("/").unread == [0, 0]

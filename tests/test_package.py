@@ -219,7 +219,7 @@ def test_input_that_cannot_be_used_is_told_with_status_2(wrong, said, capsys):
     assert error.count("\n") == 1
 
 
-def test_characters_that_a_model_cannot_read_are_named(capsys):
+def test_unread_characters_and_empty_lines_are_named(capsys, monkeypatch):
     for command in (["translate"], ["generate"]):
         assert cli.main([*command, "--model", "copy", "a ☃ b"]) == 0
         said = capsys.readouterr()
@@ -227,9 +227,6 @@ def test_characters_that_a_model_cannot_read_are_named(capsys):
         assert said.out.count("\n") == 1
         assert cli.main([*command, "--model", "copy", "a b"]) == 0
         assert capsys.readouterr().err == ""
-
-
-def test_a_line_without_words_is_explained(monkeypatch, capsys):
     monkeypatch.setattr("models.training.using.translate", lambda *_: ["", "b"])
     assert cli.main(["translate", "--model", "copy", "a", "b"]) == 0
     said = capsys.readouterr()
@@ -257,15 +254,7 @@ def test_a_certificate_takes_the_edits_of_a_link(capsys):
     assert (record["edits"], record["left_out"]) == ("causal-off", {"cache": "uncached"})
 
 
-def test_a_stopped_command_leaves_no_traceback(monkeypatch):
-    def stop(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("models.training.using.translate", stop)
-    assert cli.main(["translate", "--model", "copy", "a b"]) == 130
-
-
-def test_one_or_several_texts_in_either_way(monkeypatch, capsys):
+def test_texts_come_in_either_way_and_a_stop_leaves_no_traceback(monkeypatch, capsys):
     monkeypatch.setattr(
         "models.training.using.translate", lambda model, tokenizer, texts, how, rules: texts
     )
@@ -274,6 +263,12 @@ def test_one_or_several_texts_in_either_way(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO(" a  b \n \n\tc"))
     assert cli.main(["translate", "--model", "copy"]) == 0
     assert capsys.readouterr().out == " a  b \n\tc\n"
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("models.training.using.translate", stop)
+    assert cli.main(["translate", "--model", "copy", "a b"]) == 130
 
 
 def pins(file: str) -> dict[str, Version]:

@@ -55,18 +55,12 @@ def too_large(names: list[str]) -> list[str]:
     ]
 
 
-def test_no_large_file_outside_checkpoints_and_docs():
+def test_no_file_is_large_or_long_and_all_speak_of_one_version():
     assert too_large(files()) == []
-
-
-def test_no_file_of_code_is_longer_than_contributing_says():
     (most,) = map(int, re.findall(r"No file over (\d+)\s+lines", text("docs/CONTRIBUTING.md")))
     code = [file for file in files() if file.endswith((".py", ".js", ".css"))]
     assert len(code) > 500
     assert [file for file in code if len(text(file).splitlines()) > most] == []
-
-
-def test_the_version_is_the_same_everywhere():
     assert f"\nversion: {__version__}\n" in text("CITATION.cff")
     assert f"\n## {__version__} – " in text("docs/CHANGELOG.md")
 
@@ -209,13 +203,10 @@ def test_every_make_target_exists(job):
             assert re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE), target
 
 
-def test_no_job_may_write_to_the_repository_or_run_for_hours():
+def test_jobs_write_nothing_end_in_an_hour_and_run_all_tests():
     assert WORKFLOW["permissions"] == {"contents": "read"}
     assert all(job["timeout-minutes"] <= 60 for job in JOBS.values())
     assert not any("permissions" in job for job in JOBS.values())
-
-
-def test_the_tests_of_three_jobs_are_all_tests():
     plain, browser = commands("test")[-1], commands("browser")[-1]
     assert plain.endswith('-m "not browser and not sweep"')
     assert browser.endswith("-m browser")

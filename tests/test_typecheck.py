@@ -1,7 +1,5 @@
 """The checks of shapes are in force, wherever the tests are started from."""
 
-from dataclasses import dataclass
-
 import jaxtyping
 import pytest
 import torch
@@ -20,8 +18,7 @@ def test_a_wrong_shape_is_caught():
         attend(q, q, torch.ones(1, 2, 5, 4))  # three keys, five values
 
 
-def test_an_output_shares_the_axes_of_the_arguments():
-    @checked
+def test_shapes_are_checked_in_functions_and_every_kind_of_method():
     def cut(x: Float[Tensor, "rows columns"], n: int) -> Float[Tensor, "rows columns"]:
         return x[:n]
 
@@ -32,10 +29,6 @@ def test_an_output_shares_the_axes_of_the_arguments():
     with pytest.raises(TypeCheckError, match="parameter n"):
         cut(torch.ones(3, 4), 2.5)
 
-
-def test_every_kind_of_method_is_checked():
-    @checked
-    @dataclass
     class Pair:
         left: Float[Tensor, " n"]
         right: Float[Tensor, " n"]

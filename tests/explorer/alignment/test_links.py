@@ -46,12 +46,14 @@ def grid(text: str) -> np.ndarray:
     return np.array([[cell == "x" for cell in row] for row in text.split()])
 
 
-def test_each_target_word_has_its_strongest_source_word():
+def test_each_target_word_has_its_strongest_source_word_written_from_zero():
     weights = np.array([[0.2, 0.5], [0.4, 0.4], [0.0, 0.0]])
     np.testing.assert_array_equal(strongest(weights), grid(".x x. .."))
     np.testing.assert_array_equal(strongest(weights, -2), grid(".x x. .."))
     np.testing.assert_array_equal(strongest(np.array([[0.2], [0.5]]), -2), grid(". x"))
     assert strongest(np.zeros((0, 3))).shape == (0, 3)
+    assert moses(grid("x.. ..x .x.")) == "0-0 1-2 2-1"
+    assert moses(grid("... ...")) == ""
 
 
 FORWARD, REVERSE = grid("x... ..x. .x.. ...."), grid("x... .... .x.. .xxx")
@@ -65,22 +67,14 @@ def test_methods_lie_between_intersection_and_union():
     np.testing.assert_array_equal(symmetrised(FORWARD, REVERSE, "reverse"), REVERSE)
 
 
-def test_grow_diag_adds_neighbours_of_words_without_a_link():
+def test_growing_adds_neighbours_and_final_and_words_without_links():
     # In order, the neighbours of (2, 1): (3, 1) links word 3, and (1, 2), at a corner, word 1. Then
     # (3, 2) links nobody new, so that (3, 3), which would, has no neighbour.
     np.testing.assert_array_equal(grow_diag(FORWARD, REVERSE), grid("x... ..x. .x.. .x.."))
     far = grid("x... .... .... ....")
     np.testing.assert_array_equal(grow_diag(far, far | grid(".... .... .... ...x")), far)
-
-
-def test_final_and_links_words_that_both_have_none():
     links, lone = grid("x.. ... ..."), grid(".x. ... ..x")
     np.testing.assert_array_equal(final_and(links, lone, links), grid("x.. ... ..x"))
-
-
-def test_moses_counts_from_zero_with_the_source_first():
-    assert moses(grid("x.. ..x .x.")) == "0-0 1-2 2-1"
-    assert moses(grid("... ...")) == ""
 
 
 def test_agreement_and_error_rate():

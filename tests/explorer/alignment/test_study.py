@@ -46,7 +46,7 @@ def made(weights: np.ndarray) -> Reading:
     return Reading(("", ""), src, tgt, weights)
 
 
-def test_the_rows_of_a_word_are_the_one_before_it_and_its_own():
+def test_rows_and_keys_of_words_are_those_of_their_tokens():
     loaded = open_model("reverse")
     reading = next(read(loaded, [("a b c", "c b a")]))
     traced = trace(loaded, "a b c", "c b a")
@@ -56,9 +56,6 @@ def test_the_rows_of_a_word_are_the_one_before_it_and_its_own():
     letters = slice(0, 3)  # the end mark of the source is left out; row 0 is the start mark
     np.testing.assert_allclose(reading.weights[0, at], pattern[0:3, letters], atol=1e-6)
     np.testing.assert_allclose(reading.weights[1, at], pattern[1:4, letters], atol=1e-6)
-
-
-def test_a_word_of_several_tokens_sums_keys_and_averages_rows():
     loaded = open_model("en-zh")
     pair = ("She reads a book.", "她看书。")
     reading = next(read(loaded, [pair]))
@@ -109,15 +106,12 @@ def test_the_best_head_is_compared_with_the_diagonal():
     assert walked(study(open_model("sort"), None, ())).diagonal is None
 
 
-def test_a_mean_is_weighted_and_crossing_links_are_counted():
+def test_means_are_weighted_crossings_counted_and_sharp_rows_found():
     reading = made(np.arange(8.0).reshape(2, 1, 2, 2))
     heads = np.array([[0.25], [0.75]])
     np.testing.assert_allclose(matrix(reading, heads), [[3, 4], [5, 6]])
     turned = made(np.eye(3)[[2, 1, 0]][None, None].repeat(2, 0))
     assert align(turned, None, Aligner(one_head((2, 1), 0, 0)), "forward").crossings == 3
-
-
-def test_sharp_rows_on_different_words_are_sharpest():
     weights = np.stack([np.eye(4), np.eye(4)[[0, 0, 0, 0]], np.full((4, 4), 0.25)])[None]
     np.testing.assert_allclose(sharpness(made(weights)), [[1, 0, 0]], atol=1e-9)
 
@@ -148,13 +142,10 @@ def test_the_best_head_of_the_reader_looks_where_the_letter_was_drawn():
     assert found.checked.diagonal.error > 0
 
 
-def test_the_task_of_a_toy_comes_from_its_recipe():
+def test_the_task_of_a_toy_comes_from_its_recipe_with_its_known_links():
     assert toy_of("reverse") == toy_of("reverse@40") == Toy("reverse", 2, 10, 20)
     assert toy_of("en-zh") is None
     assert toy_of("nobody") is None
-
-
-def test_the_known_links_of_the_toys():
     loaded = open_model("sort")
     reading = next(read(loaded, [("b a b", "a b b")]))
     known = known_of_task("sort", reading)
@@ -190,7 +181,7 @@ def translators() -> tuple[LoadedModel, LoadedModel]:
     return open_model("en-zh"), open_model("zh-en")
 
 
-def test_a_file_is_aligned_in_its_order(translators):
+def test_a_file_is_aligned_in_its_order_and_read_back(translators):
     own, back = translators
     pairs = completed(own, [("Run!", "跑！"), ("I ate an apple.", "")])
     assert pairs[1] == next(translated(own, ["I ate an apple."]))
@@ -206,10 +197,6 @@ def test_a_file_is_aligned_in_its_order(translators):
     alone = align_pairs(own, None, pairs, Aligner(aligner.forward), "union")[1]
     assert alone.method == "forward"
     np.testing.assert_array_equal(alone.links, forward.forward)
-
-
-def test_reading_back_gives_the_pairs_own_words(translators):
-    own, back = translators
     reading = next(read(own, [("She reads a book.", "她看书。")]))
     turned = next(read_back(back, [reading]))
     assert turned.weights.shape == reading.weights.shape

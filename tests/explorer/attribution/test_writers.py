@@ -65,7 +65,7 @@ def direct(made: Made, hook: str, at: tuple[int, ...]) -> dict[str, Tensor]:
     }
 
 
-def test_pieces_add_up_to_the_stream_at_every_point(each):
+def test_pieces_add_up_to_the_stream_and_to_scores_whose_keys_compare(each):
     loaded, traced = each
     for stack in traced.stacks:
         n = len(traced.src_tokens if stack.stream == "src" else traced.tgt_tokens)
@@ -74,6 +74,28 @@ def test_pieces_add_up_to_the_stream_at_every_point(each):
             np.testing.assert_allclose(found.pieces.sum(0), found.whole, atol=1e-12)
             np.testing.assert_allclose(found.whole, traced.activations[hook], atol=1e-10)
             assert len(set(found.writers)) == len(found.writers) == len(found.pieces)
+    for site in traced.sites:
+        query, key = cell(traced, site)
+        found = walked(why(loaded, traced, site, 1, query, key))
+        assert found.score == pytest.approx(
+            float(traced.activations[site.hook("scores")][1, query, key])
+        )
+        assert abs(found.rest) < 1e-10
+        assert found.by_query.sum() == pytest.approx(found.by_key.sum(), abs=1e-10)
+        biased = site.kind == "self" and loaded.config.position_type.acts == "biases"
+        assert (found.bias is not None) == biased
+        assert (found.cap is not None) == (loaded.config.score_cap is not None)
+    site = traced.sites[-1]
+    query, key = cell(traced, site)
+    one, other = (walked(why(loaded, traced, site, 1, query, at)) for at in (key, 0))
+    both = walked(why(loaded, traced, site, 1, query, key, against=0))
+    np.testing.assert_allclose(both.matrix, one.matrix - other.matrix, atol=1e-12)
+    assert both.score == pytest.approx(one.score - other.score)
+    assert abs(both.rest) < 1e-10
+    for side in ("query", "key"):
+        np.testing.assert_allclose(
+            both.without(side), one.without(side) - other.without(side), atol=1e-10
+        )
 
 
 def test_pieces_add_up_to_every_logit(each):
@@ -91,36 +113,6 @@ def test_pieces_add_up_to_every_logit(each):
     np.testing.assert_allclose(logits, traced.logits[places], atol=1e-10)
     keys = [writer.key for writer in found.writers if writer.key is not None]
     assert keys == list(range(len(traced.key_tokens(traced.sites[-1].name))))
-
-
-def test_pieces_add_up_to_every_score(each):
-    loaded, traced = each
-    for site in traced.sites:
-        query, key = cell(traced, site)
-        found = walked(why(loaded, traced, site, 1, query, key))
-        assert found.score == pytest.approx(
-            float(traced.activations[site.hook("scores")][1, query, key])
-        )
-        assert abs(found.rest) < 1e-10
-        assert found.by_query.sum() == pytest.approx(found.by_key.sum(), abs=1e-10)
-        biased = site.kind == "self" and loaded.config.position_type.acts == "biases"
-        assert (found.bias is not None) == biased
-        assert (found.cap is not None) == (loaded.config.score_cap is not None)
-
-
-def test_two_keys_of_a_row_are_compared(each):
-    loaded, traced = each
-    site = traced.sites[-1]
-    query, key = cell(traced, site)
-    one, other = (walked(why(loaded, traced, site, 1, query, at)) for at in (key, 0))
-    both = walked(why(loaded, traced, site, 1, query, key, against=0))
-    np.testing.assert_allclose(both.matrix, one.matrix - other.matrix, atol=1e-12)
-    assert both.score == pytest.approx(one.score - other.score)
-    assert abs(both.rest) < 1e-10
-    for side in ("query", "key"):
-        np.testing.assert_allclose(
-            both.without(side), one.without(side) - other.without(side), atol=1e-10
-        )
 
 
 def test_a_head_s_share_of_a_logit_is_its_gradient_on_the_direct_way(each, monkeypatch):

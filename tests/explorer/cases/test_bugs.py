@@ -51,18 +51,25 @@ def test_a_mask_after_the_softmax_loses_what_was_hidden():
     assert shown.right < 1e-6
 
 
-def test_zero_is_a_score_like_any_other():
-    scores = torch.tensor([[-1.0, 2.0]])[None, None]
-    keep = torch.tensor([[True, False]])[None, None]
-    pattern = BY_ID["times_zero"].variant(scores, keep)
-    e = math.exp(-1)
-    close(pattern[0, 0, 0], [e / (e + 1), 1 / (e + 1)])  # 0.27 visible, 0.73 hidden
-
-
-def test_ones_added_are_a_factor_of_e():
-    scores = torch.zeros(1, 1, 1, 2)
-    keep = torch.tensor([True, False])[None, None, None]
-    close(BY_ID["added_ones"].variant(scores, keep)[0, 0, 0], [math.e / (math.e + 1), 0.2689])
+@pytest.mark.parametrize(
+    ("fault", "way", "scores", "keep", "row"),
+    [
+        ("times_zero", "variant", [-1.0, 2.0], [1, 0], [0.2689, 0.7311]),  # as a score of 0
+        ("added_ones", "variant", [0.0, 0.0], [1, 0], [0.7311, 0.2689]),  # a factor of e
+        ("small_fill", "variant", [-12000.0, -12001.0, 3.0], [1, 1, 0], [0.0, 0.0, 1.0]),
+        ("small_fill", "plain", [-12000.0, -12001.0, 3.0], [1, 1, 0], [0.7311, 0.2689, 0.0]),
+        ("empty_row_nan", "variant", [-12000.0, -12001.0, 3.0], [1, 1, 0], [0.7311, 0.2689, 0.0]),
+        ("empty_row_uniform", "variant", [-12e3, -12001.0, 3.0], [1, 1, 0], [0.7311, 0.2689, 0.0]),
+        ("added_fill", "variant", [1.0, -1.0, 0.0], [0, 0, 0], [0.665, 0.090, 0.245]),  # it cancels
+        ("added_fill", "plain", [1.0, -1.0, 0.0], [0, 0, 0], [0.0, 0.0, 0.0]),
+    ],
+)
+def test_a_row_by_hand(fault, way, scores, keep, row):
+    pattern = getattr(BY_ID[fault], way)
+    found = pattern(
+        torch.tensor(scores)[None, None, None], torch.tensor(keep).bool()[None, None, None]
+    )
+    close(found[0, 0, 0], row)
 
 
 @pytest.mark.parametrize(("fault", "seen"), [("diagonal_open", 2), ("diagonal_closed", 0)])
@@ -127,9 +134,6 @@ def test_an_assignment_by_index_does_not_broadcast(fault):
     # With equal scores a row i of 5 puts (4 - i) / 5 on the future: 2.0 over the five rows.
     assert float(others.mean()) == pytest.approx(2.0, abs=0.2)
     assert (BY_ID[fault].plain(scores, keep) * ~keep).max() == 0
-
-
-def test_in_a_batch_only_the_first_item_is_masked():
     assert figure("first_item", "mass_item", "1") == (0.0, 0.0)
     assert figure("first_item", "mass_item", "2").wrong > 0.5
 
@@ -162,24 +166,8 @@ def test_a_mask_without_head_axis_is_one_row_per_head():
 # Fill values.
 
 
-def test_ten_thousand_is_not_infinity():
-    scores = torch.tensor([-12000.0, -12001.0, 3.0])[None, None, None]
-    keep = torch.tensor([True, True, False])[None, None, None]
-    close(BY_ID["small_fill"].variant(scores, keep)[0, 0, 0], [0.0, 0.0, 1.0])
-    for fault in ("empty_row_nan", "empty_row_uniform"):  # -inf, -1e9
-        close(BY_ID[fault].variant(scores, keep)[0, 0, 0], [0.7311, 0.2689, 0.0])
-    close(BY_ID["small_fill"].plain(scores, keep)[0, 0, 0], [0.7311, 0.2689, 0.0])
-    assert figure("small_fill", "hidden_mass") == (1.0, 0.0)
-
-
-def test_added_to_a_whole_row_it_cancels():
-    scores = torch.tensor([1.0, -1.0, 0.0])[None, None, None]
-    keep = torch.zeros(1, 1, 1, 3, dtype=torch.bool)
-    close(BY_ID["added_fill"].variant(scores, keep)[0, 0, 0], [0.665, 0.090, 0.245])
-    close(BY_ID["added_fill"].plain(scores, keep)[0, 0, 0], [0.0, 0.0, 0.0])
-
-
 def test_what_each_type_stores():
+    assert figure("small_fill", "hidden_mass") == (1.0, 0.0)  # ten thousand is not infinity
     fills = fill_table()
     expected = [
         [-1e4, -9984.0, -1e4],
@@ -199,16 +187,13 @@ def test_what_each_type_stores():
     assert by_index[0] == -math.inf  # as the words of the card say
 
 
-def test_an_empty_row_is_nan_uniform_or_zero():
+def test_an_empty_row_is_nan_uniform_or_zero_and_nan_spreads():
     scores, keep = fixed_scores(1, 1, 4, 4), torch.ones(1, 1, 4, 4).tril(-1).bool()
     assert BY_ID["empty_row_nan"].variant(scores, keep)[0, 0, 0].isnan().all()
     close(BY_ID["empty_row_uniform"].variant(scores, keep)[0, 0, 0], [0.25] * 4)
     close(masked_softmax(scores, keep)[0, 0, 0], [0.0] * 4)
     fused = nn.functional.scaled_dot_product_attention(scores, scores, scores, attn_mask=keep)
     close(fused[0, 0, 0], [0.0] * 4)  # torch's own kernel gives zeros too
-
-
-def test_one_nan_row_becomes_all_rows_a_layer_later():
     for layers, wrong in (("1", 1), ("2", 4)):
         assert figure("empty_row_nan", "nan_rows", layers) == (wrong, 0)
         assert figure("empty_row_uniform", "nan_rows", layers).wrong == 0
@@ -334,7 +319,7 @@ def test_gradients_add_up():
         assert shown.wrong == pytest.approx(step * first)
 
 
-def test_two_rows_are_unpacked_and_other_numbers_refused():
+def test_two_rows_are_unpacked_others_refused_and_the_loss_falls():
     bug = BY_ID["unpacked_batch"]
     src, tgt = bug.variant(torch.tensor([[1, 2, 3], [4, 5, 6]]))
     assert (src.tolist(), tgt.tolist()) == ([1, 2, 3], [4, 5, 6])
@@ -346,9 +331,6 @@ def test_two_rows_are_unpacked_and_other_numbers_refused():
     assert all(right.values())
     pair = {"src": src[None], "tgt": tgt[None]}
     assert [each.tolist() for each in bug.plain(pair)] == [[[1, 2, 3]], [[4, 5, 6]]]
-
-
-def test_the_loss_falls_all_the_same():
     for step, low, high in (("1", 1.0, 3.0), (str(STEPS), 0.0, 0.01)):
         shown = figure("unpacked_batch", "step_loss", step)
         assert low < shown.wrong < high
@@ -382,7 +364,7 @@ def test_equal_projections_have_symmetric_scores(case):
     assert (loss.wrong > 1) == (case == "one_projection")  # cannot tell left from right
 
 
-def test_a_constant_row_by_type():
+def test_a_constant_row_by_type_and_a_row_of_zeros_that_spreads(translator):
     """0.1 in float32: the mean is off by one rounding, 1.49e-8, over sqrt(1e-12)."""
     shown = figure("tiny_epsilon", "constant_row", "float32")
     assert shown.wrong == pytest.approx(0.0149, abs=1e-4)
@@ -392,9 +374,6 @@ def test_a_constant_row_by_type():
     assert not any(BY_ID["tiny_epsilon"].compared().ways[0].errors.values())
     x = torch.randn(3, 8)
     torch.testing.assert_close(BY_ID["tiny_epsilon"].plain(x), nn.LayerNorm(8)(x))
-
-
-def test_a_row_of_zeros_spreads(translator):
     x = torch.cat([torch.randn(3, 8), torch.zeros(1, 8)]).half()
     assert nan_rows(BY_ID["tiny_epsilon"].variant, x) == 4
     assert nan_rows(BY_ID["tiny_epsilon"].variant, x[:3]) == 0

@@ -13,22 +13,18 @@ import pytest
 import torch
 from torch import nn
 
-from explorer import library
 from explorer.analysis.cases import (
     BY_ID,
     CLAIMS,
-    GROUPS,
     VERDICTS,
     Result,
     attention as on_attention,
     blocks as on_blocks,
-    case as on_case,
     positions as on_positions,
     training,
 )
 from explorer.engine.jobs import walked
 from explorer.library import LoadedModel, list_models
-from explorer.problems import InputProblem
 from explorer.runs.passes import Steps, finished
 from explorer.runs.trace import trace
 from explorer.text import LANGUAGES, t, words
@@ -111,11 +107,6 @@ QUICK = [
 def skip_without_the_toy(name: str) -> None:
     if name == "extrapolation" and "reverse" not in list_models():
         pytest.skip("the toy is not shipped here")
-
-
-def test_each_claim_has_its_own_name():
-    assert set(FOUND) == {claim.id for claim in CLAIMS}
-    assert {claim.group for claim in CLAIMS} == set(GROUPS["claims"])
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
@@ -228,12 +219,6 @@ def test_the_reference_code_agrees_but_for_three_cases(find):
     assert found.numbers == {"same": same, "count": 7}
 
 
-def test_without_the_toy_its_claim_says_so(translator, monkeypatch, tmp_path):
-    monkeypatch.setattr(on_positions, "open_model", lambda name: library.open_model(name, tmp_path))
-    with pytest.raises(InputProblem, match="unknown_model"):
-        finished(BY_ID["extrapolation"].steps(translator, trace(translator, TEXT)))
-
-
 def test_equal_distances_have_equal_products_where_the_table_makes_it_so(translator, tiny):
     learned = tiny("learned", positions="learned", n_ctx=64)
     test = BY_ID["offset_only"].measure
@@ -254,9 +239,3 @@ def test_experiments_leave_the_random_numbers_of_others_alone():
     torch.manual_seed(7)
     on_blocks.at_start("post", 2, 0)
     assert torch.equal(torch.randn(3), expected)
-
-
-def test_a_verdict_follows_its_two_conditions():
-    assert on_case.judged(True) == "true"
-    assert on_case.judged(False) == "depends"
-    assert on_case.judged(True, false=True) == "false"

@@ -2,7 +2,6 @@
 
 import ast
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 import torch
 from faults import BY_ID, figure
 
-from explorer.analysis.cases import BUGS, CHOICES, CLAIMS
+from explorer.analysis.cases import BUGS
 from explorer.analysis.cases.case import source_of
 from explorer.analysis.cases.fixed import fixed_scores
 from explorer.analysis.cases.planting import decoder_self
@@ -29,15 +28,10 @@ from models.hooks import LOGITS, NO_EDITS
 from models.rows import Rows
 
 ROOT = Path(__file__).resolve().parents[3]
-Tiny = Callable[..., LoadedModel]
-
-
-def test_ids_are_unique_and_the_list_is_whole():
-    assert (len(BUGS), len(CLAIMS), len(CHOICES), len(BY_ID)) == (34, 32, 6, 72)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
-def test_wrong_and_right_differ_in_the_figures_shown(bug):
+def test_wrong_and_right_differ_and_their_code_is_a_few_lines_that_run(bug):
     shown = bug.compared()
     wrong, right = shown.ways
     assert not right.own
@@ -47,10 +41,6 @@ def test_wrong_and_right_differ_in_the_figures_shown(bug):
         assert wrong.picture.shape == right.picture.shape
         assert right.picture.isfinite().all()
         assert not torch.equal(wrong.picture, right.picture)
-
-
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
-def test_the_code_shown_is_a_few_lines_that_run(bug):
     for source in (source_of(bug.variant), source_of(bug.plain)):
         (function,) = ast.parse(source).body
         assert isinstance(function, ast.FunctionDef)
@@ -77,7 +67,8 @@ def test_a_demonstration_takes_the_sentence_of_the_reader(bug, kind, request):
 
 def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it():
     # `certify` names the line that shows a fault; an exercise injects a learner's mask as a bug is
-    # injected; the calculator shows claims about sizes; choices are on the pages of their subjects.
+    # injected.
+    showing = ("explorer/exhibits/", "explorer/notebook/", "explorer/analysis/exercises/planted.py")
     importers = [
         path.relative_to(ROOT).as_posix()
         for folder in ("models", "explorer")
@@ -85,25 +76,8 @@ def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it():
         if path.parent != ROOT / "explorer/analysis/cases"
         and "analysis.cases" in path.read_text(encoding="utf-8")
     ]
-    showing = {
-        "explorer/notebook/certify.py",
-        "explorer/notebook/diagnosis.py",
-        "explorer/exhibits/cases/case.py",
-        "explorer/exhibits/cases/choices.py",
-        "explorer/exhibits/cases/outcome.py",
-        "explorer/exhibits/cases/planted.py",
-        "explorer/exhibits/masks/conventions.py",
-        "explorer/exhibits/masks/fills.py",
-        "explorer/exhibits/masks/forced.py",
-        "explorer/exhibits/model/calculator.py",
-        "explorer/exhibits/model/differences.py",
-        "explorer/exhibits/score/engines.py",
-        "explorer/exhibits/score/layouts.py",
-        "explorer/exhibits/tour/masks.py",
-        "explorer/analysis/exercises/planted.py",
-        "explorer/exhibits/exercises/planted.py",
-    }
-    assert set(importers) == showing
+    assert importers
+    assert [each for each in importers if not each.startswith(showing)] == []
 
 
 def test_the_right_pattern_is_that_of_the_models():
@@ -135,7 +109,7 @@ def test_a_symptom_is_the_run_with_the_fault(translator):
     assert padding.output_after != padding.output_before
 
 
-def test_a_fault_of_decoding_is_measured_in_cached_steps(translator):
+def test_faults_of_decoding_and_of_later_sentences_are_measured_there(translator):
     """In one pass it does not exist: an equal loss there would say that it costs nothing."""
     traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
     found = walked(symptom(translator, traced, BY_ID["is_causal_cache"]))
@@ -145,6 +119,10 @@ def test_a_fault_of_decoding_is_measured_in_cached_steps(translator):
     assert np.abs(found.logprobs_after - found.logprobs_before)[1:].max() > 1e-3
     assert found.moved > 1e-3
     assert found.output_before != found.output_after
+    found = walked(symptom(translator, traced, BY_ID["first_item"]))
+    assert found.changed
+    usual = walked(symptom(translator, traced, BY_ID["no_mask"]))
+    np.testing.assert_allclose(found.logprobs_before, usual.logprobs_before, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["translator", "writer"])
@@ -161,14 +139,6 @@ def test_without_a_fault_the_symptom_is_the_model_itself(kind, request):
         assert traced.output.startswith(found.output_before[:10])
     again = trace(loaded, "The cat sat.", None if kind == "translator" else "")
     np.testing.assert_array_equal(again.logits, traced.logits)  # nothing stays in the model
-
-
-def test_a_fault_that_spares_the_first_sentence_shows_at_the_second(translator):
-    traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
-    found = walked(symptom(translator, traced, BY_ID["first_item"]))
-    assert found.changed
-    usual = walked(symptom(translator, traced, BY_ID["no_mask"]))
-    np.testing.assert_allclose(found.logprobs_before, usual.logprobs_before, atol=1e-5)
 
 
 def test_a_picture_shows_the_head_that_differs_most():

@@ -67,7 +67,7 @@ def test_one_seed_that_fails_is_a_failure(find):
     assert value(found, "pre_plain", "seeds_learned") == 2
 
 
-def test_a_small_model_learns_its_task_and_warms_up():
+def test_a_small_model_learns_its_task_warms_up_and_repeats_by_its_seed():
     told: list[tuple[int, int]] = []
     asked = TaskTraining(training.symbol_config(n_ctx=12), training.same, 40, 1e-2)
     learned = walked(training.train(asked, 0), lambda *step: told.append(step))
@@ -78,9 +78,6 @@ def test_a_small_model_learns_its_task_and_warms_up():
     cold, warm = (finished(training.train(replace(asked, steps=3, warm=n), 0)) for n in (0, 1000))
     assert cold.losses[0] == warm.losses[0]
     assert cold.losses[2] < warm.losses[2] - 0.05  # a thousandth of the rate moves nothing yet
-
-
-def test_seeds_repeat_a_training_and_differ():
     asked = TaskTraining(training.symbol_config(), training.same, 2, 1e-2)
     first, again, other = (finished(training.train(asked, seed)) for seed in (0, 0, 1))
     assert first == again

@@ -107,7 +107,7 @@ def gated_off(module: nn.Module) -> int:
     return numbers_of(module) + (isinstance(module, FeedForward) and module.gated)
 
 
-def test_attention_has_the_same_count_for_any_number_of_heads_where_none_share(find):
+def test_attention_counts_for_any_number_of_heads_and_the_readers_fits_or_not(find, tiny):
     def count(module: nn.Module) -> int:
         assert isinstance(module, Attention)
         d_model = module.w_q.in_features
@@ -116,9 +116,6 @@ def test_attention_has_the_same_count_for_any_number_of_heads_where_none_share(f
     found = find(counting.mha_count, count)
     assert found.verdict == "true"
     assert found.why == ("true", "own_fits")
-
-
-def test_the_readers_attention_is_said_to_fit_or_not(find, tiny):
     assert "own_fits" in find(counting.mha_count).why
     sharing = tiny("sharing", n_kv_heads=2)
     found = counting.mha_count(sharing)
@@ -325,7 +322,7 @@ def test_a_model_that_does_not_tie_is_told_what_it_would_save(find):
     assert value(found, "own_saved", "counted") == value(found, "own_saved", "said")
 
 
-def test_times_are_those_of_the_stopwatch(find):
+def test_times_are_those_of_the_stopwatch_and_one_slow_try_overlaps(find):
     found = find(cost.rms_speed, taking((1.15, 1.12, 1.0, 1.0)))
     assert value(found, "layer_norm_written", "milliseconds") == 1150
     assert value(found, "layer_norm_written", "timed_range") == 0
@@ -333,9 +330,6 @@ def test_times_are_those_of_the_stopwatch(find):
         found = find(cost.fused_speed, at_lengths((1, 1), (2, 2), (3, 3), last))
         assert value(found, "tokens", "gain_four", "1024") == pytest.approx(4)
         assert ("axes" in found.why) == differ
-
-
-def test_one_slow_try_of_the_operator_is_an_overlap(find):
     slow = [(1.0, 0.5, 0.5)] * (cost.TIMED - 1) + [(1.0, 1.0, 1.0)]
     found = find(cost.fused_speed, taking(*slow))
     assert found.verdict == "false"

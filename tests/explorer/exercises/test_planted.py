@@ -40,13 +40,10 @@ def test_a_right_mask_keeps_what_its_rule_allows(task, translator):
     assert broken(task, task.reference, translator) == expected.get(task.id, [])
 
 
-def test_the_model_writes_the_same_under_its_own_masks(translator):
+def test_wrong_masks_change_what_is_written_and_its_own_do_not(translator):
     for name in ("causal", "both", "cross"):
         task = next(each for each in tasks() if each.id == name)
         assert not walked(written(task, task.reference, *translator)).changed
-
-
-def test_a_wrong_mask_breaks_promises_and_the_loss(translator):
     task = tasks()[0]
     upside_down = task.mutants[0].code
     assert {"future_leak", "future_mass"} <= set(broken(task, upside_down, translator))
@@ -54,16 +51,13 @@ def test_a_wrong_mask_breaks_promises_and_the_loss(translator):
     assert found.loss_after > found.loss_before + 1
 
 
-def test_a_program_that_fails_at_a_size_of_the_model_says_how(translator):
+def test_programs_that_fail_or_belong_nowhere_are_refused(translator):
     code = "def may_attend(q, k):\n    return k <= q if q < 8 else 1 // 0"
     with pytest.raises(PlantedError) as raised:
         walked(written(tasks()[0], "def may_attend(q, k):\n    return 1 // 0 == k", *translator))
     assert raised.value.args[0].error == "ZeroDivisionError"
     with pytest.raises(PlantedError):
         walked(examined(tasks()[0], code, *translator))
-
-
-def test_a_mask_is_only_planted_where_it_belongs(translator):
     loaded, traced = translator
     alibi = next(task for task in tasks() if task.id == "alibi")
     assert not fits(alibi, loaded)

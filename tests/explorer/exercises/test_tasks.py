@@ -12,19 +12,20 @@ from explorer.text import LANGUAGES
 TASKS = pytest.mark.parametrize("task", tasks(), ids=lambda task: task.id)
 
 
-def test_there_are_thirty_tasks_of_four_kinds():
+def test_tasks_of_four_kinds_with_suspects_and_hidden_sizes():
     assert len(tasks()) >= 30
     assert {task.kind for task in tasks()} == set(KINDS)
     assert len({task.id for task in tasks()}) == len(tasks())
-
-
-@TASKS
-def test_the_reference_solves_it_and_the_starter_does_not(task):
-    made = grade(task, task.reference)
-    assert made.passed, (made.fault, made.wrong, [each.words["en"] for each in made.let])
-    if not task.is_check:
-        assert leaves(made.wanted[0]) == pytest.approx(leaves(flat(task)))
-    assert not grade(task, task.starter).passed
+    for task in tasks():
+        if task.is_check:
+            assert len(task.mutants) >= 6
+            assert any(each.right for each in task.suspects)
+    for task in tasks():
+        grids = [case for case in task.cases if case.queries is not None]
+        if task.is_mask:
+            sizes = {(case.queries, case.keys) for case in grids[1:]}
+            assert (1, 1) in sizes or any(1 in size for size in sizes), task.id
+            assert len(sizes) >= 3, task.id
 
 
 def leaves(value: object) -> list[object]:
@@ -35,7 +36,18 @@ def leaves(value: object) -> list[object]:
 
 
 @TASKS
-def test_every_known_mistake_fails_and_is_recognised(task):
+def test_each_task_has_words_a_reference_and_mistakes_that_fail(task):
+    for words in (task.name, task.text, task.solution, *(each.words for each in task.suspects)):
+        assert set(words) == set(LANGUAGES)
+        assert all(words.values())
+    assert all(len(set(hints)) == 3 for hints in task.hints.values())
+    assert task.bug in ("", *(bug.id for bug in BUGS))
+    assert (task.kind == "repairs") == bool(task.bug)
+    made = grade(task, task.reference)
+    assert made.passed, (made.fault, made.wrong, [each.words["en"] for each in made.let])
+    if not task.is_check:
+        assert leaves(made.wanted[0]) == pytest.approx(leaves(flat(task)))
+    assert not grade(task, task.starter).passed
     assert task.mutants
     if task.is_check:
         return
@@ -45,32 +57,6 @@ def test_every_known_mistake_fails_and_is_recognised(task):
         assert made.mistake is mutant, (mutant.words["en"], made.fault)
         if made.wrong and task.is_mask:
             assert relation(task, made.wrong)
-
-
-def test_a_check_is_handed_six_wrong_ones_and_one_that_is_right():
-    for task in tasks():
-        if task.is_check:
-            assert len(task.mutants) >= 6
-            assert any(each.right for each in task.suspects)
-
-
-@TASKS
-def test_its_words_are_there_in_both_languages(task):
-    for words in (task.name, task.text, task.solution, *(each.words for each in task.suspects)):
-        assert set(words) == set(LANGUAGES)
-        assert all(words.values())
-    assert all(len(set(hints)) == 3 for hints in task.hints.values())
-    assert task.bug in ("", *(bug.id for bug in BUGS))
-    assert (task.kind == "repairs") == bool(task.bug)
-
-
-def test_sizes_that_were_not_shown_are_asked_too():
-    for task in tasks():
-        grids = [case for case in task.cases if case.queries is not None]
-        if task.is_mask:
-            sizes = {(case.queries, case.keys) for case in grids[1:]}
-            assert (1, 1) in sizes or any(1 in size for size in sizes), task.id
-            assert len(sizes) >= 3, task.id
 
 
 CHECKS = [task for task in tasks() if task.is_check]

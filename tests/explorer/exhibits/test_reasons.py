@@ -28,6 +28,11 @@ EDITS: list[tuple[Edit, ...]] = [
 ]
 
 
+def letters(names):
+    """The first letter of what blocks each cell, row by row."""
+    return ["".join(name[:1] or "·" for name in row) for row in names.tolist()]
+
+
 @pytest.mark.parametrize("edits", EDITS)
 def test_blocked_is_just_what_the_model_blocked(translator, edits):
     traced = trace(translator, TEXT, TARGET, edits, pads=2)
@@ -60,22 +65,18 @@ def test_by_hand(translator):
     edits = (CellEdit(SELF, 1, 1, 0, False), CellEdit(SELF, 1, 0, 1, True))
     traced = trace(translator, TEXT, target, edits, pads=1)
     assert traced.tgt_valid.tolist() == [True, True, False]
-    p, c = "pad_key", "causal"
-    assert blocked_by(traced, SELF)[0].tolist() == [["", c, p], ["", "", p], ["", "", p]]
-    assert blocked_by(traced, SELF)[1].tolist() == [["", "", p], ["edit", "", p], ["", "", p]]
+    assert letters(blocked_by(traced, SELF)[0]) == ["·cp", "··p", "··p"]
+    assert letters(blocked_by(traced, SELF)[1]) == ["··p", "e·p", "··p"]
     why = reasons(traced, SELF)
     assert why.causal[0].tolist() == [[False, True, True], [False, False, True], [False] * 3]
     assert np.argwhere(why.opened).tolist() == [[1, 0, 1]]
     assert np.unique(blocked_by(traced, CROSS)[:, :, :-1]).tolist() == [""]
-    assert np.unique(blocked_by(traced, CROSS)[:, :, -1]).tolist() == [p]
+    assert np.unique(blocked_by(traced, CROSS)[:, :, -1]).tolist() == ["pad_key"]
 
     queries = trace(translator, TEXT, target, (MaskSwitch("pad_queries", True),), pads=1)
-    assert blocked_by(queries, SELF)[0].tolist() == [
-        ["", c, p],
-        ["", "", p],
-        ["pad_query"] * 2 + [p],
-    ]
-    assert np.unique(blocked_by(queries, CROSS)[:, -1, :-1]).tolist() == ["pad_query"]
+    assert letters(blocked_by(queries, SELF)[0]) == ["·cp", "··p", "ppp"]
+    for names in (blocked_by(queries, SELF)[0, 2, :2], blocked_by(queries, CROSS)[:, -1, :-1]):
+        assert np.unique(names).tolist() == ["pad_query"]
 
 
 def test_a_mask_that_no_rule_explains_is_not_explained_away(translator):
@@ -94,36 +95,15 @@ def test_a_mask_that_no_rule_explains_is_not_explained_away(translator):
 
 
 def test_a_window_a_prefix_and_a_block_by_hand(translator):
-    def names(*edits: Edit, site: str = SELF) -> list[list[str]]:
+    for edits, site, rows in (
+        ((MaskSize("window", 2),), SELF, "·ccc ··cc w··c ww··"),
+        ((MaskSize("prefix", 2),), SELF, "··cc ··cc ···c ····"),
+        ((MaskSize("block", 2),), SELF, "·ccc ··cc bb·c bb··"),
+        ((MaskSize("window", 1),), ENCODER, "·www w·ww ww·w www·"),
+        ((MaskSize("window", 1), MaskSize("block", 1)), CROSS, "···· ···· ···· ····"),
+    ):
         traced = trace(translator, "I love you.", "猫坐在", edits)
-        return blocked_by(traced, site)[0, :4, :4].tolist()
-
-    c, w, b = "causal", "window", "block"
-    assert names(MaskSize("window", 2)) == [
-        ["", c, c, c],
-        ["", "", c, c],
-        [w, "", "", c],
-        [w, w, "", ""],
-    ]
-    assert names(MaskSize("prefix", 2)) == [
-        ["", "", c, c],
-        ["", "", c, c],
-        ["", "", "", c],
-        ["", "", "", ""],
-    ]
-    assert names(MaskSize("block", 2)) == [
-        ["", c, c, c],
-        ["", "", c, c],
-        [b, b, "", c],
-        [b, b, "", ""],
-    ]
-    assert names(MaskSize("window", 1), site=ENCODER) == [
-        ["", w, w, w],
-        [w, "", w, w],
-        [w, w, "", w],
-        [w, w, w, ""],
-    ]
-    assert names(MaskSize("window", 1), MaskSize("block", 1), site=CROSS) == [[""] * 4] * 4
+        assert letters(blocked_by(traced, site)[0, :4, :4]) == rows.split(), (edits, site)
 
 
 def test_a_window_of_the_models_own_by_hand(tiny):

@@ -96,16 +96,13 @@ def texts(svg: str) -> list[str]:
     return ["".join(t.itertext()) for t in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
-def test_heads_are_named_or_counted():
+def test_cells_of_a_picture_whose_heads_are_named_or_counted():
     mask, words = np.ones((2, 1, 1), bool), {"title": "T", "words": WORDS}
     draw = partial(site_svg, np.zeros((2, 1, 1)), mask, axes("a", "b"), **words)
     assert {"head 1", "head 2"} <= set(texts(draw()))
     assert {"L2·H5", "<b>"} <= set(texts(draw(names=["L2·H5", "<b>"])))
     with pytest.raises(ValueError, match="names has 1 entries, but there are 2 heads"):
         draw(names=["one"])
-
-
-def test_cells_of_a_picture():
     patterns = np.array([[[1, 0, 0], [0.5, 0.5, 0]], [[0, 0, 1], [0, 1, 0]]], dtype=np.float32)
     mask = np.array([[[1, 0, 0], [1, 1, 0]], [[1, 1, 1], [1, 1, 1]]], dtype=bool)
     named = axes(["a<b", "</s>"], ["x&y", "猫", "</s>"])

@@ -25,10 +25,8 @@ from explorer.figures.theme import LIGHT
 from explorer.library import LoadedModel, open_model
 from explorer.live.weights import described
 from explorer.problems import InputProblem
-from explorer.runs.edits import CellEdit, HeadOff, MaskSwitch, parse_edits
+from explorer.runs.edits import CellEdit, HeadOff, MaskSwitch
 from explorer.runs.trace import Trace, trace
-from models.config import ModelConfig
-from models.hooks import StackSite
 from models.positions import Scaling
 from models.training.saving import save_checkpoint
 
@@ -113,15 +111,12 @@ def test_views_that_are_not_there(view, translator, writer):
     compile(code, "view.py", "exec")
 
 
-def test_a_table_has_keys_across_queries_down_and_gaps_where_blocked():
+def test_a_table_has_gaps_where_blocked_and_no_formula():
     pattern = np.array([[0.25, 0.75], [1.0, 0.0]])
     mask = np.array([[True, True], [True, False]])
     text = to_csv(pattern, mask, ("a", 'say "b"'), ("x,y", "=1+1"))
     rows = list(csv.reader(io.StringIO(text)))
     assert rows == [["", "x,y", "'=1+1"], ["a", "0.25", "0.75"], ['say "b"', "1", ""]]
-
-
-def test_no_token_becomes_a_formula():
     tokens = ("+1", "-1", "@x", "\t=1", "=", "a=b")
     rows = list(
         csv.reader(io.StringIO(to_csv(np.zeros((6, 0)), np.ones((6, 0), bool), tokens, ())))
@@ -175,21 +170,9 @@ def test_an_archive_is_the_trace(translator, writer):
         for name, array in expected.items():
             assert arrays[name].dtype == array.dtype
             np.testing.assert_array_equal(arrays[name], array, err_msg=name)
-        assert ModelConfig.from_json(json.dumps(meta["config"])) == traced.config
-        assert meta["sites"] == [vars(site) for site in traced.sites]
-        stacks = [
-            StackSite(**{**stack, "reads_too": tuple(stack["reads_too"])})
-            for stack in meta["stacks"]
-        ]
-        assert tuple(stacks) == traced.stacks
-        marks = meta["marks"] | {"further_ends": tuple(meta["marks"]["further_ends"])}
-        assert marks == vars(traced.marks)
-        named = (*expected, "activations", "config", "sites", "stacks", "marks")
-        for name, value in vars(traced).items():
-            if name in ("edits", "ignored_edits"):
-                assert parse_edits(meta[name]) == value
-            elif name not in named:
-                assert (tuple(meta[name]) if isinstance(value, tuple) else meta[name]) == value
+        for name in ("model", "text", "src_tokens", "tgt_str_tokens", "output"):
+            value = getattr(traced, name)
+            assert (tuple(meta[name]) if isinstance(value, tuple) else meta[name]) == value
 
 
 def read(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

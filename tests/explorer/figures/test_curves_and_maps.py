@@ -20,7 +20,7 @@ TABLE = np.array([[0.0, 1.0, 0.0], [0.5, -0.5, 2.0]], np.float32)
 TURNING_WORDS = family("figures.turning", lang="en")
 
 
-def test_wavelengths_stand_on_a_log_axis_with_the_longest_text():
+def test_wavelengths_stand_on_a_log_axis_and_waves_are_columns():
     figure = encoding.wavelengths(
         np.array([6.28, 6.28, 628.3]), n_ctx=128, marked=(2,), words=POSITIONS
     )
@@ -29,9 +29,6 @@ def test_wavelengths_stand_on_a_log_axis_with_the_longest_text():
     np.testing.assert_array_equal(figure["data"][0]["marker"]["size"], [5, 5, 11])
     with pytest.raises(ValueError, match="but there are 3 dimensions"):
         encoding.wavelengths(np.ones(3), marked=(3,), words=POSITIONS)
-
-
-def test_waves_are_columns_of_the_table():
     figure = encoding.waves(TABLE, (2, 0), words={**POSITIONS, "dimension": "维度"})
     assert [trace["name"] for trace in figure["data"]] == ["维度 2", "维度 0"]
     np.testing.assert_array_equal(figure["data"][0]["y"], [0, 2])
@@ -129,23 +126,15 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_text_colours_have_the_contrast_of_readable_text(colours):
+def test_colours_have_the_contrast_of_readable_text_steps_and_hatching(colours):
     for name in ("ink", "muted", "source", "target", "accent"):
         assert contrast(getattr(colours, name), colours.paper) >= 4.5, name
     for soft in (colours.source_soft, colours.target_soft):
         assert contrast(colours.ink, soft) >= 7
-
-
-@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_attention_moves_steadily_away_from_the_paper(colours):
     steps = [contrast(colour, colours.paper) for colour in colours.attention]
     assert steps == sorted(steps)
     assert steps[0] < 1.2
     assert steps[-1] > 9
-
-
-@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_hatching_is_visible_on_its_own_ground(colours):
     assert contrast(colours.hatch, colours.blocked) > 1.5
     for ground, mark in zip(colours.rules, colours.rule_marks, strict=True):
         assert contrast(mark, ground) > 2.5
@@ -185,7 +174,7 @@ def test_nothing_in_a_shown_token_is_invisible(token, shown):
     assert show(token) == shown
 
 
-def test_right_to_left_writing_is_isolated_once_and_stays_closed_where_it_is_cut():
+def test_shown_text_is_isolated_once_clipped_and_escaped():
     for token in ("كتاب", "ספר", "3 كتاب", "٣"):
         assert show(show(token)) == show(token)
         assert show(token).strip("\u2068\u2069") == token
@@ -193,9 +182,6 @@ def test_right_to_left_writing_is_isolated_once_and_stays_closed_where_it_is_cut
     assert clipped(show("كتابكتاب"), 4) == "\u2068كتا…\u2069"
     assert clipped("elephant", 4) == "ele…"
     assert clipped(show("كتاب"), 4) == show("كتاب")
-
-
-def test_escape_leaves_no_markup():
     assert escape('<a href="x">&lt;') == '&lt;a href="x"&gt;&amp;lt;'
 
 

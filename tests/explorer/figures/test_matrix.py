@@ -75,16 +75,13 @@ def test_a_change_is_after_minus_before_in_points():
     assert noise.scale.high == 1.0  # rounding is not stretched over the scale
 
 
-def test_scores_diverge_on_a_scale_that_two_can_share():
+def test_scores_and_numbers_diverge_around_zero():
     values = np.array([[-3.0, np.inf], [1.0, 2.0]])
     mask = np.array([[True, False], [True, True]])
     matrix = scores(values, mask, TWO, title="scores", **WORDS)
     assert (matrix.scale.low, matrix.scale.high) == (-3.0, 3.0)
     assert said(matrix) == [["−3.00", "blocked"], ["1.00", "2.00"]]
     assert scores(values, mask, TWO, title="scores", top=7.5, **WORDS).scale.high == 7.5
-
-
-def test_numbers_are_sent_as_they_are_around_zero():
     matrix = signed(np.array([[1.0, -4.0]]), (Axis(("q",)), Axis(("k", "k"))), "t", selected=(0, 1))
     (panel,) = sent(matrix)
     assert panel["cells"].tolist() == [[1.0, -4.0]]

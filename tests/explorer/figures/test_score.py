@@ -19,7 +19,7 @@ CAUSE_WORDS = family("figures.attribution", lang="en")
 TOKENS = ["a", "<b>", "a"]
 
 
-def test_vectors_keep_their_stream_and_their_numbers():
+def test_vectors_keep_their_numbers_and_products_are_summed_up():
     figure = cell.vectors(
         np.array([[1.0, -2.0], [0.5, 4.0]]),
         ["q", "<k>"],
@@ -36,9 +36,6 @@ def test_vectors_keep_their_stream_and_their_numbers():
     assert figure["layout"]["xaxis"]["title"]["text"] == "维"
     with pytest.raises(ValueError, match="values has shape"):
         cell.vectors(np.ones((3, 2)), ["q", "k"], ["src", "tgt"], words=CELL_WORDS)
-
-
-def test_products_are_summed_up_along_the_line():
     bars, line = cell.products(np.array([1.0, -3.0, 0.5]), words=CELL_WORDS)["data"]
     np.testing.assert_array_equal(bars["y"], [1.0, -3.0, 0.5])
     np.testing.assert_array_equal(line["y"], [1.0, -2.0, -1.5])
@@ -65,16 +62,13 @@ def test_blocked_bars_are_hatched_and_the_open_cell_is_outlined():
         cell.signed(["a"], np.ones(1), title="t", allowed=np.ones(2, bool), words=CELL_WORDS)
 
 
-def test_the_histogram_counts_every_score_once():
+def test_the_histogram_counts_each_score_and_heads_are_joined():
     scores = np.array([-9.0, -0.05, 0.0, 0.05, 2.0])
     figure = cell.histogram(scores, 4.1, words=CELL_WORDS)  # 41 bars of 0.2
     counts = np.zeros(41)
     counts[[0, 20, 30]] = 1, 3, 1  # the lowest stands at the edge
     np.testing.assert_array_equal(figure["data"][0]["y"], counts)
     assert figure["layout"]["xaxis"]["range"] == [-4.1, 4.1]
-
-
-def test_every_query_head_is_joined_to_the_one_it_reads():
     line, dots = cell.groups((0, 0, 1, 1), words=CELL_WORDS)["data"]
     np.testing.assert_array_equal(line["x"][0::3], [0, 1, 2, 3])
     np.testing.assert_array_equal(line["x"][1::3], [0.5, 0.5, 2.5, 2.5])
@@ -101,15 +95,12 @@ def test_what_freezing_leaves_out_is_a_bar_from_the_contribution_to_what_is_lost
         ranking(["a"], np.zeros(2), title="", words=CAUSE_WORDS)
 
 
-def test_sizes_stand_over_powers_of_ten():
+def test_sizes_stand_over_powers_of_ten_and_answers_side_by_side():
     figure = eps_curves(
         np.array([1e-2, 1.0]), np.array([[0.5, 1.0]]), ["e"], x_title="x", y_title="y"
     )
     np.testing.assert_allclose(figure["data"][0]["x"], [-2, 0])
     assert figure["layout"]["xaxis"]["ticktext"][0] == "10<sup>−2</sup>"
-
-
-def test_answers_stand_beside_each_other():
     figure = gradients(np.eye(3), ["a", "b", "c"], x_title="x", y_title="y")
     assert [trace["y"].tolist() for trace in figure["data"]] == np.eye(3).tolist()
     assert len({trace["marker"]["pattern"]["shape"] for trace in figure["data"]}) == 3

@@ -19,7 +19,6 @@ from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, MaskSwitch
 from explorer.runs.passes import letting
 from explorer.text import LANGUAGES, t
-from models.hooks import Edits, visiting
 from models.training.saving import save_checkpoint
 
 
@@ -34,15 +33,6 @@ def test_a_user_edit_is_certified_as_the_model_would_run(translator):
     assert "open_cells" in broken(certified(translator, "I love you.", "我", (shut,)))
     with pytest.raises(InputProblem):
         certified(translator, "  ")
-
-
-def test_nothing_is_left_in_force(translator):
-    certified(translator, "I love you.", "我爱你。", (MaskSwitch("causal", False),))
-    assert certified(translator, "I love you.", "我爱你。").passed
-    point = translator.model.hook_logits
-    assert not point.wanted
-    with visiting(Edits({})):
-        assert not point.wanted
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -103,7 +93,7 @@ def test_a_number_that_is_none_stays_out_of_json(tiny_model):
     assert None in [finding["deviation"] for finding in json.loads(text)["findings"]]
 
 
-def test_an_examination_tests_each_promise_once(translator):
+def test_an_examination_tests_each_promise_once_and_lets_others_go_first(translator):
     examination = examine_text(translator, "I love you.", "我爱你。")
     assert examination.names == FINDINGS
     first = examination.finding("prefix")
@@ -113,9 +103,6 @@ def test_an_examination_tests_each_promise_once(translator):
     assert examination.finding("prefix") is first
     with pytest.raises(KeyError, match="nothing"):
         examination.finding("nothing")
-
-
-def test_others_may_go_first_within_the_test_of_a_promise(translator):
     rests: list[str] = []
     with letting(lambda: rests.append("rest")):
         examine_text(translator, "I love you.", "我爱你。").finding("prefix")

@@ -340,6 +340,8 @@ def test_of_each_choice_the_model_has_one_option_and_the_others_do_what_they_say
     costs = {option: row.values[1] for option, row in found.items() if kind[option] in counts}
     worst = max(costs, key=costs.__getitem__)
     assert (numbers["option"], numbers["loss"]) == (found[worst].of, costs[worst])
+    assert found
+    assert np.array_equal(trace(translator, TEXT).logits, before.logits)
 
 
 @pytest.mark.parametrize(
@@ -391,20 +393,12 @@ def test_the_norms_written_by_hand(translator, before):
     )
 
 
-def test_the_loaded_model_is_left_as_it_was(translator, before, found):
-    assert found
-    assert np.array_equal(trace(translator, TEXT).logits, before.logits)
-
-
-def test_untying_adds_a_table_and_changes_nothing(tiny):
+def test_choices_of_tied_and_of_other_models(tiny, writer):
     tied = tiny("tied", tie_embeddings=True)
     found = swapped(tied, trace(tied, TEXT))
     assert kinds(found)["tying", "tied"] == "own"
     assert kinds(found)["tying", "apart"] == "same"
     assert found["tying", "apart"].values[3] == tied.config.vocab_size * tied.config.d_model
-
-
-def test_other_families(tiny, writer):
     kind = kinds(swapped(writer, trace(writer, TEXT)))
     assert kind["placement", "pre"] == kind["final", "with"] == "own"
     modern = tiny("modern", family="decoder-only", norm="rmsnorm", ffn="swiglu", positions="rotary",

@@ -146,18 +146,32 @@ def test_a_tied_output_is_the_decoder_s_table_where_the_encoder_has_its_own():
     assert found.by_kind["unembed"] == 2000  # its bias alone
 
 
-def test_a_switch_takes_along_what_depends_on_it():
+def test_sizes_give_way_to_each_other_and_to_switches():
     assert PRESETS["base"].with_switch("swiglu", True).final_norm
     assert PRESETS["two_3"].with_switch("has_encoder", False).src_vocab == 0
     assert PRESETS["two_3"].with_switch("bias", False) == replace(PRESETS["two_3"], bias=False)
+    sizes = PRESETS["base"]
+    assert sizes.with_size("n_heads", 4).kv_heads == 4
+    assert sizes.with_size("d_model", 768).n_heads == 8
+    narrow = PRESETS["layers768"].with_size("d_model", 64)
+    assert (narrow.n_heads, narrow.kv_heads) == (8, 8)
+    shared = sizes.with_size("kv_heads", 2)
+    assert shared.with_size("n_heads", 16).kv_heads == 2
+    assert shared.with_size("n_heads", 1).kv_heads == 1
 
 
-def test_links_from_before_these_sizes_mean_what_they_meant(translator):
+def test_sizes_are_written_and_read_and_old_links_mean_what_they_meant(translator):
     own = translator.config
     assert parse_sizes("512-8-8-6-2048-37000-1011", own) == PRESETS["base"]
     assert parse_sizes("4096-32-32-32-11008-32000-0100", own) == PRESETS["llama"]
     assert PRESETS["two_3"].text() == "512-8-8-3-2048-2000-1010-1000-11"
     assert parse_sizes("512-8-8-3-2048-2000-0010-1000-11", own) is None  # no encoder to have one
+    for sizes in (*PRESETS.values(), Sizes.of(own)):
+        assert parse_sizes(sizes.text(), own) == sizes
+    assert parse_sizes("", own) == parse_sizes("own", own) == Sizes.of(own)
+    assert Sizes.of(replace(own, ffn="geglu")).config().ffn == "swiglu"  # as many
+    for bad in ("x", "7-2-2-1-1-9-0000", "512-8-3-6-2048-100-0000", "512-8-8-999-2-9-0000", "１-1"):
+        assert parse_sizes(bad, own) is None
 
 
 @pytest.mark.parametrize("has_encoder", [False, True])
@@ -169,27 +183,6 @@ def test_layers_alone_have_no_table_and_no_norm_after_them(has_encoder):
     layers = count_layers(sizes.config())
     assert layers.by_kind == whole.by_kind | {"embedding": 0}
     assert parse_sizes(sizes.text(), block.config()) == sizes
-
-
-def test_sizes_are_written_and_read(translator):
-    own = translator.config
-    for sizes in (*PRESETS.values(), Sizes.of(own)):
-        assert parse_sizes(sizes.text(), own) == sizes
-    assert parse_sizes("", own) == parse_sizes("own", own) == Sizes.of(own)
-    assert Sizes.of(replace(own, ffn="geglu")).config().ffn == "swiglu"  # as many
-    for bad in ("x", "7-2-2-1-1-9-0000", "512-8-3-6-2048-100-0000", "512-8-8-999-2-9-0000", "１-1"):
-        assert parse_sizes(bad, own) is None
-
-
-def test_heads_that_no_longer_divide_give_way():
-    sizes = PRESETS["base"]
-    assert sizes.with_size("n_heads", 4).kv_heads == 4
-    assert sizes.with_size("d_model", 768).n_heads == 8
-    narrow = PRESETS["layers768"].with_size("d_model", 64)
-    assert (narrow.n_heads, narrow.kv_heads) == (8, 8)
-    shared = sizes.with_size("kv_heads", 2)
-    assert shared.with_size("n_heads", 16).kv_heads == 2
-    assert shared.with_size("n_heads", 1).kv_heads == 1
 
 
 def test_measured_bars_are_labelled_in_lines():
@@ -283,26 +276,13 @@ def names(canvas: Canvas) -> list[str]:
     ]
 
 
-def test_a_part_opens_its_page_at_its_layer(canvas):
+def test_a_part_opens_its_page_at_its_layer_and_has_its_address(canvas):
     found = names(canvas)
     there = canvas.on["picked"](next(at for at, name in enumerate(found) if "Cross" in name))
     assert (there.visit, there.elsewhere) == ("heads", True)
     assert there.choices(State()) == {"site": "cross", "layer": 1, "head": 0}
     assert canvas.on["picked"](found.index("Tokens")) is None
-
-
-@pytest.mark.parametrize("at", [-1, 999, "1", None, True, [1]])
-def test_a_message_that_names_no_part_is_ignored(canvas, at):
-    assert canvas.on["picked"](at) is None
-
-
-def test_every_part_has_the_address_of_its_page(canvas):
     head, _ = unpack(canvas.payload("file", lambda change: f"{change.visit}?"))
     found = dict(zip(names(canvas), head["hrefs"], strict=True))
     pages = {"Embedding": "score?", "Norm": "blocks?", "Output": "decoding?", "Tokens": ""}
     assert {name: found[name] for name in pages} == pages
-
-
-def test_outside_the_app_there_are_no_links(canvas):
-    head, _ = unpack(canvas.payload("file"))
-    assert not any(head["hrefs"])

@@ -69,7 +69,7 @@ def test_no_patch_is_the_second_run_and_all_patches_are_the_first(read):
     assert walked(gaps(loaded, found, [embedded]))[0] == pytest.approx(found.gaps[0], abs=1e-4)
 
 
-def test_a_patch_is_what_setting_that_vector_by_hand_does(read):
+def test_a_patch_is_what_hands_do_and_the_last_one_the_whole_answer_both_ways(read):
     loaded, found = read
     place, stack = found.question.places[1], loaded.model.stacks()[-1]
     hook = stack.block_hook(1, "resid_pre")
@@ -87,23 +87,35 @@ def test_a_patch_is_what_setting_that_vector_by_hand_does(read):
     )
     parts = {part.name: part for part in walked(patch_map(loaded, found, "resid")).parts}
     assert parts["tgt"].effects[1, 0] == pytest.approx(share, abs=1e-4)
-
-
-def test_the_last_vector_at_the_question_is_the_whole_answer(read):
-    loaded, found = read
     mapped = walked(patch_map(loaded, found, "resid"))
     last, place = mapped.parts[-1].effects[-1], found.question.places[1]
     assert mapped.together == pytest.approx(1, abs=1e-4)
     assert last[place] == pytest.approx(1, abs=1e-4)
     assert np.delete(last, place) == pytest.approx(0, abs=1e-4)
+    back = found.swapped()
+    assert back.gaps == pytest.approx(tuple(-gap for gap in found.gaps[::-1]))
+    assert back.answers == found.answers[::-1]
+    last = walked(patch_map(loaded, back, "resid")).parts[-1].effects[-1]
+    assert last[back.question.places[1]] == pytest.approx(1, abs=1e-4)
+    assert back.swapped().places == found.places
 
 
-def test_a_batch_of_patches_is_each_alone(translator):
+def test_a_batch_of_patches_is_each_alone_and_all_write_the_first_translation(translator):
     found = both(translator, "I love you.", "The cat sat.")
     cells = list(patches_of(translator, found, "z")[0].values())
     together = walked(gaps(translator, found, [[cell] for cell in cells]))
     alone = [walked(gaps(translator, found, [[cell]]))[0] for cell in cells[:: len(cells) // 5]]
     assert together[:: len(cells) // 5] == pytest.approx(alone, abs=1e-4)
+    memory = [
+        patch
+        for (name, row, _), patch in patches_of(translator, found, "resid")[0].items()
+        if (name, row) == ("src", 3)
+    ]
+    shown = patched_run(translator, found, memory)
+    first, second, patched = (text.removesuffix("…") for text in shown.texts)
+    assert patched == first == trace(translator, "I love you.").output
+    assert second == trace(translator, "The cat sat.").output
+    assert first != second
 
 
 def test_shared_keys_and_values_are_patched_as_one(tiny):
@@ -116,17 +128,7 @@ def test_shared_keys_and_values_are_patched_as_one(tiny):
     assert effects[:, 0] != pytest.approx(effects[:, 2])
 
 
-def test_the_other_direction_exchanges_everything(read):
-    loaded, found = read
-    back = found.swapped()
-    assert back.gaps == pytest.approx(tuple(-gap for gap in found.gaps[::-1]))
-    assert back.answers == found.answers[::-1]
-    last = walked(patch_map(loaded, back, "resid")).parts[-1].effects[-1]
-    assert last[back.question.places[1]] == pytest.approx(1, abs=1e-4)
-    assert back.swapped().places == found.places
-
-
-def test_misplaced_activations_are_the_control(translator):
+def test_misplaced_activations_are_the_control_and_rows_of_a_head_apart(translator):
     found = both(translator, "The cat sat on the mat.", "The dog sat on the mat.")
     mapped = walked(patch_map(translator, found, "resid"))
     cell = ("src", 1, 2)
@@ -141,10 +143,6 @@ def test_misplaced_activations_are_the_control(translator):
     assert not np.isnan(drawn).any()
     assert np.isnan(mapped.parts[1].control).all()  # the start mark alone has no other position
     assert mapped.chance[2] >= mapped.chance[0]
-
-
-def test_a_head_by_position_is_each_row_of_it(translator):
-    found = both(translator, "The cat sat on the mat.", "The dog sat on the mat.")
     for what in ("z", "pattern", "v"):
         places, shares = walked(by_position(translator, found, what, ("cross", 1, 2)))
         stream = "src" if what == "v" else "tgt"
@@ -168,20 +166,6 @@ def test_a_patched_run_writes_on_and_shows_what_is_probable(read):
         assert patched == pytest.approx(second, abs=1e-4)
     assert none.texts[2] == none.texts[1]
     assert {each.token for each in shown.answers} >= set(found.answers)
-
-
-def test_a_translator_writes_the_first_translation_under_all_patches(translator):
-    found = both(translator, "I love you.", "The cat sat.")
-    memory = [
-        patch
-        for (name, row, _), patch in patches_of(translator, found, "resid")[0].items()
-        if (name, row) == ("src", 3)
-    ]
-    shown = patched_run(translator, found, memory)
-    first, second, patched = (text.removesuffix("…") for text in shown.texts)
-    assert patched == first == trace(translator, "I love you.").output
-    assert second == trace(translator, "The cat sat.").output
-    assert first != second
 
 
 @pytest.mark.parametrize("what", ["pattern", "z", "v"])
@@ -264,15 +248,12 @@ def test_equal_misplaced_patches_run_once(writer, what, monkeypatch):
     assert ran == [n_runs]
 
 
-def test_groups_come_first_capitals_stay_and_words_are_whole():
+def test_exchanges_offer_groups_first_then_letters_and_other_words():
     found = list(exchanges("She sheared the cat.", GROUPS))
     assert found[:3] == ["He sheared the cat.", "She sheared the dog.", "She sheared the bird."]
     assert len(found) == len(set(found))
     assert next(exchanges("她爱猫。", GROUPS)) == "他爱猫。"
     assert next(exchanges("I think I am.", {"en": (("I", "we"),)})) == "We think I am."
-
-
-def test_letters_are_followed_by_their_next_and_other_words_stand_in_for_each_other():
     assert list(exchanges("c a z", {}))[:3] == ["c a a", "c b z", "d a z"]
     assert "dogs like dogs" in list(exchanges("we like dogs", {}))
     assert list(exchanges("!", {})) == []

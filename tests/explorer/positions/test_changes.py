@@ -187,7 +187,7 @@ def test_orders_that_are_none_are_refused(translator, writer):
         moved(translator, traced, "tgt", range(len(traced.tgt_tokens)))
 
 
-def test_without_positions_shuffled_words_are_the_same_sentence(tiny):
+def test_shuffled_words_are_the_same_without_positions_and_stories_go_on(tiny):
     loaded = tiny()
     found = walked(four_texts(loaded, TEXT, seed=4))
     assert found.in_order == trace(loaded, TEXT).output
@@ -195,28 +195,22 @@ def test_without_positions_shuffled_words_are_the_same_sentence(tiny):
     assert found.shuffled != found.in_order
     assert found.in_order_without == write_under(loaded, TEXT, "src", REMOVE)
     assert write_under(loaded, TEXT, "src", PositionChange("shift", 0)) == found.in_order
-
-
-def test_a_story_goes_on_for_some_tokens(tiny):
     writer = tiny("writer", n_ctx=12, **WRITER)
     assert walked(four_texts(writer, "The cat ran", seed=1)).in_order != ""
 
 
-def test_how_much_weight_moved():
+def test_how_much_weight_moved_and_means_by_offset():
     before = np.array([[1.0, 0.0], [0.5, 0.5]])
     after = np.array([[0.25, 0.75], [1.0, 0.0]])
     assert weight_moved(before, after, np.array([True, False])) == pytest.approx(0.75)
     assert weight_moved(before, after, np.array([True, True])) == pytest.approx((0.75 + 0.5) / 2)
-
-
-def test_means_by_offset_leave_out_what_is_blocked():
     values = np.array([[1.0, 9.0], [3.0, 5.0]])
     offsets, means = by_offset(values, np.tril(np.ones((2, 2), bool)))
     assert offsets.tolist() == [-1, 0]
     assert means.tolist() == [3.0, 3.0]
 
 
-def test_losses_by_shift(tiny):
+def test_losses_by_shift_as_far_as_positions_go(tiny):
     rotary = tiny("writer", family="decoder-only", positions="rotary")
     flat = shift_losses(rotary, trace(rotary, "The cat ran"), "tgt", (0, 9, 200))
     np.testing.assert_allclose(flat, flat[0], atol=1e-4)
@@ -224,8 +218,5 @@ def test_losses_by_shift(tiny):
     traced = trace(sines, "The cat ran", "猫跑开了")
     losses = shift_losses(sines, traced, "src", (0, 9))
     assert losses[0] != pytest.approx(losses[1], abs=1e-4)
-
-
-def test_learned_positions_end(tiny):
     assert most_shift(tiny(positions="learned", n_ctx=20), 8) == 12
     assert most_shift(tiny(), 8) == MOST_SHIFT

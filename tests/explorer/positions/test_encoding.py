@@ -18,7 +18,7 @@ from models.hooks import Edits, Record, visiting
 from models.rows import Rows
 
 
-def test_by_hand():
+def test_sines_by_hand_depend_on_distance_only_and_learned_vectors_do_not():
     # d_model 4: theta = 1 and 1/100.
     encoding = table(3, 4)
     np.testing.assert_allclose(
@@ -28,17 +28,11 @@ def test_by_hand():
     assert gram(encoding)[0, 2] == pytest.approx(np.cos(2) + np.cos(0.02), abs=1e-6)
     with pytest.raises(ValueError, match="odd"):
         wavelengths(5)
-
-
-def test_sines_and_cosines_depend_on_distance_only():
     dots = dot_by_distance(table(120, 512))
     assert dots.mean[[0, 1, 10, 100]] == pytest.approx([256, 249.1, 173.8, 112.0], abs=0.05)
     np.testing.assert_allclose(dots.lowest, dots.highest, atol=1e-4)
     longest = wavelengths(512)
     assert (longest[0], longest[-1]) == pytest.approx((6.28, 60611), rel=1e-3)
-
-
-def test_learned_vectors_do_not():
     encoding = np.random.default_rng(0).normal(size=(20, 8))
     dots = dot_by_distance(encoding)
     assert (dots.highest - dots.lowest)[:10].min() > 0.1
@@ -59,9 +53,11 @@ def test_the_table_of_a_model_is_what_it_adds(stream, tiny):
         assert model_table(tiny(positions=kind), 5, stream) is None
 
 
-def test_a_decoder_only_model_has_no_source_table(writer):
+def test_a_decoder_only_model_has_its_only_stream(writer):
     assert model_table(writer, 5, "src") is None
     np.testing.assert_array_equal(model_table(writer, 5), table(5, writer.config.d_model))
+    traced = trace(writer, "The cat ran")
+    assert sizes(traced, "tgt") is not None
 
 
 def test_the_position_part_of_the_scores_behind_the_projections(tiny):
@@ -112,8 +108,3 @@ def test_what_words_and_positions_bring(tiny):
     for kind in ("rotary", "none"):
         other = tiny(positions=kind)
         assert sizes(trace(other, "The cat ran", "爱猫你"), "src") is None
-
-
-def test_a_writer_has_the_sizes_of_its_only_stream(writer):
-    traced = trace(writer, "The cat ran")
-    assert sizes(traced, "tgt") is not None

@@ -31,7 +31,7 @@ def trained(name: str, seed: int, n: int) -> LoadedModel:
     return LoadedModel(name, model, train_tokenizer(["ab"], 20), CONFIG, Path(name))
 
 
-def test_training_came_as_far_as_something_moved():
+def test_training_came_as_far_as_something_moved_if_the_beginning_is_known():
     seed = read_recipe("twin-learned", []).training.seed
     for name in ("twin-learned", "twin-learned@40"):
         loaded = trained(name, seed, 11)
@@ -42,10 +42,6 @@ def test_training_came_as_far_as_something_moved():
         np.testing.assert_allclose(found.before[11:], found.vectors[11:], rtol=1e-3, atol=1e-6)
         np.testing.assert_array_equal(found.sines, table(30, 24))
     assert learned(loaded, "tgt").reached == 0
-
-
-def test_another_model_of_that_name_has_no_known_beginning():
-    seed = read_recipe("twin-learned", []).training.seed
     assert learned(trained("twin-learned", seed + 1, 3), "src").moved is None
     unknown = learned(trained("my-own", seed, 3), "src")
     assert unknown.before is None

@@ -24,12 +24,19 @@ from models.transformer import build_model
 TEXT = "The cat sat on the mat."
 
 
-def test_angles_by_hand():
+def test_angles_and_the_shared_room_by_hand():
     east, north = np.array([2.0, 0.0]), np.array([0.0, 5.0])
     assert angle(east, north) == pytest.approx(90)
     assert angle(east, east + np.array([0.0, 2.0])) == pytest.approx(45)
     assert angle(east, -3 * east) == pytest.approx(180)
     assert np.isnan(angle(east, np.zeros(2)))
+    # Positions in the plane of the first two of four axes; tokens half in it.
+    positions = np.array([[3.0, 0, 0, 0], [0, 2, 0, 0], [3, 2, 0, 0]])
+    found = shared_room(positions, np.array([[1.0, 0, 1, 0], [0, 1, 0, 1]]))
+    assert (found.n, found.of) == (2, 4)
+    assert found.share == pytest.approx(0.5)
+    assert found.by_chance == 0.5
+    assert shared_room(positions, np.array([[0, 0, 5.0, 1.0]])).share == pytest.approx(0)
 
 
 @pytest.mark.parametrize("scaled", [True, False])
@@ -54,26 +61,13 @@ def test_the_sum_is_what_enters_the_first_block(tiny, scaled):
     assert position == pytest.approx((d / 2) ** 0.5, rel=1e-5)
 
 
-def test_there_is_no_sum_where_nothing_is_added(tiny):
+def test_the_sum_is_two_equal_halves_where_something_is_added(tiny, translator):
     for positions in ("rotary", "alibi", "none"):
         traced = trace(tiny("other", positions=positions), TEXT)
         assert sums(traced, "src") is None
-
-
-def test_the_sum_is_a_concatenation_with_two_equal_halves(translator):
     for stream in ("src", "tgt"):
         found = sums(trace(translator, TEXT), stream)
         assert by_two_halves(translator, found, stream).max() < 1e-4
-
-
-def test_the_shared_room_by_hand():
-    # Positions in the plane of the first two of four axes; tokens half in it.
-    positions = np.array([[3.0, 0, 0, 0], [0, 2, 0, 0], [3, 2, 0, 0]])
-    found = shared_room(positions, np.array([[1.0, 0, 1, 0], [0, 1, 0, 1]]))
-    assert (found.n, found.of) == (2, 4)
-    assert found.share == pytest.approx(0.5)
-    assert found.by_chance == 0.5
-    assert shared_room(positions, np.array([[0, 0, 5.0, 1.0]])).share == pytest.approx(0)
 
 
 def test_random_embeddings_are_in_the_way_as_chance_has_it(tiny):
@@ -105,14 +99,11 @@ def test_widths_are_those_of_models_that_concatenate(tiny, tied, positions, fami
     assert found.wide == total
 
 
-def test_the_arrows_have_true_lengths_and_angles():
+def test_arrows_have_true_angles_and_strips_one_scale():
     figure = plane((3.0, 4.0), 90.0, ["a", "b", "a + b"])
     tips = [(each["x"], each["y"]) for each in figure["layout"]["annotations"]]
     np.testing.assert_allclose(tips, [(3, 0), (3, 4), (3, 4)], atol=1e-9)
     assert figure["layout"]["yaxis"]["scaleanchor"] == "x"
-
-
-def test_the_strips_share_one_scale():
     words = family("figures.positions", lang="en")
     drawn = strips(np.array([[1.0, -2], [0, 5], [1, 3]]), ["a", "b", "c"], words=words)
     assert drawn.scale.high == 5

@@ -101,15 +101,12 @@ def test_a_model_that_does_not_turn_is_shown_as_if(translator):
     assert found.score == pytest.approx(float(scores[1, 0, 0]), abs=1e-5)  # offset 0: no turn
 
 
-def test_the_layouts_differ_by_a_permutation_only():
+def test_layouts_differ_by_a_permutation_and_equal_arrows_sum_cosines():
     draw = np.random.default_rng(3)
     q, k = draw.normal(size=(9, 16)), draw.normal(size=(9, 16))
     wrong, left = layout_difference(q, k, frequencies(16).numpy(), 4.0)
     assert wrong > 0.5
     assert left < 1e-12
-
-
-def test_the_score_of_equal_arrows_is_a_sum_of_cosines():
     q = np.array([1.0, 0.0, 1.0, 0.0])
     offsets = np.arange(-3, 4)
     expected = (np.cos(offsets) + np.cos(offsets / 100)) / 2

@@ -23,77 +23,90 @@ def fault(code: str, **more: object) -> Fault:
     return answer.fault
 
 
-def test_the_cells_of_a_grid_come_row_by_row():
-    answer = sandbox.run(RIGHT, "f", grids=[Grid(2, 3)])
-    assert answer.values == (True, False, False, True, True, False)
+def suspects(*bodies):
+    return [f"def suspect(*x): {body}" for body in bodies]
 
 
-def test_queries_behind_a_cache_count_on():
-    answer = sandbox.run("def f(q, k, a): return [q, k, a]", "f", grids=[Grid(1, 2, (7,), first=4)])
-    assert answer.values == ([4, 0, 7], [4, 1, 7])
+TYPED = {0: "a", 1: 10**30, 2: (1, 2.5, None), 3: {1: 2}}
+ANSWERS = {
+    "row by row": (RIGHT, {"grids": [Grid(2, 3)]}, (True, False, False, True, True, False)),
+    "behind a cache": (
+        "def f(q, k, a): return [q, k, a]",
+        {"grids": [Grid(1, 2, (7,), first=4)]},
+        ([4, 0, 7], [4, 1, 7]),
+    ),
+    "no numbers": (
+        f"def f(x): return {TYPED}[x]",
+        {"cases": [[0], [1], [2], [3]]},
+        ({"type": "str"}, {"type": "int"}, [1, 2.5, None], {"type": "dict"}),
+    ),
+    "a check": (
+        "def f(g):\n    assert g(1) == 1\n    return g(2) == 2",
+        {"suspects": suspects("return x[0]", "return x[0] + 1", "return 1")},
+        (True, False, False),
+    ),
+    "before an exception": ("def f(x): return 1 // x", {"cases": [[1], [1], [0]]}, (1, 1)),
+    "copies of arguments": (
+        "def f(q, k, row):\n    row.append(q)\n    return len(row)",
+        {"grids": [Grid(2, 2, ([1, 2],))], "cases": [[1, 2, [1, 2]]] * 2},
+        (3,) * 6,
+    ),
+    "each call is the first": (
+        "n = 0\ndef f(g):\n    global n\n    n += 1\n    return n",
+        {"suspects": suspects("return 1", "return 2", "return 3")},
+        (1,) * 3,
+    ),
+}
 
 
-def test_values_that_are_no_numbers_are_named():
-    code = "def f(x): return {0: 'a', 1: 10**30, 2: (1, 2.5, None), 3: {1: 2}}[x]"
-    answer = sandbox.run(code, "f", cases=[[0], [1], [2], [3]])
-    assert answer.values == ({"type": "str"}, {"type": "int"}, [1, 2.5, None], {"type": "dict"})
+@pytest.mark.parametrize("name", ANSWERS)
+def test_the_values_of_a_program(name):
+    code, asked, values = ANSWERS[name]
+    answer = sandbox.run(code, "f", **asked)
+    assert answer.values == values
+    assert (answer.fault is not None) == (name == "before an exception")
 
 
-def test_what_is_printed_comes_along_up_to_a_bound():
+def test_what_is_printed_comes_along_in_order_up_to_a_bound():
     code = "def f(x):\n    print('seen', x)\n    return x"
     assert sandbox.run(code, "f", cases=[[1], [2]]).printed == "seen 1\nseen 2\n"
     code = "def f(x):\n    print('x' * 100000)\n    return x"
     assert len(sandbox.run(code, "f", cases=[[1]]).printed) == 2_000
-
-
-def test_a_check_is_handed_each_suspect():
-    code = "def f(g):\n    assert g(1) == 1\n    return g(2) == 2"
-    suspects = [f"def suspect(x): return {what}" for what in ("x", "x + 1", "1")]
-    assert sandbox.run(code, "f", suspects=suspects).values == (True, False, False)
-
-
-def test_a_program_that_does_not_parse_is_told_line_and_column():
-    found = fault("x = 1\ndef f(q, k) return k")
-    assert (found.kind, found.line, found.column) == ("syntax", 2, 13)
-    assert found.message == "Expected `:`, found `return`"
-
-
-def test_an_exception_is_told_with_its_line_and_the_call():
-    found = fault("def f(q, k):\n    x = [1]\n    return x[k]", cases=[[0, 0], [0, 5]])
-    assert (found.kind, found.error, found.line, found.case) == ("raised", "IndexError", 3, 1)
-
-
-def test_the_calls_before_an_exception_have_their_values():
-    answer = sandbox.run("def f(x): return 1 // x", "f", cases=[[1], [1], [0]])
-    assert answer.values == (1, 1)
-    assert answer.fault is not None
-
-
-def test_a_wrong_signature_and_a_missing_function_are_no_exceptions_of_the_program():
-    assert fault("def f(q): return True").kind == "call"
-    assert fault("f = 3").kind == "call"
-    assert fault("def g(q, k): return True").kind == "missing"
-
-
-def test_what_reaches_outside_is_named_as_it_stands_there():
-    found = fault("def f(q, k):\n    return open('x')")
-    assert (found.kind, found.message, found.line) == ("outside", "open('x')", 2)
-    assert fault("def f(q, k): return numpy").message == "numpy"
+    code = "def f(g):\n    print(g())\n    return True"
+    printed = sandbox.run(code, "f", suspects=suspects(*(f"return {n}" for n in range(9)))).printed
+    assert printed.split() == [str(n) for n in range(9)]
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"),
+    ("code", "told"),
     [
-        ("def f(q, k): return f(q, k)", "depth"),
-        ("def f(q, k): return 'a' * 10**9", "memory"),
-        ("def f(q, k):\n    while True: pass", "time"),
-        ("   \n\n", "empty"),
-        ("x\n" * 121, "lines"),
-        ("x" * 4001, "long"),
+        (
+            "x = 1\ndef f(q, k) return k",
+            {"kind": "syntax", "line": 2, "column": 13, "message": "Expected `:`, found `return`"},
+        ),
+        (
+            "def f(q, k):\n    x = [1]\n    return x[k]",
+            {"kind": "raised", "error": "IndexError", "line": 3, "case": 1},
+        ),
+        ("def f(q): return True", {"kind": "call"}),
+        ("f = 3", {"kind": "call"}),
+        ("def g(q, k): return True", {"kind": "missing"}),
+        (
+            "def f(q, k):\n    return open('x')",
+            {"kind": "outside", "message": "open('x')", "line": 2},
+        ),
+        ("def f(q, k): return numpy", {"kind": "outside", "message": "numpy"}),
+        ("def f(q, k): return f(q, k)", {"kind": "depth"}),
+        ("def f(q, k): return 'a' * 10**9", {"kind": "memory"}),
+        ("def f(q, k):\n    while True: pass", {"kind": "time"}),
+        ("   \n\n", {"kind": "empty"}),
+        ("x\n" * 121, {"kind": "lines"}),
+        ("x" * 4001, {"kind": "long"}),
     ],
 )
-def test_limits_are_kinds_of_their_own(code, kind):
-    assert fault(code).kind == kind
+def test_what_is_wrong_is_told_with_its_place(code, told):
+    found = fault(code, cases=[[0, 0], [0, 5]])
+    assert {name: getattr(found, name) for name in told} == told
 
 
 @pytest.mark.parametrize(
@@ -135,32 +148,9 @@ def test_clocks_and_chance_are_the_same_for_all(drawn):
     assert sandbox.run(code, "f", cases=[[1]]).values == first.values
 
 
-def test_the_arguments_of_a_call_are_copies():
-    code = "def f(q, k, row):\n    row.append(q)\n    return len(row)"
-    given = [1, 2]
-    answer = sandbox.run(code, "f", grids=[Grid(2, 2, (given,))], cases=[[1, 2, given]] * 2)
-    assert answer.values == (3,) * 6
-
-
-def test_a_check_cannot_tell_which_call_it_is():
-    code = "n = 0\ndef f(g):\n    global n\n    n += 1\n    return n"
-    suspects = [f"def suspect(): return {n}" for n in range(5)]
-    assert sandbox.run(code, "f", suspects=suspects).values == (1,) * 5
-
-
-def test_what_a_check_prints_is_in_the_order_of_the_suspects():
-    code = "def f(g):\n    print(g())\n    return True"
-    suspects = [f"def suspect(): return {n}" for n in range(9)]
-    printed = sandbox.run(code, "f", suspects=suspects).printed
-    assert printed.split() == [str(n) for n in range(9)]
-
-
 def test_the_first_suspect_at_which_a_check_fails_is_the_one_that_is_told():
-    code = "def f(g): return 1 // g()"
-    suspects = [
-        f"def suspect(): {what}" for what in ("return 1", "raise ValueError('7')", "return 0")
-    ]
-    found = sandbox.run(code, "f", suspects=suspects).fault
+    handed = suspects("return 1", "raise ValueError('7')", "return 0")
+    found = sandbox.run("def f(g): return 1 // g()", "f", suspects=handed).fault
     assert (found.error, found.message) == ("ValueError", "7")
 
 

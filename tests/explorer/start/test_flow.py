@@ -21,7 +21,7 @@ def loaded(request) -> LoadedModel:
     return model
 
 
-def test_the_rows_of_the_steps_are_those_of_one_pass_under_the_causal_mask(loaded):
+def test_steps_are_rows_of_one_pass_with_the_generations_candidates(loaded):
     made = generate(loaded, TEXT, Greedy(), 6)
     found = flow(loaded, trace(loaded, TEXT), made)
     lane = found.lanes[-1]
@@ -31,6 +31,12 @@ def test_the_rows_of_the_steps_are_those_of_one_pass_under_the_causal_mask(loade
             for at, step in enumerate(found.steps):
                 assert step.token == found.given - 1 + at
                 np.testing.assert_allclose(each.steps[at], each.pattern[:, step.token], atol=1e-5)
+    for step, told in zip(made.steps, found.steps, strict=True):
+        assert told.tokens[told.chosen] == step.chosen_str
+        assert told.chances[told.chosen] == pytest.approx(step.chosen_prob, rel=1e-5)
+        assert list(told.chances) == sorted(told.chances, reverse=True)
+    assert found.steps[-1].text.endswith(made.text)
+    assert text_after(loaded, made, len(made.steps) - 1) == found.steps[-1].text
 
 
 def test_without_the_causal_mask_only_the_last_step_saw_what_one_pass_sees(writer):
@@ -44,7 +50,7 @@ def test_without_the_causal_mask_only_the_last_step_saw_what_one_pass_sees(write
     assert not last.allowed_then[0, -1]  # its key did not exist yet
 
 
-def test_the_source_lane_is_that_of_the_trace(translator):
+def test_the_source_lane_and_its_waves_are_those_of_the_trace(translator):
     traced = trace(translator, TEXT)
     found = flow(translator, traced, generate(translator, TEXT, Greedy(), 6))
     source, target = found.lanes
@@ -58,10 +64,6 @@ def test_the_source_lane_is_that_of_the_trace(translator):
         assert len(each.steps) == 0
     embedded = traced.activations["encoder.hook_embed"]
     np.testing.assert_allclose(source.embedded, embedded[:, : flows.SHOWN_VALUES], atol=1e-6)
-
-
-def test_the_waves_are_what_positions_add(translator):
-    traced = trace(translator, TEXT)
     lane = flow(translator, traced, None).lanes[0]
     added = traced.activations["encoder.hook_pos_embed"]
     assert not lane.turns
@@ -69,27 +71,13 @@ def test_the_waves_are_what_positions_add(translator):
     np.testing.assert_allclose(lane.waves[:, 0], np.sin(np.arange(len(lane.tokens))), atol=1e-5)
 
 
-def test_rotary_positions_are_shown_by_the_sine_of_their_angles(tiny):
+def test_rotary_positions_are_shown_by_their_angles_and_biases_not_at_all(tiny):
     loaded = tiny("rotary", family="decoder-only", positions="rotary")
     lane = flow(loaded, trace(loaded, TEXT), None).lanes[0]
     assert lane.turns
     np.testing.assert_allclose(lane.waves[:, 0], np.sin(np.arange(len(lane.tokens))), atol=1e-6)
-
-
-def test_positions_that_act_on_scores_alone_have_no_waves(tiny):
     loaded = tiny("alibi", family="decoder-only", positions="alibi")
     assert flow(loaded, trace(loaded, TEXT), None).lanes[0].waves is None
-
-
-def test_candidates_are_those_of_the_generation_and_hold_the_chosen_one(loaded):
-    made = generate(loaded, TEXT, Greedy(), 6)
-    found = flow(loaded, trace(loaded, TEXT), made)
-    for step, told in zip(made.steps, found.steps, strict=True):
-        assert told.tokens[told.chosen] == step.chosen_str
-        assert told.chances[told.chosen] == pytest.approx(step.chosen_prob, rel=1e-5)
-        assert list(told.chances) == sorted(told.chances, reverse=True)
-    assert found.steps[-1].text.endswith(made.text)
-    assert text_after(loaded, made, len(made.steps) - 1) == found.steps[-1].text
 
 
 def test_a_model_that_says_nothing_is_read_thread_by_thread(tiny):

@@ -104,7 +104,7 @@ def test_a_training_ends_with_its_server_however_that_ends():
     assert not Path(folder).exists(), "what it kept is left"
 
 
-def test_a_room_is_found_by_its_name_in_the_browser_that_opened_it(unstarted):
+def test_a_room_is_found_by_its_own_browser_until_its_last_watcher_left(unstarted):
     room = unstarted.open("alice")
     assert unstarted.find(room.name, "alice") is room
     assert unstarted.find(room.name, "bob") is None
@@ -113,6 +113,15 @@ def test_a_room_is_found_by_its_name_in_the_browser_that_opened_it(unstarted):
     unstarted.close(room)
     assert unstarted.find(room.name, "alice") is None
     assert not room.folder.exists()
+    room, here = unstarted.open("a"), {"tab": True}
+    unstarted.watch(room, "tab", lambda: here["tab"])
+    unstarted.look_after(room.seen + 1000)
+    assert unstarted.find(room.name, "a") is room  # somebody is there
+    here["tab"] = False
+    unstarted.look_after(room.seen + rooms.ABSENCE / 2)
+    assert unstarted.find(room.name, "a") is room  # a reload takes a while
+    unstarted.look_after(room.seen + rooms.ABSENCE + 1)
+    assert unstarted.find(room.name, "a") is None
 
 
 def test_few_train_at_once_one_of_each_visitor_and_the_others_know_their_place(unstarted):
@@ -148,18 +157,6 @@ def test_a_visitor_may_have_so_many_waiting_and_a_server_may_allow_none(unstarte
     with pytest.raises(ValueError, match="many"):
         rooms.at_once()
     unstarted.close_all()
-
-
-def test_a_room_closes_soon_after_the_last_who_watched_it_left(unstarted):
-    room, here = unstarted.open("a"), {"tab": True}
-    unstarted.watch(room, "tab", lambda: here["tab"])
-    unstarted.look_after(room.seen + 1000)
-    assert unstarted.find(room.name, "a") is room  # somebody is there
-    here["tab"] = False
-    unstarted.look_after(room.seen + rooms.ABSENCE / 2)
-    assert unstarted.find(room.name, "a") is room  # a reload takes a while
-    unstarted.look_after(room.seen + rooms.ABSENCE + 1)
-    assert unstarted.find(room.name, "a") is None
 
 
 def test_only_so_many_trainings_are_remembered(unstarted):
@@ -251,15 +248,12 @@ def test_fewer_than_two_pairs_are_refused(text):
     assert refused.value.key == "training_pairs"
 
 
-def test_ten_rows_are_learnt_by_heart_and_no_character_is_unknown():
+def test_few_rows_are_learnt_by_heart_and_long_ones_left_out():
     text = "".join(f"wort {chr(97 + n)}\tword {chr(107 + n)}\n" for n in range(10))
     found = corpus(Setup(task="own", text=text))
     assert found.by_heart
     assert len(found.rows) == len(found.held_out) == 10
     assert all(not found.tokenizer.unknown(side) for row in found.rows for side in row)
-
-
-def test_pairs_of_too_many_tokens_are_counted():
     long = "1234567890" * 10  # every digit is a token
     found = corpus(Setup(task="own", text=f"a b\tb a\nb c\tc b\n{long}\tx\n"))
     assert found.too_long == 1

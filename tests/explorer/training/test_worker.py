@@ -144,13 +144,10 @@ def test_wound_back_before_a_fault_it_is_out_again(tmp_path):
     assert run.step == 20
 
 
-def test_stopping_keeps_what_was_learnt(tmp_path):
+def test_stopping_keeps_what_was_learnt_and_an_end_says_nothing_more(tmp_path):
     run = heard(tmp_path, {"do": "stop"})
     assert (run.state, run.step) == ("stopped", 0)
     assert (tmp_path / "checkpoint" / "model.safetensors").is_file()
-
-
-def test_ended_by_order_it_says_nothing_more(tmp_path):
     with pytest.raises(EndedError):
         heard(tmp_path, {"do": "end"})
 
@@ -238,13 +235,10 @@ BASE = Setup()
 OTHER = replace(BASE, n_heads=2)
 
 
-def test_arms_differ_by_what_was_set_and_hold_the_seeds():
+def test_arms_differ_by_settings_and_faults_and_hold_the_seeds():
     found = arms([run(BASE, 1.0), run(OTHER, 1.0), run(replace(BASE, seed=2), 2.0)])
     assert [len(arm.runs) for arm in found] == [2, 1]
     assert [arm.differs for arm in found] == [(("n_heads", 4),), (("n_heads", 2),)]
-
-
-def test_a_fault_on_the_way_makes_an_arm_of_its_own():
     faulty = run(BASE, 1.0)
     faulty.faults = [(30, "no_causal", True)]
     assert [arm.faults for arm in arms([run(BASE, 1.0), faulty])] == [(), ((30, "no_causal"),)]
@@ -302,7 +296,7 @@ def test_every_question_compares_models_that_can_be_trained():
 # What can be set up: its link, its limits, and the model that comes of it.
 
 
-def test_a_link_says_what_differs_and_is_read_again():
+def test_a_link_says_what_differs_and_the_config_follows():
     setup = Setup(task="sort", n_heads=2, norm="rmsnorm", bias=False, rate=0.001, seed=7)
     text = format_setup(setup)
     assert text == "task-sort~n_heads-2~norm-rmsnorm~bias-0~rate-0.001~seed-7"
@@ -310,6 +304,11 @@ def test_a_link_says_what_differs_and_is_read_again():
     assert format_setup(Setup()) == ""
     assert parse_setup("") == Setup()
     assert format_setup(Setup(task="own", text="a\tb")) == "task-own"
+    config = Setup(scores="d_head", n_kv_heads=2, norm_placement="post").config(40)
+    assert (config.divisor, config.kv_heads, config.final_norm) == (16.0, 2, False)
+    assert Setup().config(40).final_norm
+    assert Setup(fault="no_warmup").training().warmup == 1
+    assert replace(Setup(), warmup=9).training().warmup == 9
 
 
 IMPOSSIBLE = {
@@ -326,11 +325,3 @@ IMPOSSIBLE = {
 def test_a_link_with_an_impossible_value_is_refused(text):
     with pytest.raises(ValueError, match=IMPOSSIBLE[text]):
         parse_setup(text)
-
-
-def test_the_config_follows_the_choices():
-    config = Setup(scores="d_head", n_kv_heads=2, norm_placement="post").config(40)
-    assert (config.divisor, config.kv_heads, config.final_norm) == (16.0, 2, False)
-    assert Setup().config(40).final_norm
-    assert Setup(fault="no_warmup").training().warmup == 1
-    assert replace(Setup(), warmup=9).training().warmup == 9

@@ -46,17 +46,17 @@ OFF = (MaskSwitch("causal", False),)
 RUN, OTHER = Run(MODEL, TEXT), Run(MODEL, "I see.")
 
 
-def test_a_function_is_shown_as_it_stands_in_its_file():
+def test_a_function_is_shown_as_it_stands_without_what_is_around_it():
     shown = source_of(attend)
     assert (shown.name, shown.file) == ("attend", "models/attention.py")
     lines = inspect.getsource(inspect.getmodule(inspect.unwrap(attend))).splitlines()
     text = shown.text.splitlines()
     assert lines[shown.line - 1 : shown.line - 1 + len(text)] == text
-
-
-def test_what_is_wrapped_around_a_function_is_left_out():
     assert source_of(functools.partial(attend, dropout=0.1)).name == "attend"
     assert source_of(functools.cache(frequencies)).name == "frequencies"
+    for thing in (torch.softmax, torch.nn.Linear(2, 2)):
+        with pytest.raises(TypeError, match="of models or explorer"):
+            source_of(thing)
 
 
 def test_a_module_is_shown_as_its_forward_and_other_instances_as_their_class():
@@ -75,12 +75,6 @@ def test_the_plain_lines_are_shown_of_a_model_with_faster_ones():
     attention = faster.get_submodule("decoder.blocks.0.attn")
     assert source_of(attention.project).name == "Attention.project"
     assert fast_attend is not attend
-
-
-def test_code_of_others_is_refused():
-    for thing in (torch.softmax, torch.nn.Linear(2, 2)):
-        with pytest.raises(TypeError, match="of models or explorer"):
-            source_of(thing)
 
 
 def named_in(module: ModuleType) -> Iterator[object]:

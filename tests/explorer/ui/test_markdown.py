@@ -59,6 +59,12 @@ def outside_code(markdown: str) -> str:
         ("[a](https://b.example/c)", "[a](<https://b.example/c>)"),
         ("[a](https://b.example/c_(d))", "[a](<https://b.example/c_%28d%29>)"),
         ("| a | b |\n|---|--:|\n| 1 | `x\\|y` |", "| a | b |\n| -- | --: |\n| 1 | `x\\|y` |"),
+        # A badge is a link with the words of its picture; no mark of an address is left.
+        (
+            "[![Build](https://a.example/x.svg)](https://b.example/)",
+            "[Build](<https://b.example/>)",
+        ),
+        ("[a](https://b.example/$c*[d)", "[a](<https://b.example/%24c%2A%5Bd>)"),
     ],
 )
 def test_what_is_understood_is_written_anew(given, made):
@@ -88,19 +94,10 @@ def test_the_rest_is_shown_and_obeyed_by_nobody(given, seen):
     assert not re.search(r"[<>$!\[\]()]|:\w", made)
 
 
-def test_a_badge_is_a_link_with_the_words_of_its_picture():
-    made = harmless("[![Build](https://a.example/x.svg)](https://b.example/)")
-    assert made == "[Build](<https://b.example/>)"
-
-
-def test_no_mark_of_an_address_is_left():
-    assert harmless("[a](https://b.example/$c*[d)") == "[a](<https://b.example/%24c%2A%5Bd>)"
+def test_bare_addresses_are_links_and_headings_stand_under_those_of_the_page():
     made = harmless("See https://a.example/b?d=1&e=2. And <https://c.example>")
     assert "(<https://a.example/b?d=1&amp;e=2>)&#46; And" in made
     assert "(<https://c.example>)" in made
-
-
-def test_headings_stand_under_those_of_the_page():
     made = harmless("# a\n## b\n###### c", below=2)
     assert made == "### a\n\n#### b\n\n###### c"
 
