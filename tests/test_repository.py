@@ -88,21 +88,6 @@ def unused(sources: dict[str, str]) -> set[str]:
     }
 
 
-def test_what_nothing_but_tests_would_call_is_found():
-    sources = {
-        "a.one": "def used(): ...\ndef unused(): ...\ndef own(): ...\nown()\ndef _left(): ...",
-        "a.two": "from a.one import used, unused\nused()",
-        "a.three": "class Never: ...\nclass Both:\n def asked(_): ...\n def not_asked(_): ...",
-        "a": "from a.three import Both as Two\nTwo().asked()",
-    }
-    assert unused(sources) == {
-        "a.one.unused",
-        "a.one._left",
-        "a.three.Never",
-        "a.three.Both.not_asked",
-    }
-
-
 def test_no_function_is_there_for_tests_alone():
     """The package's commands, pages, and what docs/library.md shows, are used by name."""
     files = [

@@ -4,7 +4,6 @@ import http.client
 import os
 import select
 import socket
-import subprocess
 import sys
 import time
 import urllib.request
@@ -12,12 +11,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import cast
 from urllib.parse import urlencode
 
 import pytest
-from browser.app import answers, free_port, running_app, serving, until_answering
-from streamlit.proto.BackMsg_pb2 import BackMsg
+from browser.app import answers, free_port, messages, running_app, serving, until_answering
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
@@ -44,25 +41,16 @@ def port(tmp_path_factory) -> Iterator[int]:
     proxy = f"http://127.0.0.1:{outside.getsockname()[1]}"
     log = tmp_path_factory.mktemp("server") / "log"
     options = ["--server.port", str(found), "--server.headless", "true"]
-    with log.open("w") as out:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "streamlit", "run", "app.py", *options],
-            cwd=ROOT,
-            env=os.environ | dict.fromkeys(("http_proxy", "https_proxy"), proxy),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        until_answering(server, found)
-        assert "Network URL" not in log.read_text()
-        assert f"headlight: http://localhost:{found}\n" in log.read_text()
-        yield found
-    finally:
-        server.terminate()
-        assert server.wait(timeout=60) == 0  # cleared up, and not just ended
-    with outside, pytest.raises(BlockingIOError):
-        outside.accept()
+    command = ["-m", "streamlit", "run", "app.py", *options]
+    environment = os.environ | dict.fromkeys(("http_proxy", "https_proxy"), proxy)
+    with log.open("w") as out, outside:
+        with serving(command, found, env=environment, stdout=out, stderr=out) as server:
+            assert "Network URL" not in log.read_text()
+            assert f"headlight: http://localhost:{found}\n" in log.read_text()
+            yield found
+        assert server.returncode == 0  # cleared up, and not just ended
+        with pytest.raises(BlockingIOError):
+            outside.accept()
 
 
 def test_only_this_machine_is_answered_and_no_other_site_reads_it(port):
@@ -96,35 +84,18 @@ def test_pages_of_other_sites_open_no_session_and_hold_nobody_up(port):
     assert time.monotonic() - begun < 5  # 16 s, where the proxy outside stays silent
 
 
-def rerun(query: str) -> bytes:
-    """A browser's message: run the script with this link."""
-    request = BackMsg()
-    request.rerun_script.query_string = query
-    return request.SerializeToString()
-
-
-def session_id(client: ClientConnection) -> str:
+def session_id(client: ClientConnection, query: str = "") -> str:
     """The session that the app opens for this connection."""
-    while True:
-        message = ForwardMsg.FromString(cast("bytes", client.recv(timeout=60)))
-        if message.HasField("new_session"):
-            return message.new_session.initialize.session_id
-
-
-def sending(client: ClientConnection, message: bytes) -> ClientConnection:
-    client.send(message)
-    return client
+    new = (each.new_session for each in messages(client, query) if each.HasField("new_session"))
+    return next(new).initialize.session_id
 
 
 def test_a_message_above_the_limit_ends_its_session(port):
     address = f"ws://127.0.0.1:{port}/_stcore/stream"
     with connect(address, subprotocols=STREAM) as client:
-        client.send(rerun("pad=" + "x" * MEGABYTE))
-        assert session_id(client)
-    with connect(address, subprotocols=STREAM) as client:
-        too_large = rerun("pad=" + "x" * 33 * MEGABYTE)
-        with pytest.raises(ConnectionClosed):
-            session_id(sending(client, too_large))
+        assert session_id(client, "pad=" + "x" * MEGABYTE)
+    with connect(address, subprotocols=STREAM) as client, pytest.raises(ConnectionClosed):
+        session_id(client, "pad=" + "x" * 33 * MEGABYTE)
     assert answers(f"http://127.0.0.1:{port}/_stcore/health")
 
 
@@ -148,7 +119,6 @@ def test_uploads_need_the_token_of_the_page_and_stay_below_a_megabyte(port):
     name, _, token = cookie.partition(";")[0].partition("=")
     trusted = {"Cookie": f"{name}={token}", "X-Xsrftoken": token}
     with connect(f"ws://127.0.0.1:{port}/_stcore/stream", subprotocols=STREAM) as client:
-        client.send(rerun(""))
         session = session_id(client)
         assert upload(port, session, 1000, {}) == 403
         assert upload(port, session, 1000, {"X-Xsrftoken": token}) == 403
@@ -162,17 +132,16 @@ def test_a_session_that_ended_gives_its_descriptors_back_without_another_visitor
     port = free_port()
     options = ["--server.port", str(port), "--server.headless", "true"]
     command = ["-m", "streamlit", "run", "app.py", *options]
-    with serving([*command, "--server.disconnectedSessionTTL", "1"], port) as pid:
-        opened = Path(f"/proc/{pid}/fd")
+    with serving([*command, "--server.disconnectedSessionTTL", "1"], port) as server:
+        opened = Path(f"/proc/{server.pid}/fd")
         before = len(list(opened.iterdir()))
         address = f"ws://127.0.0.1:{port}/_stcore/stream"
         with ExitStack() as visitors:
             for _ in range(5):
                 client = visitors.enter_context(connect(address, subprotocols=STREAM))
-                client.send(rerun(""))
                 assert session_id(client)
             assert len(list(opened.iterdir())) >= before + 15  # three of each event loop
-        until, ended = time.monotonic() + 60, os.pidfd_open(pid)
+        until, ended = time.monotonic() + 60, os.pidfd_open(server.pid)
         while len(list(opened.iterdir())) > before and time.monotonic() < until:
             assert not select.select([ended], [], [], 0.05)[0]  # waits; the server runs on
         os.close(ended)
@@ -180,7 +149,8 @@ def test_a_session_that_ended_gives_its_descriptors_back_without_another_visitor
 
 
 IN_HASTE = """
-import sys
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 from explorer import admission
 from streamlit.web import cli
 admission.SILENT = 2.0
@@ -193,20 +163,18 @@ def test_half_sent_requests_beyond_the_descriptors_neither_stay_nor_fill_the_log
     """80 of them once wrote 18 MB of tracebacks, and stayed."""
     port, log = free_port(), tmp_path / "log"
     options = ["run", "app.py", "--server.port", str(port), "--server.headless", "true"]
-    few = ["bash", "-c", 'ulimit -n 64; exec "$0" "$@"', sys.executable, "-c", IN_HASTE, *options]
-    with log.open("w") as out, ExitStack() as connections:
-        server = subprocess.Popen(few, cwd=ROOT, stdout=out, stderr=out)
-        try:
-            until_answering(server, port)
-            for _ in range(80):
-                half = connections.enter_context(socket.create_connection(("127.0.0.1", port)))
-                half.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n")
-            until_answering(server, port)
-            assert "takes 6 sessions per process (limited by descriptors)" in log.read_text()
-            assert log.stat().st_size < 20_000
-        finally:
-            server.terminate()
-            server.wait(timeout=60)
+    command = ["-c", IN_HASTE, *options]
+    with (
+        log.open("w") as out,
+        ExitStack() as connections,
+        serving(command, port, stdout=out, stderr=out) as server,
+    ):
+        for _ in range(80):
+            half = connections.enter_context(socket.create_connection(("127.0.0.1", port)))
+            half.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n")
+        until_answering(server, port)
+        assert "takes 6 sessions per process (limited by descriptors)" in log.read_text()
+        assert log.stat().st_size < 20_000
 
 
 @pytest.fixture
@@ -224,9 +192,14 @@ def started(monkeypatch) -> list[list[str]]:
         ([], [], "localhost only"),
         (["--public"], ["--server.address", "0.0.0.0"], "everyone who can reach this machine"),
         (["--server.address=10.1.2.3"], ["--server.address=10.1.2.3"], "where Streamlit was told"),
+        ([cli.ADDRESS_VARIABLE], [], "where Streamlit was told"),
     ],
 )
-def test_who_can_reach_the_app_is_asked_for_and_said(started, capsys, arguments, address, said):
+def test_who_can_reach_the_app_is_asked_for_and_said(
+    started, capsys, arguments, address, said, monkeypatch
+):
+    if arguments == [cli.ADDRESS_VARIABLE]:
+        monkeypatch.setenv(arguments.pop(), "0.0.0.0")
     assert cli.main(["app", *arguments]) == 0
     assert said in capsys.readouterr().out
     assert started[0][2:] == address
@@ -247,19 +220,11 @@ def test_two_wishes_about_the_address_are_refused(started, capsys):
     assert not started
 
 
-def test_the_environments_address_is_said_too(started, capsys, monkeypatch):
-    monkeypatch.setenv(cli.ADDRESS_VARIABLE, "0.0.0.0")
-    assert cli.main(["app"]) == 0
-    assert "where Streamlit was told" in capsys.readouterr().out
-
-
 # A class that opens the same page of a new server in the same moment: everybody gets it.
 
 
 SENTENCE = "I like the young dogs."
 N_VISITORS = 4
-PATIENCE = 60
-"""Seconds without a word from the server after which it stands still."""
 
 
 @pytest.fixture(scope="module")
@@ -271,16 +236,8 @@ def address() -> Iterator[str]:
 
 def opened(address: str, page: str) -> list[ForwardMsg]:
     """All that one new visitor is sent until her page stands. Raises TimeoutError."""
-    message, answers = BackMsg(), []
-    message.rerun_script.page_name = page
-    message.rerun_script.query_string = urlencode({"lang": "en", "text": SENTENCE})
-    with connect(address, subprotocols=[Subprotocol("streamlit")], max_size=None) as socket:
-        socket.send(message.SerializeToString())
-        while not answers or answers[-1].WhichOneof("type") != "script_finished":
-            raw = socket.recv(PATIENCE)
-            assert isinstance(raw, bytes)
-            answers.append(ForwardMsg.FromString(raw))
-    return answers
+    with connect(address, subprotocols=STREAM, max_size=None) as client:
+        return list(messages(client, urlencode({"lang": "en", "text": SENTENCE}), page))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import pytest
 from asgi import asked, in_a_thread
-from browser.app import free_port, until_answering
+from browser.app import free_port
 from streamlit import file_util
 from streamlit.runtime.scriptrunner import RerunData
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
@@ -212,20 +212,13 @@ def test_the_server_sweeps_what_was_left_and_ends_in_peace_on_ctrl_c(tmp_path):
     environment = os.environ | {"TMPDIR": str(temporary)}
     subprocess.run([sys.executable, "-c", LEAVE], cwd=ROOT, env=environment, check=False)
     assert len(list(temporary.glob("headlight-*"))) == 3
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
-    with log.open("w") as out:
-        server = subprocess.Popen(
-            [*command, "--server.port", str(port)],
-            cwd=ROOT,
-            env=environment,
-            stdout=out,
-            stderr=out,
-        )
-        try:
-            until_answering(server, port)
-            assert list(temporary.glob("headlight-*")) == [kept]
-            server.send_signal(signal.SIGINT)
-            assert server.wait(timeout=60) == 0, log.read_text()
-        finally:
-            server.kill()
+    command = ["-m", "streamlit", "run", "app.py", "--server.headless", "true"]
+    command += ["--server.port", str(port)]
+    with (
+        log.open("w") as out,
+        server_of(command, port, env=environment, stdout=out, stderr=out) as server,
+    ):
+        assert list(temporary.glob("headlight-*")) == [kept]
+        server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=60) == 0, log.read_text()
     assert "Aborted" not in log.read_text()

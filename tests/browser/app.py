@@ -12,9 +12,12 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from playwright.sync_api import Browser, sync_playwright
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.sync.client import ClientConnection
 
 from tests.browser.chromium import find
 
@@ -41,17 +44,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(command: Sequence[str], port: int) -> Iterator[int]:
-    """`python` with these arguments, once it answers on this port; the number of its process.
-
-    Raises RuntimeError where it ends before.
+def serving(command: Sequence[str], port: int, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """The process of `python` with these arguments, once it answers on this port; `options` are
+    Popen's. Raises RuntimeError where it ends before.
     """
-    server = subprocess.Popen(
-        [sys.executable, *command], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    server = subprocess.Popen([sys.executable, *command], **({"cwd": ROOT} | quiet | options))
     try:
         until_answering(server, port)
-        yield server.pid
+        yield server
     finally:
         server.terminate()
         server.wait(timeout=60)  # it may have to end a computation first
@@ -75,8 +76,20 @@ def running_workers(n_workers: int = 2) -> Iterator[tuple[str, int]]:
     command = ["-c", start, "app", "--workers", str(n_workers), "--port", str(port)]
     if n_workers == 1:
         command += ["--server.headless", "true"]
-    with serving(command, port) as pid:
-        yield f"http://localhost:{port}", pid
+    with serving(command, port) as server:
+        yield f"http://localhost:{port}", server.pid
+
+
+def messages(client: ClientConnection, query: str = "", page: str = "") -> Iterator[ForwardMsg]:
+    """What the app sends to a browser that opens this page, until its script has finished."""
+    request = BackMsg()
+    request.rerun_script.query_string, request.rerun_script.page_name = query, page
+    client.send(request.SerializeToString())
+    kind = ""
+    while kind != "script_finished":
+        message = ForwardMsg.FromString(cast("bytes", client.recv(timeout=60)))
+        kind = message.WhichOneof("type")
+        yield message
 
 
 def until_answering(server: subprocess.Popen[bytes], port: int | str) -> None:

@@ -4,27 +4,20 @@ import ast
 import functools
 import importlib
 import inspect
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from pkgutil import walk_packages
 from types import FunctionType, ModuleType
 
 import pytest
 import torch
-from torch.nn.modules.module import register_module_forward_pre_hook
 
-import explorer
 from explorer import exhibits
-from explorer.engine import asking, cache, caching
+from explorer.engine import asking
 from explorer.engine.cache import Run
-from explorer.engine.caching import Store
 from explorer.exhibits.exhibit import exhibit_of
-from explorer.exhibits.heads.opened import ablation
 from explorer.exhibits.links import State
 from explorer.exhibits.view import build
-from explorer.runs.edits import MaskSwitch
 from explorer.ui.code import source_of
 from models.attention import attend
 from models.config import ModelConfig
@@ -40,9 +33,7 @@ CONFIG = ModelConfig(
 
 
 MOST = 4
-EXPLORER = Path(explorer.__file__).parent
 MODEL, TEXT = "twin-right", "Tom loves Mary."
-OFF = (MaskSwitch("causal", False),)
 RUN, OTHER = Run(MODEL, TEXT), Run(MODEL, "I see.")
 
 
@@ -110,40 +101,3 @@ def answered(name: str, state: State) -> object:
     """What is computed for an exhibit, as the app asks for it."""
     request = exhibit_of(name).request(build(state, dark=False))
     return asking.ask(request)
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda: cache.trace(OTHER),
-        lambda: ablation(Run(MODEL, "I see.", pads=1)),
-        lambda: answered("heads.measured", State(model=MODEL, text=TEXT)),
-        lambda: answered("score.chain", State(model=MODEL, text=TEXT)),
-        lambda: answered("masks.forced", State(model=MODEL, text=TEXT, edits=OFF)),
-        lambda: answered("decoding.one_pass", State(model=MODEL, text=TEXT)),
-    ],
-)
-def test_at_most_four_steps_lie_between_the_engine_and_the_model(ask, monkeypatch):
-    monkeypatch.setattr(caching, "STORE", Store(10**9))
-    ablation(RUN)  # what a page has asked for before it asks for more
-    cache.trace(Run(MODEL, "I see.", pads=1))
-    cache.trace(Run(MODEL, TEXT, edits=OFF))
-    deepest: list[list[str]] = [[]]
-
-    def count(module: object, args: object) -> None:
-        frames, names = sys._getframe(1), []
-        while frames is not None:
-            name = frames.f_code.co_qualname
-            own = not name.endswith("comp>")  # Python 3.12 draws no frame for a comprehension
-            file = Path(frames.f_code.co_filename)
-            if own and EXPLORER in file.parents and EXPLORER / "engine" not in file.parents:
-                names.append(name)
-            frames = frames.f_back
-        deepest[0] = max(deepest[0], names, key=len)
-
-    handle = register_module_forward_pre_hook(count)
-    try:
-        ask()
-    finally:
-        handle.remove()
-    assert 0 < len(deepest[0]) <= MOST, deepest[0]
