@@ -76,12 +76,15 @@ def test_each_answer_says_what_a_browser_may_do_and_hashes_its_script():
     assert f"script-src 'self' blob: 'sha256-{found}';" in guard.policy(page, ())
 
 
-def test_pages_that_may_show_the_app_in_a_frame_are_named(monkeypatch):
+def test_pages_that_may_frame_the_app_are_named_and_metrics_opened(monkeypatch):
     monkeypatch.setenv(guard.EMBEDDING, "https://school.example:8443, https://*.example.org")
     said = asked("/").headers
     wanted = "frame-ancestors 'self' https://school.example:8443 https://*.example.org"
     assert said["content-security-policy"].endswith(wanted)
     assert "x-frame-options" not in said
+    monkeypatch.setenv(guard.METRICS, "1")
+    assert asked("/_stcore/metrics").body == b"other"
+    assert asked("/_stcore/agent/mcp").status == 404
 
 
 @pytest.mark.parametrize(
@@ -110,12 +113,6 @@ def test_what_is_no_origin_is_refused(monkeypatch, capsys, named):
 def test_addresses_that_no_page_needs_are_closed(path):
     answer = asked(path)
     assert (answer.status, answer.body) == (404, b"Not found")
-
-
-def test_metrics_are_open_if_the_owner_says_so(monkeypatch):
-    monkeypatch.setenv(guard.METRICS, "1")
-    assert asked("/_stcore/metrics").body == b"other"
-    assert asked("/_stcore/agent/mcp").status == 404
 
 
 def test_a_body_is_read_before_an_early_answer_but_never_asked_for():

@@ -178,6 +178,8 @@ def test_bad_usage_is_told_with_status_2(wrong, said, capsys):
         (["certify", "--model", "./nobody"], "there is no folder ./nobody"),
         (["certify", "./nobody", "--lang", "zh"], "没有文件夹 ./nobody"),
         (["export", "copy", "--text", "a b", "--out", "/dev/null/x", "--lang", "zh"], "不是文件夹"),
+        (["export", "copy", "--text", "a b", "--out", "x", "--pads", "17"], "16"),
+        (["export", "copy", "--text", "a" * 6001, "--out", "x"], "6001"),
         (["app", "--models", "no/such/folder"], "--models: there is no folder no/such/folder"),
         (["app", "--models", __file__], "is not a folder"),
         (["certify", "--model", "copy", "--edits", "causal"], "“causal” is not a change"),

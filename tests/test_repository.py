@@ -55,7 +55,7 @@ def too_large(names: list[str]) -> list[str]:
     ]
 
 
-def test_no_file_is_large_or_long_and_all_speak_of_one_version():
+def test_no_file_is_large_or_long_and_all_speak_of_one_version_and_port():
     assert too_large(files()) == []
     (most,) = map(int, re.findall(r"No file over (\d+)\s+lines", text("docs/CONTRIBUTING.md")))
     code = [file for file in files() if file.endswith((".py", ".js", ".css"))]
@@ -63,6 +63,12 @@ def test_no_file_is_large_or_long_and_all_speak_of_one_version():
     assert [file for file in code if len(text(file).splitlines()) > most] == []
     assert f"\nversion: {__version__}\n" in text("CITATION.cff")
     assert f"\n## {__version__} – " in text("docs/CHANGELOG.md")
+    _, header, _ = (website.ROOT / "docs/serving/space.md").read_text("utf-8").split("---\n", 2)
+    said = dict(line.split(": ", 1) for line in header.splitlines())
+    image = (website.ROOT / "docs/serving/Containerfile").read_text("utf-8")
+    assert said["sdk"] == "docker"
+    assert f"EXPOSE {said['app_port']}\n" in image
+    assert f'"--port", "{said["app_port"]}"]' in image
 
 
 def unused(sources: dict[str, str]) -> set[str]:
@@ -225,12 +231,3 @@ def test_every_address_of_the_website_is_in_it(tmp_path, monkeypatch):
                 assert f'id="{unquote(to.fragment)}"' in target.read_text(encoding="utf-8")
             looked_at += 1
     assert looked_at > 100
-
-
-def test_a_space_opens_the_port_that_the_image_serves():
-    _, header, _ = (website.ROOT / "docs/serving/space.md").read_text("utf-8").split("---\n", 2)
-    said = dict(line.split(": ", 1) for line in header.splitlines())
-    image = (website.ROOT / "docs/serving/Containerfile").read_text("utf-8")
-    assert said["sdk"] == "docker"
-    assert f"EXPOSE {said['app_port']}\n" in image
-    assert f'"--port", "{said["app_port"]}"]' in image

@@ -24,7 +24,6 @@ from explorer import cli
 from explorer.pages import PAGES
 from explorer.uploads import VARIABLE, allowed
 
-ROOT = Path(__file__).parents[1]
 MEGABYTE = 1_000_000
 STREAM = [Subprotocol("streamlit")]
 
@@ -205,16 +204,13 @@ def test_who_can_reach_the_app_is_asked_for_and_said(
     assert started[0][2:] == address
 
 
-def test_uploads_are_allowed_by_an_option_which_raises_their_size_too(started, monkeypatch):
+def test_options_allow_uploads_and_refuse_two_addresses(started, monkeypatch, capsys):
     monkeypatch.setenv(VARIABLE, "0")
     assert cli.main(["app"]) == 0
     assert not allowed()
     assert cli.main(["app", "--allow-uploads"]) == 0
     assert allowed()
     assert started[1][2:] == ["--server.maxUploadSize", "64"]
-
-
-def test_two_wishes_about_the_address_are_refused(started, capsys):
     assert cli.main(["app", "--public", "--server.address", "10.1.2.3"]) == 2
     assert "--public and --server.address both set" in capsys.readouterr().err
     assert not started

@@ -1,5 +1,7 @@
 """The checks of shapes are in force, wherever the tests are started from."""
 
+from dataclasses import dataclass
+
 import jaxtyping
 import pytest
 import torch
@@ -12,13 +14,20 @@ from models.attention import attend
 checked = jaxtyping.jaxtyped(typechecker=check)  # as in every module of shaped_modules
 
 
-def test_a_wrong_shape_is_caught():
+def test_a_wrong_shape_is_caught_but_where_checks_pause():
     q = torch.ones(1, 2, 3, 4)
     with pytest.raises(TypeCheckError):
         attend(q, q, torch.ones(1, 2, 5, 4))  # three keys, five values
+    q, v = torch.ones(1, 2, 3, 4), torch.ones(1, 2, 5, 4)
+    with pytest.raises(RuntimeError, match="Expected size") as caught, unchecked():
+        attend(q, q, v)
+    assert not isinstance(caught.value, TypeCheckError)
+    with pytest.raises(TypeCheckError):
+        attend(q, q, v)
 
 
-def test_shapes_are_checked_in_functions_and_every_kind_of_method():
+def test_an_output_shares_the_axes_of_the_arguments():
+    @checked
     def cut(x: Float[Tensor, "rows columns"], n: int) -> Float[Tensor, "rows columns"]:
         return x[:n]
 
@@ -29,6 +38,10 @@ def test_shapes_are_checked_in_functions_and_every_kind_of_method():
     with pytest.raises(TypeCheckError, match="parameter n"):
         cut(torch.ones(3, 4), 2.5)
 
+
+def test_every_kind_of_method_is_checked():
+    @checked
+    @dataclass
     class Pair:
         left: Float[Tensor, " n"]
         right: Float[Tensor, " n"]
@@ -49,15 +62,6 @@ def test_shapes_are_checked_in_functions_and_every_kind_of_method():
         Pair.ones("two")
     with pytest.raises(TypeCheckError, match="return"):
         _ = Pair(torch.ones(2), torch.ones(2)).outer
-
-
-def test_checks_pause_only_inside():
-    q, v = torch.ones(1, 2, 3, 4), torch.ones(1, 2, 5, 4)
-    with pytest.raises(RuntimeError, match="Expected size") as caught, unchecked():
-        attend(q, q, v)
-    assert not isinstance(caught.value, TypeCheckError)
-    with pytest.raises(TypeCheckError):
-        attend(q, q, v)
 
 
 def test_each_file_has_the_first_calls_of_a_function_checked():

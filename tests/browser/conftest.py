@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from playwright.sync_api import (
@@ -16,11 +16,21 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from explorer.text import t
 from tests.browser.app import launching, running_app
 
 PATIENCE = 60_000  # milliseconds; a busy machine is no reason for a red test
 DARK = "rgb(14, 17, 23)"  # theme.dark.backgroundColor in .streamlit/config.toml
 expect.set_options(timeout=PATIENCE)
+
+
+def word(key: str, **values: object) -> str:
+    return t(key, lang="en", **values)
+
+
+def asked(url: str) -> dict[str, str]:
+    """What a link says."""
+    return dict(parse_qsl(urlsplit(url).query))
 
 
 @dataclass
@@ -94,6 +104,10 @@ class Visitor:
                 })"""
         )
         return pairs
+
+    def at(self, place: str) -> Locator:
+        """A control of a view by its place: head5, query5-2, play, candidate1 …"""
+        return self.page.locator(f"[data-at={place}]")
 
     def text(self, words: str) -> Locator:
         """The first element that shows these words."""

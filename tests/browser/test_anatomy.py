@@ -1,19 +1,15 @@
 """Clicks in charts and diagrams, and a typed word, in real Chromium with the shipped models."""
 
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
 from explorer.text import t
+from tests.browser.conftest import asked
 
 pytestmark = pytest.mark.browser
 SENTENCE = "I like dogs."
-
-
-def chosen(url: str, name: str) -> str:
-    """What a link says of one thing."""
-    return parse_qs(urlsplit(url).query).get(name, [""])[0]
 
 
 def test_a_click_on_a_column_opens_its_key_however_small_the_bar(visitor):
@@ -25,7 +21,7 @@ def test_a_click_on_a_column_opens_its_key_however_small_the_bar(visitor):
     box = boxes[smallest]
     assert box["height"] < 40  # so that the click is well above it
     visitor.page.mouse.click(box["x"] + box["width"] / 2, box["y"] - 60)
-    visitor.page.wait_for_url(lambda url: chosen(url, "key") == str(smallest))
+    visitor.page.wait_for_url(lambda url: asked(url).get("key", "") == str(smallest))
 
 
 def test_on_a_phone_the_labels_of_the_keys_stand_clear(visitor):
@@ -47,13 +43,13 @@ def test_a_part_of_the_machine_opens_its_page(visitor):
     visitor.page.wait_for_url(lambda url: urlsplit(url).path == "/heads")
     visitor.settle()
     assert visitor.page.evaluate("window.stayed")  # the same session, not a new visit
-    assert chosen(visitor.page.url, "layer") == "2"
-    assert chosen(visitor.page.url, "site") in ("", "cross")
+    assert asked(visitor.page.url).get("layer", "") == "2"
+    assert asked(visitor.page.url).get("site", "") in ("", "cross")
     visitor.page.go_back()
     visitor.page.locator(".machine .src a.part").first.click()  # the embedding
     visitor.page.wait_for_url("**/score**")
     visitor.settle()
-    assert chosen(visitor.page.url, "aside") == "split"
+    assert asked(visitor.page.url).get("aside", "") == "split"
     assert visitor.page.evaluate("window.stayed")
 
 
@@ -95,16 +91,4 @@ def test_a_click_on_a_point_of_the_atlas_opens_its_head(visitor):
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     expect(heading).to_be_hidden()
     visitor.settle()
-    assert chosen(page.url, "layer")
-
-
-@pytest.mark.sweep
-def test_a_click_on_the_map_of_patches_opens_that_run(visitor):
-    visitor.open("patching", text="She reads a book.", second="He reads a book.", what="z")
-    page = visitor.page
-    point = page.locator(".js-plotly-plot .scatterlayer .trace .point").nth(3)
-    point.wait_for(state="attached")
-    box = point.bounding_box()
-    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_url(lambda url: chosen(url, "cell") == "encoder-1-4")
-    expect(page.get_by_text("Head output z of layer 1, head 4").first).to_be_visible()
+    assert asked(page.url).get("layer", "")

@@ -13,21 +13,16 @@ pytestmark = pytest.mark.browser
 SENTENCE = "I like dogs."
 
 
-def at(visitor: Visitor, place: str) -> Locator:
-    """A control of the film by its place: play, next, scrub, candidate1 …"""
-    return visitor.page.locator(f"[data-at={place}]")
-
-
 def count(visitor: Visitor) -> Locator:
     return visitor.page.locator(".player .count")
 
 
 def test_the_film_plays_to_its_end_and_the_link_follows_where_it_rests(visitor):
     visitor.open("decoding", text=SENTENCE, lang="zh", part="cache")
-    at(visitor, "play").wait_for()
+    visitor.at("play").wait_for()
     first = visitor.page.locator(".why").inner_text()
-    at(visitor, "speed").select_option(index=3)
-    at(visitor, "play").click()
+    visitor.at("speed").select_option(index=3)
+    visitor.at("play").click()
     end = int(count(visitor).inner_text().split("/")[1])
     expect(count(visitor)).to_contain_text(f"{end} / {end}")
     assert visitor.page.locator(".why").inner_text() != first
@@ -44,32 +39,32 @@ def test_the_film_plays_to_its_end_and_the_link_follows_where_it_rests(visitor):
 
 def test_keys_step_and_a_menu_chooses_the_head_without_losing_the_step(visitor):
     visitor.open("decoding", text=SENTENCE, part="cache")
-    at(visitor, "next").focus()
+    visitor.at("next").focus()
     visitor.page.keyboard.press("ArrowRight")
     visitor.page.keyboard.press("ArrowRight")
     visitor.page.keyboard.press("ArrowLeft")
     expect(count(visitor)).to_contain_text("2 /")
-    at(visitor, "layer").select_option(index=1)
-    at(visitor, "head").select_option(index=4)
+    visitor.at("layer").select_option(index=1)
+    visitor.at("head").select_option(index=4)
     visitor.page.wait_for_url(
         lambda url: all(each in url for each in ("step=2", "layer=1", "head=4")), timeout=PATIENCE
     )
     visitor.page.goto(visitor.page.url)
     expect(count(visitor)).to_contain_text("2 /")
-    assert at(visitor, "head").input_value() == "3"
+    assert visitor.at("head").input_value() == "3"
 
 
 def test_a_candidate_is_taken_and_a_second_line_grows(visitor):
     visitor.open("decoding", text=SENTENCE, step="1")
-    at(visitor, "candidate1").click()
+    visitor.at("candidate1").click()
     visitor.page.wait_for_url("**fork=*", timeout=PATIENCE)
     visitor.page.locator("[data-at=tree]").wait_for()
     visitor.shows(t("branches.close", lang="en"))
-    at(visitor, "tree").focus()
+    visitor.at("tree").focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
-        at(visitor, "tree").press(key)
+        visitor.at("tree").press(key)
     forked = visitor.page.url
-    at(visitor, "tree").press("Enter")
+    visitor.at("tree").press("Enter")
     visitor.page.wait_for_url(lambda url: "fork=" in url and url != forked, timeout=PATIENCE)
     visitor.settle()
     visitor.page.get_by_role("button", name=t("branches.close", lang="en")).click()

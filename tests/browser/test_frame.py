@@ -2,7 +2,7 @@
 
 import re
 from itertools import pairwise
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from playwright.sync_api import Locator, expect
@@ -12,7 +12,7 @@ from explorer.pages import HOME, MENU, PAGES
 from explorer.text import t
 from models.training.home import data
 from tests.browser.app import running_app
-from tests.browser.conftest import DARK, Visitor
+from tests.browser.conftest import DARK, Visitor, asked, word
 from tests.walk import LOOKS, SETTLED
 
 pytestmark = pytest.mark.browser
@@ -21,16 +21,16 @@ pytestmark = pytest.mark.browser
 def test_back_leaves_a_page_of_the_menu_in_one_press(visitor):
     visitor.open(lang="en", text="I love you.")
     for name in ("masks", "positions"):
-        visitor.page.get_by_role("link", name=t(f"{name}.title", lang="en"), exact=True).click()
+        visitor.page.get_by_role("link", name=word(f"{name}.title"), exact=True).click()
         expect(visitor.page).to_have_title(f"{t(f'{name}.title', lang='en')} · Headlight")
         visitor.page.wait_for_url(f"**/{name}?*text=*")
         visitor.settle()
     visitor.page.go_back()
-    expect(visitor.page.locator("h1")).to_have_text(t("masks.title", lang="en"))
+    expect(visitor.page.locator("h1")).to_have_text(word("masks.title"))
     assert urlsplit(visitor.page.url).path == "/masks"
     visitor.settle()
     visitor.page.go_back()
-    expect(visitor.page.locator("h1")).to_have_text(t("start.title", lang="en"))
+    expect(visitor.page.locator("h1")).to_have_text(word("start.title"))
     assert urlsplit(visitor.page.url).path == "/"
 
 
@@ -189,22 +189,18 @@ def test_a_page_is_printed_whole_and_without_its_controls(visitor, place, width,
 def test_every_view_is_two_clicks_away_and_what_a_model_lacks_is_dimmed(visitor):
     visitor.open(lang="en", model="stories")
     links = visitor.page.get_by_test_id("stTopNavLink")
-    expect(links).to_contain_text([t(f"menu.{group.name}", lang="en") for group in MENU])
+    expect(links).to_contain_text([word(f"menu.{group.name}") for group in MENU])
     for group in MENU:
-        links.filter(has_text=t(f"menu.{group.name}", lang="en")).click()
+        links.filter(has_text=word(f"menu.{group.name}")).click()
         row = visitor.page.locator(".st-key-views").get_by_test_id("stPageLink-NavLink")
         if len(group.views) == 1:
             expect(row).to_have_count(0)
             continue
-        named = [
-            t(f"{'shelf' if name == 'models' else name}.title", lang="en") for name in group.views
-        ]
+        named = [word(f"{'shelf' if name == 'models' else name}.title") for name in group.views]
         expect(row).to_contain_text(named)
         expect(visitor.page.locator("h1")).to_have_text(named[0])
     visitor.open("score", lang="en", model="stories")
-    expect(links.filter(has_text=t("menu.attention", lang="en"))).to_have_attribute(
-        "aria-current", "page"
-    )
+    expect(links.filter(has_text=word("menu.attention"))).to_have_attribute("aria-current", "page")
     expect(row.nth(2)).to_have_attribute("disabled", "")
 
 
@@ -281,10 +277,6 @@ def phone(visitor) -> Visitor:
     return visitor
 
 
-def word(key: str) -> str:
-    return t(key, lang="en")
-
-
 def menu(phone: Visitor) -> Locator:
     return phone.page.get_by_label(word("frame.page"), exact=True)
 
@@ -304,7 +296,7 @@ def test_the_bar_names_the_page_and_leads_to_the_others(phone):
     phone.settle()
     tab = phone.page.locator(".st-key-views").get_by_text(word("alignment.title"), exact=True)
     expect(tab).to_be_in_viewport(ratio=0.9)  # the last of a row that is wider than the screen
-    assert parse_qs(urlsplit(phone.page.url).query)["text"] == ["I love you."]
+    assert asked(phone.page.url)["text"] == "I love you."
     phone.page.go_back()
     expect(phone.page).to_have_title(f"{word('start.title')} · Headlight")
     expect(menu(phone)).to_have_value("start")
@@ -322,7 +314,7 @@ def test_another_sentence_runs_from_the_bar(phone):
     expect(phone.page.locator("[class*=st-key-sentence]").first).to_contain_text("She sings.")
     phone.settle()
     expect(box).to_have_value("She sings.")
-    assert parse_qs(urlsplit(phone.page.url).query)["text"] == ["She sings."]
+    assert asked(phone.page.url)["text"] == "She sings."
     box.fill("He sings.")
     box.press("Enter")
     expect(phone.page.locator("[class*=st-key-sentence]").first).to_contain_text("He sings.")
@@ -339,7 +331,7 @@ def test_the_sidebar_goes_once_something_was_chosen_in_it(phone):
         run.click()
         expect(box).not_to_be_in_viewport()
         phone.settle()
-        assert parse_qs(urlsplit(phone.page.url).query)["text"] == [sentence]
+        assert asked(phone.page.url)["text"] == sentence
     open_sidebar(phone)
     sidebar.get_by_role("button", name=word("sidebar.examples")).click()
     phone.page.locator("[data-testid=stPopoverBody] button").first.click()

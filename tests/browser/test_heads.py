@@ -17,14 +17,9 @@ SENTENCE = "I like dogs."
 def heads(visitor) -> Visitor:
     """Cross-attention of a short sentence, layer 1, head 1 open, no row locked."""
     visitor.open("heads", text=SENTENCE, layer="1", head="1", row="free")
-    at(visitor, "head0").wait_for()
+    visitor.at("head0").wait_for()
     panel(visitor, "L1·H1").wait_for()
     return visitor
-
-
-def at(visitor: Visitor, place: str) -> Locator:
-    """A control of the view by its place: head5, pin5, query5-2 …"""
-    return visitor.page.locator(f"[data-at={place}]")
 
 
 def panel(visitor: Visitor, label: str) -> Locator:
@@ -50,27 +45,27 @@ def link_has(visitor: Visitor, *parts: str) -> None:
 def test_pointing_at_a_token_reads_its_row_and_a_click_locks_it(heads):
     shown = panel(heads, "L1·H1").locator(".readout")
     quiet = shown.inner_text()
-    at(heads, "query0-1").hover()
+    heads.at("query0-1").hover()
     expect(shown).to_contain_text("%")
     assert painted(heads.page.locator(".hl .veil"))
     assert painted(heads.page.locator(".hl .sheets canvas")), "one for all heads, and no more"
     heads.page.mouse.move(0, 0)
     expect(shown).to_have_text(quiet)
     assert not painted(heads.page.locator(".hl .veil"))
-    at(heads, "query0-2").click()
+    heads.at("query0-2").click()
     link_has(heads, "row=2")
     heads.page.mouse.move(0, 0)
     expect(shown).to_contain_text("%")
-    expect(at(heads, "query0-2")).to_have_attribute("aria-pressed", "true")
+    expect(heads.at("query0-2")).to_have_attribute("aria-pressed", "true")
     heads.page.keyboard.press("Escape")
     link_has(heads, "row=free")
-    expect(at(heads, "query0-2")).to_have_attribute("aria-pressed", "false")
+    expect(heads.at("query0-2")).to_have_attribute("aria-pressed", "false")
 
 
 def test_a_clicked_cell_and_one_reached_by_keys_lead_to_their_own_page(heads):
-    query, key = (at(heads, place).inner_text() for place in ("query0-2", "key0-1"))
-    at(heads, "query0-2").click()
-    down = at(heads, "down0")
+    query, key = (heads.at(place).inner_text() for place in ("query0-2", "key0-1"))
+    heads.at("query0-2").click()
+    down = heads.at("down0")
     expect(down).to_contain_text(f"{query} →")
     strongest = down.inner_text()
     point_at(heads, query, key)
@@ -83,16 +78,16 @@ def test_a_clicked_cell_and_one_reached_by_keys_lead_to_their_own_page(heads):
     follow(heads, down, key)
     assert heads.page.evaluate("window.stayed")  # another page of the same app, not a new visit
     heads.page.go_back()
-    at(heads, "map0").focus()
+    heads.at("map0").focus()
     for pressed in ("ArrowRight", "ArrowLeft", "Enter"):
         heads.page.keyboard.press(pressed)
     link_has(heads, "row=2", "key=0")
-    follow(heads, down, at(heads, "key0-0").inner_text())
+    follow(heads, down, heads.at("key0-0").inner_text())
 
 
 def point_at(visitor: Visitor, query: str, key: str) -> None:
     """Move the pointer over the large heatmap until the readout names this cell."""
-    box = at(visitor, "map0").bounding_box()
+    box = visitor.at("map0").bounding_box()
     readout = panel(visitor, "L1·H1").locator(".readout")
     for y in range(50, int(box["height"]), 12):
         for x in range(50, int(box["width"]), 12):
@@ -115,7 +110,7 @@ def follow(visitor: Visitor, down: Locator, key: str) -> None:
 
 
 def test_a_second_click_closes_a_head_and_an_extra_opens_like_one(heads):
-    at(heads, "head0").click()
+    heads.at("head0").click()
     link_has(heads, "instead=none")
     expect(heads.page.locator(".hl .body .panel")).to_have_count(0)
     label = "Rollout"
@@ -126,7 +121,7 @@ def test_a_second_click_closes_a_head_and_an_extra_opens_like_one(heads):
 
 
 def test_heads_open_and_pin_by_keyboard_and_the_link_restores_them(heads):
-    at(heads, "head0").focus()
+    heads.at("head0").focus()
     heads.page.keyboard.press("ArrowRight")
     heads.page.keyboard.press("p")
     link_has(heads, "pins=1.2")
@@ -134,16 +129,16 @@ def test_heads_open_and_pin_by_keyboard_and_the_link_restores_them(heads):
     heads.page.keyboard.press("Enter")
     link_has(heads, "layer=2", "head=2", "pins=1.2")
     panel(heads, "L2·H2").wait_for()
-    at(heads, "scalelog").check(force=True)
+    heads.at("scalelog").check(force=True)
     link_has(heads, "scale=log")
-    at(heads, "sharedfalse").check(force=True)
+    heads.at("sharedfalse").check(force=True)
     link_has(heads, "own_range=1")
     heads.page.goto(heads.page.url)
     panel(heads, "L1·H2").wait_for()
     panel(heads, "L2·H2").wait_for()
     expect(heads.page.locator(".hl .body .panel .title")).to_have_count(2)
-    assert at(heads, "scalelog").is_checked()
-    assert at(heads, "sharedfalse").is_checked()
+    assert heads.at("scalelog").is_checked()
+    assert heads.at("sharedfalse").is_checked()
     heads.page.locator(".st-key-heads-difference canvas").first.wait_for()
 
 
@@ -163,7 +158,7 @@ def test_a_click_on_the_map_switches_the_head_off_and_a_second_one_on_again(head
 
 def test_a_head_is_saved_as_a_png(heads):
     with heads.page.expect_download() as started:
-        at(heads, "keep0").click()
+        heads.at("keep0").click()
     name = started.value.suggested_filename
     assert name.startswith("headlight-")
     assert name.endswith("-L1·H1.png")
@@ -180,7 +175,7 @@ def test_a_locked_row_beyond_the_edge_of_a_phone_is_brought_into_sight(visitor):
     visitor.page.set_viewport_size({"width": 390, "height": 844})
     visitor.open("heads", text=long, site="encoder", layer="1", head="1", row="12", key="13")
     panel(visitor, "L1·H1").wait_for()
-    box = at(visitor, "query0-12").bounding_box()
+    box = visitor.at("query0-12").bounding_box()
     assert 0 < box["x"] < 390 - box["width"]
     scrolled = visitor.page.locator(".hl .body .edges")  # the heatmap's and the lines'
     for frame in (scrolled.first, scrolled.last):
@@ -201,7 +196,7 @@ def test_a_second_sentence_opens_the_same_head_and_scrolls_along(visitor):
     visitor.page.wait_for_function(
         "node => node.scrollLeft > 40", arg=lines.last.element_handle(), timeout=PATIENCE
     )
-    at(visitor, "head9").last.click()
+    visitor.at("head9").last.click()
     expect(visitor.page.locator('.hl .panel[aria-label="L2·H2"]')).to_have_count(
         2, timeout=PATIENCE
     )

@@ -1,19 +1,12 @@
 """Masks under test in real Chromium with the shipped translator: mask tests, common bugs, lab."""
 
-from urllib.parse import parse_qs, urlsplit
-
 import pytest
 from playwright.sync_api import Locator, expect
 
 from explorer.text import t
-from tests.browser.conftest import PATIENCE, Visitor
+from tests.browser.conftest import PATIENCE, Visitor, asked
 
 pytestmark = pytest.mark.browser
-
-
-def edits(url: str) -> str:
-    """What a link says was changed."""
-    return parse_qs(urlsplit(url).query).get("edits", [""])[0]
 
 
 FIRST = "cells-decoder-all-shut-1.0"
@@ -31,7 +24,7 @@ def paint_by_keys(visitor: Visitor) -> Locator:
     canvas.focus()
     for key in ("ArrowDown", "ArrowDown", "Enter"):  # the first press shows where one stands
         canvas.press(key)
-    visitor.page.wait_for_url(lambda url: edits(url) == FIRST)
+    visitor.page.wait_for_url(lambda url: asked(url).get("edits", "") == FIRST)
     visitor.settle()
     visitor.shows(t("edits.cell_shut", lang="en", query=1, key=0))
     # The keyboard stands where it stood, in a matrix that knows of the change.
@@ -54,16 +47,16 @@ def test_cells_are_painted_by_a_drag_and_undone(visitor):
     visitor.page.mouse.move(left, low - 40, steps=4)  # along the column upwards
     visitor.page.mouse.up()
     visitor.settle()
-    visitor.page.wait_for_url(lambda url: edits(url) not in ("", FIRST))
+    visitor.page.wait_for_url(lambda url: asked(url).get("edits", "") not in ("", FIRST))
     visitor.settle()
     visitor.page.get_by_role("button", name=t("masks.undo", lang="en"), exact=True).click()
-    visitor.page.wait_for_url(lambda url: edits(url) == FIRST)
+    visitor.page.wait_for_url(lambda url: asked(url).get("edits", "") == FIRST)
     visitor.settle()
     visitor.page.get_by_role("button", name=t("masks.undo", lang="en"), exact=True).click()
-    visitor.page.wait_for_url(lambda url: edits(url) == "")
+    visitor.page.wait_for_url(lambda url: asked(url).get("edits", "") == "")
     visitor.settle()
     visitor.page.get_by_role("button", name=t("masks.redo", lang="en"), exact=True).click()
-    visitor.page.wait_for_url(lambda url: edits(url) == FIRST)
+    visitor.page.wait_for_url(lambda url: asked(url).get("edits", "") == FIRST)
 
 
 def test_a_stroke_outlives_an_answer_that_arrives_in_its_middle(visitor):
@@ -75,11 +68,13 @@ def test_a_stroke_outlives_an_answer_that_arrives_in_its_middle(visitor):
     undo = visitor.page.get_by_role("button", name=t("masks.undo", lang="en"), exact=True)
     undo.evaluate("button => button.click()")  # without letting go of the pointer
     # The page gets shorter: the matrix moves up, away from under the pointer.
-    visitor.page.wait_for_url(lambda url: edits(url) == "")
+    visitor.page.wait_for_url(lambda url: asked(url).get("edits", "") == "")
     expect(canvas).not_to_have_attribute("data-before", "the answer")
     visitor.page.mouse.move(left, low - 40, steps=4)
     visitor.page.mouse.up()
-    visitor.page.wait_for_url(lambda url: edits(url).startswith("cells-decoder-all-shut-3.1"))
+    visitor.page.wait_for_url(
+        lambda url: asked(url).get("edits", "").startswith("cells-decoder-all-shut-3.1")
+    )
 
 
 @pytest.mark.sweep
@@ -96,7 +91,7 @@ def test_a_stroke_that_lost_its_brush_does_not_come_back(visitor):
     visitor.page.mouse.up()
     visitor.settle()
     visitor.page.get_by_role("button", name=t("masks.undo", lang="en"), exact=True).click()
-    visitor.page.wait_for_url(lambda url: edits(url) == "")
+    visitor.page.wait_for_url(lambda url: asked(url).get("edits", "") == "")
 
 
 def test_a_matrix_wider_than_a_phone_stays_where_it_was_scrolled_to(app, browser):

@@ -1,7 +1,6 @@
 """A model of pictures in real Chromium: drawing, uploading, hiding patches, smoothing, axe."""
 
 import io
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from PIL import Image, ImageDraw, ImageFont
@@ -12,16 +11,12 @@ from explorer.runs.edits import KeyHidden
 from explorer.runs.trace import trace
 from explorer.text import t
 from models.pictures.faces import FACES, FONTS
-from tests.browser.conftest import PATIENCE, Visitor
+from tests.browser.conftest import PATIENCE, Visitor, asked
 from tests.browser.test_accessible import lasting
 
 pytestmark = pytest.mark.browser
 
 WORD = "Brown @serif"
-
-
-def word(key: str) -> str:
-    return t(key, lang="en")
 
 
 def photo(text: str, kind: str) -> bytes:
@@ -46,7 +41,7 @@ def upload(page: Page, name: str, file: bytes) -> None:
 def drawn_text(page: Page) -> str:
     """The picture in the address, once a stroke has arrived there."""
     page.wait_for_url("**text=picture*", timeout=PATIENCE)
-    return parse_qs(urlsplit(page.url).query)["text"][0]
+    return asked(page.url)["text"]
 
 
 def begin_to_draw(page: Page) -> tuple[float, float, float, float]:

@@ -1,7 +1,5 @@
 """Start in real Chromium: it plays, pauses and steps; stations open; a mask changes the output."""
 
-from urllib.parse import parse_qs, urlsplit
-
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -9,7 +7,7 @@ from explorer.library import open_model
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.trace import trace
 from explorer.text import t
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Visitor, asked
 
 pytestmark = pytest.mark.browser
 
@@ -112,10 +110,8 @@ def test_a_station_opens_in_place_by_keyboard_and_leads_to_its_page(visitor):
     expect(opened.locator(".readout")).to_have_text(word("told_softmax"))
     opened.get_by_role("link", name=word("to_heads")).click()
     page.wait_for_url("**/heads?**")
-    asked = parse_qs(urlsplit(page.url).query)
-    assert asked["text"] == [TEXT]
-    assert asked["layer"] == ["2"]
-    assert asked["head"] == ["2"]
+    link = asked(page.url)
+    assert (link["text"], link["layer"], link["head"]) == (TEXT, "2", "2")
     page.go_back()
     page.locator(".hl .open").wait_for()
     page.get_by_role("button", name=word("close"), exact=True).press("Escape")

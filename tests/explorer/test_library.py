@@ -40,18 +40,11 @@ def shelf(tmp_path, monkeypatch) -> Path:
     return shelf
 
 
-def test_a_folder_that_cannot_be_looked_into_has_no_snapshots(tmp_path):
-    assert kept_snapshots(tmp_path / ("x" * 300)) == ()  # the system refuses such a name
-
-
-def test_a_model_of_ones_own_is_listed_and_opened_by_its_name(shelf):
+def test_a_model_of_ones_own_is_listed_or_refused_by_its_name(shelf):
     assert list_models(shelf) == ("broken", "mine@3")
     assert snapshots("mine@3", shelf) == ()
     loaded = open_model("mine@3", shelf)
     assert (loaded.name, loaded.config.family) == ("mine@3", "decoder-only")
-
-
-def test_what_cannot_be_opened_is_refused_by_name(shelf):
     with pytest.raises(InputProblem) as problem:
         open_model("broken", shelf)
     assert problem.value.key == "broken_model"
@@ -62,7 +55,7 @@ def test_what_cannot_be_opened_is_refused_by_name(shelf):
         assert problem.value.values["available"] == "broken, mine@3"
 
 
-def test_a_name_longer_than_a_path_may_be_is_an_unknown_model(shelf, capsys):
+def test_names_too_long_are_unknown_models_without_snapshots(shelf, capsys, tmp_path):
     names = ("a" * 1000, Path("a" * 1000), Path("a" * 1000 + ".gguf"))
     for open_one in (lambda name: open_model(name, shelf), hl.open_model):
         for name in names:
@@ -71,6 +64,7 @@ def test_a_name_longer_than_a_path_may_be_is_an_unknown_model(shelf, capsys):
     assert translators(["a" * 1000], shelf) == same_vocabulary("a" * 1000, shelf) == ()
     assert models_main(["info", "a" * 1000]) == 1
     assert "no model 'aaa" in capsys.readouterr().err
+    assert kept_snapshots(tmp_path / ("x" * 300)) == ()  # the system refuses such a name
 
 
 def test_commands_work_on_a_folder_and_on_a_name(shelf, tmp_path, capsys, monkeypatch):
@@ -257,12 +251,14 @@ def test_what_headers_and_the_vocabulary_show_is_listed(own):
     assert str(listed("other").problem) == "config.json is missing"
 
 
-def test_what_changes_on_disk_is_read_again(own):
+def test_what_changes_on_disk_is_read_again_and_what_is_no_gguf_told(own):
     folder = Golden.load("llama").write(own / "mine")
     assert listed("mine").problem is None
     (folder / "model.safetensors").write_bytes(b"short")
     os.utime(folder / "model.safetensors", (1, 1))
     assert "model.safetensors is not a readable" in str(listed("mine").problem)
+    (own / "mine.gguf").write_bytes(b"not one")
+    assert str(listed("mine").problem) == "mine.gguf is not a readable GGUF file"
 
 
 def test_no_tensor_is_read(own, monkeypatch):
@@ -314,8 +310,3 @@ def test_why_a_folder_cannot_be_opened_is_listed(own, broken, said):
     problem = listed("mine").problem
     told = f"{problem} {problem.values.get('command', '')}"
     assert re.search(said, told, re.DOTALL), told
-
-
-def test_a_gguf_file_that_is_none_is_told_so(own):
-    (own / "mine.gguf").write_bytes(b"not one")
-    assert str(listed("mine").problem) == "mine.gguf is not a readable GGUF file"

@@ -47,13 +47,21 @@ def test_both_languages_have_the_same_keys_and_placeholders():
         assert placeholders(english) == placeholders(words("zh")[key]), key
 
 
-def test_a_number_of_one_is_followed_by_a_word_in_the_singular():
+def test_a_number_of_one_is_singular_and_large_ones_have_units():
     many = r"(tokens|steps|passes|sentences|PADs|cells|runs|labels|keys|layers)"
     for key, text in words("en").items():
         said = t(key, lang="en", **dict.fromkeys(placeholders(text) | IN_SPECS, 1))
         assert not re.search(rf"\b1\**( (?!of )[a-z/]+)? {many}\b", said), key
     assert t("decoding.result", lang="en", count=1, logprob=0).startswith("1 step ·")
     assert t("decoding.result", lang="en", count="2", logprob=0).startswith("2 steps ·")
+    assert in_units(7_600_000, lang="en") == "7.6 million"
+    assert in_units(7_600_000, lang="zh") == "760 万"
+    assert in_units(135_000_000, lang="en") == "135 million"
+    assert in_units(135_000_000, lang="zh") == "1.4 亿"
+    assert in_units(12_345, lang="zh") == "1.2 万"
+    assert in_units(12_345, lang="en") == "12,345"
+    shown = percents(np.array([[0.0, 0.0004, 0.123], [0.75, 1.0, 0.0006]]))
+    assert shown.tolist() == [["0.0 %", "< 0.1 %", "12.3 %"], ["75.0 %", "100.0 %", "0.1 %"]]
 
 
 def test_no_words_are_empty_or_left_in_the_other_language():
@@ -80,14 +88,15 @@ def test_each_family_has_just_the_words_it_can_show(family):
     assert there == MADE[family]
 
 
-def test_every_used_key_exists():
+def test_every_key_is_used_and_every_used_key_exists():
     called = set(re.findall(r"""\bt\(\s*["']([a-z_.]+)["']""", CODE))
     assert called
     assert called <= set(words("en"))
-
-
-def test_every_key_is_used():
-    """By a name that the code writes out, or puts together."""
+    named = set(re.findall(r'checked_number\(\s*"(\w+)"', CODE))
+    assert named
+    have = {key.removeprefix("settings.") for key in words("en") if key.startswith("settings.")}
+    assert named | NAMES_OF_SETTINGS <= have
+    # By a name that the code writes out, or puts together.
     made = {f"{family}.{name}" for family, names in MADE.items() for name in names}
     own = ("settings.", "filling.", "silent.", "pictured.")
     others = set(words("en")) - made
@@ -122,13 +131,6 @@ def test_the_words_of_a_formula_are_those_of_the_language():
     assert not upright & IN_FORMULAS, "what has a translation is written as text"
 
 
-def test_every_setting_that_can_be_refused_has_a_name():
-    named = set(re.findall(r'checked_number\(\s*"(\w+)"', CODE))
-    assert named
-    have = {key.removeprefix("settings.") for key in words("en") if key.startswith("settings.")}
-    assert named | NAMES_OF_SETTINGS <= have
-
-
 @pytest.mark.parametrize("key", PROBLEMS)
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_the_words_of_a_problem_use_values_that_it_has(lang, key):
@@ -155,15 +157,6 @@ def test_a_missing_key_or_value_or_language_raises():
         t("shell.last_good", lang="en")
     with pytest.raises(KeyError, match="xx"):
         t("shell.working", lang="xx")
-
-
-def test_large_counts_are_in_the_units_of_the_language():
-    assert in_units(7_600_000, lang="en") == "7.6 million"
-    assert in_units(7_600_000, lang="zh") == "760 万"
-    assert in_units(135_000_000, lang="en") == "135 million"
-    assert in_units(135_000_000, lang="zh") == "1.4 亿"
-    assert in_units(12_345, lang="zh") == "1.2 万"
-    assert in_units(12_345, lang="en") == "12,345"
 
 
 def test_examples_come_for_any_model_and_with_gaps_where_it_fills_in():
@@ -202,7 +195,7 @@ def test_each_term_has_one_name_a_meaning_and_a_page(lang):
     assert {term.page for term in terms(lang)} <= {page.name for page in PAGES}
 
 
-def test_terms_are_found_in_the_order_of_their_use():
+def test_terms_link_to_their_meaning_at_first_use_in_order_and_bold():
     def found(text: str, lang: str) -> list[str]:
         return re.findall(r"\[(.*?)\]\(glossary", linked(text, lang, set()))
 
@@ -210,13 +203,6 @@ def test_terms_are_found_in_the_order_of_their_use():
     assert found(words, "en") == ["causal mask", "keys", "head", "queries"]
     assert found("归纳头关注键", "zh") == ["归纳头", "键"]
     assert found("A keyboard, a headline.", "en") == []
-
-
-def test_the_wording_of_app_and_documents_passes():
-    assert list(wording.findings()) == []
-
-
-def test_the_first_use_of_a_term_links_to_its_meaning():
     shown = {"query"}
     words = "Queries, “head”, `key` and key/value heads: a **key** and a head, another key."
     assert linked(words, "en", shown) == (
@@ -228,16 +214,17 @@ def test_the_first_use_of_a_term_links_to_its_meaning():
     assert shown == {"query", "head", "key"}
     assert linked("关键：键值缓存", "zh", {"键值缓存"}) == "关键：键值缓存"
     assert not any(mark in term.means for term in (*terms("en"), *terms("zh")) for mark in '"\\')
-
-
-def test_a_bold_term_stays_bold_between_chinese_characters():
-    """Markdown takes the asterisks of "的**[" there as text; `controls` once showed them."""
+    # Markdown takes the asterisks of "的**[" there as text; `controls` once showed them.
     whole = linked("往上加的**残差流**，以及", "zh", set())
     assert whole.startswith("往上加的[**残差流**](glossary?")
     shown: set[str] = set()
     longer = "加的**残差流向量**"
     assert linked(longer, "zh", shown) == longer
     assert not shown, "the next text links it"
+
+
+def test_the_wording_of_app_and_documents_passes():
+    assert list(wording.findings()) == []
 
 
 @pytest.mark.parametrize(
@@ -282,8 +269,3 @@ def test_a_bold_term_stays_bold_between_chinese_characters():
 )
 def test_a_number_reads_as_it_should(shown, text):
     assert shown == text
-
-
-def test_many_weights_at_once_have_one_decimal():
-    shown = percents(np.array([[0.0, 0.0004, 0.123], [0.75, 1.0, 0.0006]]))
-    assert shown.tolist() == [["0.0 %", "< 0.1 %", "12.3 %"], ["75.0 %", "100.0 %", "0.1 %"]]

@@ -77,7 +77,7 @@ def test_only_files_beside_the_outermost_config_are_read_and_all_of_them(folder)
     assert open_zip("a.zip", zipped(other | files_of(folder, "mine/"))).name == "a"
 
 
-def test_a_damaged_zip(folder):
+def test_too_large_or_damaged_zips_are_refused(folder, monkeypatch):
     whole = zipped(files_of(folder)).getvalue()
     broken = bytearray(whole)
     broken[len(broken) // 3] ^= 255
@@ -87,9 +87,6 @@ def test_a_damaged_zip(folder):
         assert refusal(io.BytesIO(data)).key == "upload_no_zip", data[:9]
     nameless = whole.replace(b"config.json", b"\0onfig.json")
     assert refusal(io.BytesIO(nameless)).key in ("upload_no_zip", "upload_nothing")
-
-
-def test_a_zip_that_is_too_large(folder, monkeypatch):
     file = zipped(files_of(folder))
     monkeypatch.setattr(uploads, "MOST_BYTES", 1000)
     found = refusal(file)
@@ -116,10 +113,17 @@ def test_a_list_of_files_that_would_fill_memory_is_not_read():
     assert refusal(io.BytesIO(b"\0" * 100 + large + end)).key == "upload_bomb"
 
 
-def test_nothing_in_it(folder):
+def test_nothing_inside_or_an_encrypted_member_is_refused(folder):
     config = {"config.json": (folder / "config.json").read_bytes()}
     for files in ({}, {"readme.txt": b"hello"}, config):
         assert refusal(zipped(files)).key == "upload_nothing"
+    data = bytearray(zipped(files_of(folder)).getvalue())
+    for signature, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # flags, here and in the list
+        start = data.find(signature)
+        while start >= 0:
+            data[start + at] |= 1
+            start = data.find(signature, start + 4)
+    assert refusal(io.BytesIO(bytes(data))).key == "upload_encrypted"
 
 
 def test_an_adapter_alone_names_its_base(folder):
@@ -146,16 +150,6 @@ def test_a_pickle_inside(folder):
     # Beside safetensors it is left alone, as in many folders.
     both = files_of(folder) | {"pytorch_model.bin": b"evil"}
     assert open_zip("a.zip", zipped(both)).name == "a"
-
-
-def test_an_encrypted_member(folder):
-    data = bytearray(zipped(files_of(folder)).getvalue())
-    for signature, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # flags, here and in the list
-        start = data.find(signature)
-        while start >= 0:
-            data[start + at] |= 1
-            start = data.find(signature, start + 4)
-    assert refusal(io.BytesIO(bytes(data))).key == "upload_encrypted"
 
 
 def test_a_model_that_does_not_open_says_why_by_its_name(folder):

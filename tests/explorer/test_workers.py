@@ -129,7 +129,7 @@ def until(condition: Callable[[], bool]) -> None:
         threading.Event().wait(0.05)
 
 
-def test_visitors_are_spread_evenly_and_come_back_to_their_worker(front):
+def test_visitors_are_spread_evenly_by_websockets_and_come_back(front):
     """All 50 visitors of a class once went to one worker: none of them was counted yet."""
     with ExitStack() as visits:
         visitors = [visits.enter_context(front.open()) for _ in range(9)]
@@ -141,9 +141,6 @@ def test_visitors_are_spread_evenly_and_come_back_to_their_worker(front):
             assert (status, text.split()[0], again) == (200, worker, "")
         with front.open(cookie="headlight_worker=made-up") as (_, _, told):
             assert told
-
-
-def test_a_new_visitor_gets_a_worker_with_the_websocket_only(front):
     status, text, told = front.ask("/health")
     assert (status, text.split()[1:], told) == (200, ["/_stcore/health", "127.0.0.1"], "")
 

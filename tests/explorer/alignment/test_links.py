@@ -95,7 +95,7 @@ def labels_of(model: str, text: str) -> tuple[str, ...]:
     return words_in(loaded, loaded.model.with_marks("tgt", loaded.tokenizer.encode(text))).labels
 
 
-def test_letters_between_blanks_are_a_word_and_a_chinese_token_is_one():
+def test_words_are_letters_between_blanks_and_tokens_of_one_character():
     assert labels_of("en-zh", "She reads a book.") == ("She", "reads", "a", "book", ".")
     assert labels_of("en-zh", "I don't know, Tom's dog is 12.") == (
         *("I", "don't", "know", ",", "Tom's", "dog", "is", "12", "."),
@@ -103,6 +103,10 @@ def test_letters_between_blanks_are_a_word_and_a_chinese_token_is_one():
     assert "".join(labels_of("en-zh", "她每天早上看书。")) == "她每天早上看书。"
     assert len(labels_of("en-zh", "她每天早上看书。")) > 1
     assert labels_of("en-zh", "a 龘.") == ("a", "<unk>", ".")  # an unknown character
+    loaded = replace(open_model("copy"), tokenizer=Bytes())
+    assert words_in(loaded, list("Tom's 龘书 5点 50".encode())).labels == (
+        *("Tom's", "龘", "书", "5", "点", "50"),
+    )
 
 
 class Bytes(Tokenizer):
@@ -118,23 +122,13 @@ class Bytes(Tokenizer):
         return bytes([token])
 
 
-def test_tokens_that_make_one_character_together_are_one_word():
-    loaded = replace(open_model("copy"), tokenizer=Bytes())
-    assert words_in(loaded, list("Tom's 龘书 5点 50".encode())).labels == (
-        *("Tom's", "龘", "书", "5", "点", "50"),
-    )
-
-
-def test_a_token_belongs_to_the_words_that_its_bytes_lie_in():
+def test_a_token_belongs_to_the_words_of_its_bytes_in_any_vocabulary():
     row = WordRow(("AB", "CD"), ((0, 2), (2, 4)), b"ABCD")
     found = shares(row, ((0, 0), (0, 3), (3, 4)), b"ABCD")
     np.testing.assert_allclose(found, [[0, 2 / 3, 0], [0, 1 / 3, 1]])
     # A tokenizer that changed the text is matched by what stayed.
     found = shares(row, ((0, 2), (2, 3), (3, 5)), b"abxcd")
     np.testing.assert_allclose(found, [[1, 0, 0], [0, 0, 1]])
-
-
-def test_two_models_with_other_vocabularies_share_words():
     one, other = open_model("en-zh"), open_model("twin-right")
     row = words_in(one, one.tokenizer.encode("She likes dogs."))
     spans, letters = token_spans(other, other.tokenizer.encode("She likes dogs."))
@@ -168,7 +162,7 @@ def data(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_command_writes_moses_lines_with_their_texts(data, tmp_path, capsys):
+def test_the_command_writes_moses_lines_or_refuses_a_model_of_one_text(data, tmp_path, capsys):
     out = tmp_path / "rows.align"
     assert main(["align", "--model", "copy", "--data", str(data), "--out", str(out)]) == 1
     said = capsys.readouterr()
@@ -177,6 +171,9 @@ def test_the_command_writes_moses_lines_with_their_texts(data, tmp_path, capsys)
     assert out.read_text() == "0-0 1-1 2-2\n\n0-0 1-1 2-2\n"
     assert Path(f"{out}.src").read_text() == "c a b\n\nd o g\n"
     assert Path(f"{out}.tgt").read_text() == "c a b\n\nd o g\n"
+    command = ["align", "stories", "--data", str(data), "--out", str(tmp_path / "x")]
+    assert main(command) == 2
+    assert "no cross-attention" in capsys.readouterr().err
 
 
 def test_json_and_csv_name_the_words(data, tmp_path, capsys):
@@ -195,12 +192,6 @@ def test_json_and_csv_name_the_words(data, tmp_path, capsys):
     rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8-sig"))))
     assert [row["target_word"] for row in rows] == ["c", "a", "b"]
     assert {row["found_by"] for row in rows} == {"forward"}
-
-
-def test_a_model_of_one_text_is_refused(data, tmp_path, capsys):
-    command = ["align", "stories", "--data", str(data), "--out", str(tmp_path / "x")]
-    assert main(command) == 2
-    assert "no cross-attention" in capsys.readouterr().err
 
 
 def test_each_link_is_a_line_between_its_words():

@@ -56,7 +56,7 @@ def test_what_is_lost_without_a_writer_is_measured_by_the_model(each):
     assert last["ffn"].free == pytest.approx(last["ffn"].held, abs=1e-9)
 
 
-def test_a_sublayer_is_silenced_as_a_whole(design):
+def test_writers_are_silenced_alike_by_heads_and_by_sublayers(design):
     loaded, traced = design("pre")
     found = walked(writes(loaded, traced, 3, 11, 30, "sublayers"))
     at = next(at for at, writer in enumerate(found.writers) if writer.kind == "head")
@@ -66,6 +66,12 @@ def test_a_sublayer_is_silenced_as_a_whole(design):
     heads = walked(writes(loaded, traced, 3, 11, 30))
     of_site = [w.site == found.writers[at].site for w in heads.writers]
     assert found.differences[at] == pytest.approx(heads.differences[of_site].sum())
+    loaded, traced = design("llama")
+    found = walked(writes(loaded, traced, 3, 11, 30))
+    at = next(at for at, writer in enumerate(found.writers) if writer.head == 1)
+    site = traced.site(found.writers[at].site)
+    after = without_head(loaded, traced, found, site, 1, 3)
+    assert after == pytest.approx(silence(loaded, traced, found, at).free)
 
 
 def test_a_head_pushes_words_by_what_its_keys_bring_to_their_logits(design):
@@ -100,15 +106,6 @@ def test_a_head_of_the_encoder_points_and_does_not_reach_the_logits(design):
     words = walked(writes(loaded, traced, 3, 11, 30))
     before = words.logits[0] - words.logits[1]
     assert without_head(loaded, traced, words, site, 2, 1) != pytest.approx(before, abs=1e-9)
-
-
-def test_a_head_is_silenced_alike_in_both_experiments(design):
-    loaded, traced = design("llama")
-    found = walked(writes(loaded, traced, 3, 11, 30))
-    at = next(at for at, writer in enumerate(found.writers) if writer.head == 1)
-    site = traced.site(found.writers[at].site)
-    after = without_head(loaded, traced, found, site, 1, 3)
-    assert after == pytest.approx(silence(loaded, traced, found, at).free)
 
 
 def test_the_next_word_and_its_runner_up(design):
@@ -247,16 +244,13 @@ def test_a_film_is_the_lens_where_each_word_was_read_out(translator, writer):
     assert told == [*((at, 10) for at in range(1, 6)), (10, 10)]  # streams, then what they say
 
 
-def test_a_film_under_edits_reads_each_step_by_itself(translator):
+def test_a_film_under_edits_or_of_filling_in_reads_each_step_by_itself(translator, tiny):
     """With the causal mask off, a later word would change what an earlier position holds."""
     edits = (MaskSwitch("causal", False),)
     made = generate(translator, "The cat sat.", Greedy(), 4, edits)
     found = walked(film(translator, made))
     for step in range(1, len(made.tokens)):
         assert found.shares[-1, step] == pytest.approx(made.steps[step].chosen_prob, abs=1e-5)
-
-
-def test_a_film_of_filling_in_has_the_words_filled_in_before(tiny):
     tokenizer = train_tokenizer(
         ["The cat sat on the mat."] * 2, vocab_size=60, special_tokens=(*SPECIAL_TOKENS, "[MASK]")
     )

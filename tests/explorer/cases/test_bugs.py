@@ -23,7 +23,7 @@ from models.positions import sinusoidal_table
 # Masks that say the wrong thing.
 
 
-def test_an_inverted_causal_mask_shows_the_future_only():
+def test_inverted_masks_show_the_future_or_the_padding_only():
     scores = fixed_scores()
     keep = causal_keep(scores)
     pattern = BY_ID["inverted_causal"].variant(scores, keep)
@@ -32,9 +32,6 @@ def test_an_inverted_causal_mask_shows_the_future_only():
     assert (pattern * keep)[..., :-1, :].max() == 0
     close(pattern[..., -1, :], [1 / n] * n)  # the last row has no future
     assert figure("inverted_causal", "hidden_mass") == (1.0, 0.0)
-
-
-def test_an_inverted_padding_mask_shows_the_padding_only():
     scores = fixed_scores(n_query=6, n_key=6)
     keep = padded_keep(scores)
     wrong = BY_ID["inverted_padding"].variant
@@ -216,16 +213,13 @@ def test_is_causal_with_one_query_sees_the_first_key_only():
     assert figure("is_causal_cache", "first_key_weight").wrong == 1.0
 
 
-def test_a_borrowed_padding_id():
+def test_a_borrowed_padding_id_and_positions_counted_over_padding():
     tokens = torch.tensor([[7, 5, 9, 2, 0, 0]])
     bug = BY_ID["pad_confused"]
     assert bug.variant(tokens, 0, 2).tolist() == [[True, True, True, False, True, True]]
     assert bug.plain(tokens, 0, 2).tolist() == [[True, True, True, True, False, False]]
     assert figure("pad_confused", "pads_seen") == (2.0, 0.0)
     assert figure("pad_confused", "ends_hidden") == (1.0, 0.0)
-
-
-def test_positions_counted_over_padding():
     valid = torch.tensor([[False, False, True, True], [True, True, True, False]])
     tokens = torch.zeros(2, 4, dtype=torch.long)
     bug = BY_ID["left_positions"]

@@ -141,7 +141,7 @@ def test_without_a_fault_the_symptom_is_the_model_itself(kind, request):
     np.testing.assert_array_equal(again.logits, traced.logits)  # nothing stays in the model
 
 
-def test_a_picture_shows_the_head_that_differs_most():
+def test_pictures_show_the_head_that_differs_and_name_their_site(translator):
     shown = BY_ID["first_head"].compared()
     picture = shown.pair
     assert picture.head != 0  # the only head that is right
@@ -149,9 +149,6 @@ def test_a_picture_shows_the_head_that_differs_most():
     lost = BY_ID["empty_row_nan"].compared().pair
     assert np.isnan(lost.wrong[0]).all()
     assert BY_ID["norm_backward"].compared().pair is None
-
-
-def test_own_patterns_name_their_site(translator):
     traced = trace(translator, "The cat sat.", "猫坐在垫子上。", pads=2)
     for bug in BUGS:
         way = bug.compared(traced).ways[0]
@@ -255,7 +252,7 @@ def test_pads_that_are_seen_change_every_kind_of_model(tiny, positions):
     assert plain.changed == (positions == "sinusoidal")
 
 
-def test_a_sentence_that_fills_the_model_has_no_room(tiny):
+def test_a_full_or_padded_row_has_no_room_left(tiny):
     loaded = tiny("full", family="decoder-only", n_ctx=12)
     traced = trace(loaded, "The cat sat on the", "")
     spare = room(loaded, traced)
@@ -264,9 +261,6 @@ def test_a_sentence_that_fills_the_model_has_no_room(tiny):
     assert [each.n for each in found.by_left] == [n for n in LEFT if n <= spare] * (spare > 0)
     assert not any(math.isnan(each.after) for each in found.by_left)
     np.testing.assert_array_equal(found.logprobs_before.shape, found.logprobs_after.shape)
-
-
-def test_a_row_that_pads_have_made_too_long_has_no_room_left():
     loaded = open_model("sort")
     letters = " ".join("abcd"[at % 4] for at in range(limit(loaded) - 2))
     traced = trace(loaded, letters, letters, pads=8)

@@ -58,13 +58,14 @@ def test_warm_up_is_needed_where_nothing_else_lets_post_norm_learn(find, fails, 
         assert value(found, "post_plain", "range") == pytest.approx(0.02)
 
 
-def test_one_seed_that_fails_is_a_failure(find):
+def test_one_failing_seed_is_a_failure_and_a_copying_start_is_said(find):
     def loss(asked: TaskTraining, seed: int) -> float:
         return GUESSING if asked.config.norm_placement == "pre" and seed == 2 else 2.0
 
     found = find(compared.warmup, losing(loss))
     assert found.verdict == "false"
     assert value(found, "pre_plain", "seeds_learned") == 2
+    assert "start" in find(compared.tying_quality, COPYING).why
 
 
 def test_a_small_model_learns_its_task_warms_up_and_repeats_by_its_seed():
@@ -299,7 +300,3 @@ def test_the_verdict_is_what_every_seed_says(find, test, learn, verdict):
 def test_a_single_seed_is_no_proof(find, test, learn):
     result = find(test, learn)
     assert (result.verdict, result.why[0]) == ("depends", "seeds")
-
-
-def test_a_tied_model_that_begins_by_copying_is_said_to(find):
-    assert "start" in find(compared.tying_quality, COPYING).why

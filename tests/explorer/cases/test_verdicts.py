@@ -87,16 +87,6 @@ def stores_rows(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return q + k
 
 
-def test_the_peak_is_what_is_held_at_once():
-    def held() -> None:
-        first = torch.ones(1000, 100)
-        del first
-        second = torch.ones(1000, 200)
-        assert second.numel()
-
-    assert cost.peak_bytes(held) == pytest.approx(4 * 200_000, rel=0.01)
-
-
 def off(*kinds: type[nn.Module]) -> Callable[[nn.Module], int]:
     """A world in which modules of these kinds have one parameter more."""
     return lambda module: numbers_of(module) + isinstance(module, kinds)
@@ -133,13 +123,16 @@ def test_shapes_are_those_claimed_where_the_block_makes_them(find, times, verdic
     assert find(counting.shape_flow, run).verdict == verdict
 
 
-def test_shapes_that_all_differ_refute_the_claim(find):
+def test_shapes_that_differ_refute_and_ties_are_told_what_they_save(find):
     def run(config: ModelConfig, shape: tuple[int, ...]) -> counting.Shapes:
         return {name: (7, 7) for name in counting.block_shapes(config, shape)}
 
     assert find(counting.shape_flow, run).verdict == "false"
     assert find(counting.layer_shapes, run=run).verdict == "depends"
     assert find(counting.layer_shapes, off(nn.Module), run).verdict == "false"
+    found = find(counting.tying)
+    assert "own_untied" in found.why
+    assert value(found, "own_saved", "counted") == value(found, "own_saved", "said")
 
 
 def test_the_fills_depend_on_the_scores(find, tiny):
@@ -301,7 +294,7 @@ def test_the_verdict_is_that_of_the_world(find, test, world, verdict):
     assert find(test, world).verdict == verdict
 
 
-def test_all_ways_take_their_turn_in_every_try():
+def test_ways_take_turns_and_the_peak_is_what_is_held_at_once():
     asked: list[str] = []
     told: list[tuple[int, int]] = []
 
@@ -315,11 +308,13 @@ def test_all_ways_take_their_turn_in_every_try():
     assert times["b"].tolist() == [2000 * (turn + 1) for turn in range(cost.TIMED)]
     assert told[-1] == (cost.TIMED, cost.TIMED)
 
+    def held() -> None:
+        first = torch.ones(1000, 100)
+        del first
+        second = torch.ones(1000, 200)
+        assert second.numel()
 
-def test_a_model_that_does_not_tie_is_told_what_it_would_save(find):
-    found = find(counting.tying)
-    assert "own_untied" in found.why
-    assert value(found, "own_saved", "counted") == value(found, "own_saved", "said")
+    assert cost.peak_bytes(held) == pytest.approx(4 * 200_000, rel=0.01)
 
 
 def test_times_are_those_of_the_stopwatch_and_one_slow_try_overlaps(find):

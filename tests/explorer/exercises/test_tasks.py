@@ -114,12 +114,17 @@ solution = "真。"
 """
 
 
-def test_a_teachers_table_is_a_task(tmp_path):
+def test_a_teachers_table_is_a_task_and_values_are_cut_by_case(tmp_path):
     (tmp_path / "masks.toml").write_text(TABLE, encoding="utf-8")
     (task,) = read(tmp_path / "masks.toml", "masks")
     assert task.signature == "def f(q, k):"
     assert grade(task, task.reference).passed
     assert not grade(task, task.starter).passed
+    task = task_of("causal")
+    values = [True] * sum(case.n_values for case in task.cases)
+    assert [len(row) for row in by_case(task, values)] == [36, 1, 4, 25, 81, 289]
+    with pytest.raises(ValueError, match="435 values for cases of 436"):
+        by_case(task, values[1:])
 
 
 @pytest.mark.parametrize(
@@ -140,11 +145,3 @@ def test_what_a_teacher_forgot_is_named(tmp_path, old, new, said):
     (tmp_path / "masks.toml").write_text(TABLE.replace(old, new), encoding="utf-8")
     with pytest.raises(ValueError, match=said):
         list(read(tmp_path / "masks.toml", "masks"))
-
-
-def test_values_are_cut_where_a_case_ends():
-    task = task_of("causal")
-    values = [True] * sum(case.n_values for case in task.cases)
-    assert [len(row) for row in by_case(task, values)] == [36, 1, 4, 25, 81, 289]
-    with pytest.raises(ValueError, match="435 values for cases of 436"):
-        by_case(task, values[1:])

@@ -1,7 +1,6 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,14 +10,13 @@ import numpy as np
 import pytest
 
 from explorer.__main__ import main
-from explorer.exports.page import trace_page
 from explorer.exports.picture import axes_of, matrices_svg, site_svg
 from explorer.figures.matrix import Axes, Axis, Mark, Matrix, Scale, change
 from explorer.figures.theme import LIGHT
 from explorer.library import LoadedModel, open_model
 from explorer.runs.edits import parse_edits
 from explorer.runs.trace import trace
-from explorer.text import LANGUAGES, family, t
+from explorer.text import LANGUAGES, family
 from models.training.saving import save_checkpoint
 
 TEXT, TARGET = '<script>猫</script> & "cat"', "猫</dd>跑"
@@ -64,16 +62,6 @@ def test_an_export_is_the_trace(lang, folder, tmp_path, capsys):
     assert not tags & {"script", "link", "img", "iframe"}
     assert not re.search(r"(src|href)=|url\((?!#)|@import", page)
     assert "&lt;script&gt;猫" in page
-
-
-@pytest.mark.parametrize("lang", LANGUAGES)
-def test_an_export_of_one_text_has_no_target(lang, writer, tmp_path):
-    save_checkpoint(tmp_path / "writer", writer.model, writer.tokenizer)
-    arguments = ["export", "--model", str(tmp_path / "writer"), "--text", TEXT, "--lang", lang]
-    assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
-    page = (tmp_path / "out" / "heads.html").read_text(encoding="utf-8")
-    for role in ("query", "key"):
-        assert t(f"streams.{role}", lang=lang, stream=t("streams.text", lang=lang)) in page
 
 
 def cells(svg: str, head: int) -> dict[str, set[tuple[int, int]]]:
@@ -171,13 +159,6 @@ def test_words_marks_and_blank_cells_are_drawn_too():
     assert sum(each.get("stroke") == LIGHT.target for each in root.iter(f"{SVG}path")) == 2
 
 
-def test_a_page_escapes_what_it_is_given(translator):
-    traced = replace(trace(translator, "<i></dl>\"'", "<u>"), model="<b>")
-    page = trace_page(traced, [], "en").split("</style>")[1]
-    assert not re.search(r"<b>|<i>|<u>|</dl>(\"|&quot;)", page)
-    assert "&lt;i&gt;" in page
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -195,10 +176,3 @@ def test_what_cannot_be_used_is_said_in_one_line(changes, said, folder, tmp_path
     assert said in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
-
-
-def test_a_folder_that_cannot_be_written(folder, tmp_path, capsys):
-    (tmp_path / "file").write_text("")
-    out = str(tmp_path / "file" / "out")
-    assert main(["export", "--model", str(folder), "--text", "I", "--out", out]) == 2
-    assert "file" in capsys.readouterr().err

@@ -80,13 +80,10 @@ def test_the_code_of_a_view_gives_its_numbers(site, text, target, edits, pads, f
         np.testing.assert_array_equal(rolled, rollout(traced, kind)[layer])
 
 
-def test_the_code_of_flow_gives_its_numbers(folder):
+def test_the_code_of_flow_and_of_ones_own_model_runs(folder):
     traced = trace(open_model(folder), "The cat ran", "我爱你猫")
     flow = ran(snippet(traced, ENCODER, 0, view="flow", target="我爱你猫"))
     np.testing.assert_array_equal(flow, attention_flow(traced, "encoder"))
-
-
-def test_the_code_of_a_model_of_ones_own_has_its_folder_and_runs(folder):
     loaded = open_model(folder)
     traced = trace(loaded, "The cat ran", "我爱你猫")
     code = snippet(traced, CROSS, 1, target="我爱你猫", folder=folder.absolute())
@@ -130,6 +127,13 @@ def test_each_rule_is_hatched_as_in_the_app():
     strokes = [len(re.findall("moveTo", line)) for line in moves.splitlines() if "moveTo" in line]
     assert strokes == [path.count("M") for at, path in enumerate(HATCHES) if at not in (3, 5)]
     assert len(HATCHES) == len(LIGHT.rules)
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused(translator, monkeypatch):
+    data = to_npz(trace(translator, "The cat ran", "猫"))
+    monkeypatch.setattr(archive, "MOST_BYTES", 10_000)
+    with pytest.raises(ValueError, match=r"it unpacks to [\d,]+ bytes; the limit is 10,000"):
+        from_npz(data)
 
 
 @pytest.mark.parametrize(
@@ -255,10 +259,3 @@ def test_what_is_no_archive_is_refused(broken, why, translator):
     data = to_npz(trace(translator, "The cat ran", "猫"))
     with pytest.raises(ValueError, match=f"this is not the archive of a trace: .*{why}"):
         from_npz(broken(data))
-
-
-def test_an_archive_that_unpacks_to_too_much_is_refused(translator, monkeypatch):
-    data = to_npz(trace(translator, "The cat ran", "猫"))
-    monkeypatch.setattr(archive, "MOST_BYTES", 10_000)
-    with pytest.raises(ValueError, match=r"it unpacks to [\d,]+ bytes; the limit is 10,000"):
-        from_npz(data)

@@ -174,7 +174,7 @@ def test_nothing_in_a_shown_token_is_invisible(token, shown):
     assert show(token) == shown
 
 
-def test_shown_text_is_isolated_once_clipped_and_escaped():
+def test_shown_text_is_isolated_clipped_escaped_and_special_only_as_a_mark():
     for token in ("كتاب", "ספר", "3 كتاب", "٣"):
         assert show(show(token)) == show(token)
         assert show(token).strip("\u2068\u2069") == token
@@ -183,9 +183,6 @@ def test_shown_text_is_isolated_once_clipped_and_escaped():
     assert clipped("elephant", 4) == "ele…"
     assert clipped(show("كتاب"), 4) == show("كتاب")
     assert escape('<a href="x">&lt;') == '&lt;a href="x"&gt;&amp;lt;'
-
-
-def test_an_end_mark_is_special_and_one_that_was_typed_is_text():
     tokenizer = train_tokenizer(["a cat </s> </s>"] * 9, 60)
     typed = str_tokens(tokenizer, tokenizer.encode("</s>"))
     assert "".join(typed).replace("·", "").replace("␣", "") == "</s>"

@@ -126,12 +126,15 @@ def test_what_does_not_fit_is_refused_with_its_sizes(made, message):
         made()
 
 
-def test_more_texts_than_a_byte_can_count_arrive():
+def test_many_texts_arrive_in_a_file_for_each_matrix():
     shares = np.linspace(0, 1, 1024, dtype=np.float32).reshape(32, 32)
     tokens = Axis([str(place) for place in range(32)])
     (panel,) = sent(weights(shares, None, (tokens, tokens), **WORDS))
     assert len(panel["texts"]) > 256
     assert panel["cells"][31, 30] == "99.9 %"
+    canvas = b.Matrices("m", TWO_MASKS).canvas(SimpleView())
+    head, _ = unpack(canvas.payload("file"))
+    assert [panel["file"] for panel in head["panels"]] == ["file-1", "file-2"]
 
 
 @pytest.mark.parametrize(
@@ -164,12 +167,6 @@ def test_a_stroke_keeps_to_the_cells_that_are_there(painted, cells):
         assert found.choices(None) == {"at": 1, "by": Stroke(cells, True)}
 
 
-def test_each_of_several_matrices_has_a_file_of_its_own():
-    canvas = b.Matrices("m", TWO_MASKS).canvas(SimpleView())
-    head, _ = unpack(canvas.payload("file"))
-    assert [panel["file"] for panel in head["panels"]] == ["file-1", "file-2"]
-
-
 class SimpleView:
     """As much of a view as a block asks for."""
 
@@ -188,7 +185,7 @@ def test_hidden_cells_are_hatched_only_while_they_are_empty():
     assert (panel["codes"][1] == BLANK).all()
 
 
-def test_each_level_has_its_colour_and_each_case_its_words():
+def test_levels_have_colours_and_values_are_written_while_there_is_room():
     levels: Any = [["good", "loud"], ["silent", "good"]]
     texts = [["right", "NaN"], ["leaks\n<10 %", "0"]]
     (panel,) = sent(outcomes(levels, texts, ["a", "b"], ["x", "y"], selected=(1, 0)))
@@ -197,9 +194,6 @@ def test_each_level_has_its_colour_and_each_case_its_words():
     assert silent < loud == (BLANK - 1) // 2 < good
     with pytest.raises(ValueError, match=r"texts has shape \(1, 1\), expected \(1, 2\)"):
         outcomes([["good", "good"]], [["a"]], ["r"], ["x", "y"])
-
-
-def test_values_of_a_mask_are_written_while_there_is_room():
     keep = np.tri(4, dtype=bool)
     assert written_mask(keep, np.full((4, 4), "−1e9")).written is not None
     keep = np.tri(9, dtype=bool)

@@ -127,7 +127,7 @@ def test_a_wiring_has_its_norm_where_it_belongs():
     assert sum(note["text"] == "g 4" for note in notes) == 3
 
 
-def test_curves_by_block_show_the_mean_and_every_seed():
+def test_curves_show_every_seed_and_pairs_of_bars_stand_side_by_side():
     values = np.array([[1.0, 4.0], [1.0, 1.0]])
     plain = by_block({"pre": values}, ["pre"], x_title="x", y_title="y")
     seeds, mean = plain["data"]
@@ -136,9 +136,6 @@ def test_curves_by_block_show_the_mean_and_every_seed():
     log = by_block({"pre": values}, ["pre"], x_title="x", y_title="y", log=True)
     np.testing.assert_allclose(log["data"][1]["y"], [1.0, 2.0])  # the geometric mean
     assert len(by_block({"pre": values[0]}, ["pre"], x_title="x", y_title="y")["data"]) == 1
-
-
-def test_pairs_of_bars_stand_side_by_side():
     first, second = np.array([1.0, np.nan, -2.0]), np.array([0.5, 3.0, np.inf])
     figure = paired(TOKENS, first, second, ("before", "after"), title="<loss>")
     before, after = figure["data"]

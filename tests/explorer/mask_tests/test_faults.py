@@ -33,11 +33,16 @@ def test_every_planted_mask_fault_fails(bug, family, tiny_model):
     assert worst > 1e-3  # and by far, not by rounding
 
 
-def test_an_encoder_that_sees_padding_fails(tiny_model):
+def test_encoders_and_reversed_batches_that_see_padding_fail(tiny_model):
     """It has no future to hide: what is left to break is its padding mask."""
     model = tiny_model(family="encoder-only", n_ctx=40)
     found = broken(planted(model, BY_ID["inverted_padding"]))
     assert {"pad_mass", "padding_right", "open_cells"} <= found
+    # The middle row of three keeps its own.
+    model = tiny_model(n_ctx=40)
+    flipped = {site.hook("mask"): lambda mask: mask.flip(0) for site in model.attention_sites()}
+    found = certify(model, model.config, SRC, TGT, lambda rows: Edits(flipped))
+    assert "padding_batch" in broken(found)
 
 
 @pytest.mark.parametrize(
@@ -84,14 +89,6 @@ def test_faults_of_one_kind_break_nothing_else(tiny_model):
     assert broken(planted(model, BY_ID["batch_positions"])) == {"positions"}
     rotary = tiny_model(positions="rotary", n_ctx=40)  # knows distances only
     assert planted(rotary, BY_ID["left_positions"]).passed
-
-
-def test_masks_of_the_reversed_batch_are_seen(tiny_model):
-    """The middle row of three keeps its own."""
-    model = tiny_model(n_ctx=40)
-    flipped = {site.hook("mask"): lambda mask: mask.flip(0) for site in model.attention_sites()}
-    found = certify(model, model.config, SRC, TGT, lambda rows: Edits(flipped))
-    assert "padding_batch" in broken(found)
 
 
 def test_the_place_of_a_deviation_is_the_place_of_the_fault(tiny_model):

@@ -56,13 +56,23 @@ def test_rounding_is_no_fault(dtype, norm, tiny_model):
     assert certify(model, model.config, SRC, TGT).passed
 
 
-def test_the_model_is_left_as_it_was(tiny_model):
+def test_the_model_is_left_as_it_was_with_short_and_long_rows(tiny_model):
     model = tiny_model(torch.float32)
     before = copy.deepcopy(model.state_dict())
     certify(model, model.config, SRC, TGT)
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     assert {tensor.dtype for tensor in model.parameters()} == {torch.float32}
     assert not model.training
+    model = tiny_model(n_ctx=40, positions="learned")
+    assert certify(model, model.config, (2,), (1,)).passed
+    long = tuple(4 + i % 19 for i in range(60))
+    certificate = certify(model, model.config, long, long)
+    assert certificate.passed
+    assert len(certificate.tokens["tgt"]) == MAX_PROBED + N_PADS
+    model = tiny_model(n_ctx=6, positions="learned")  # no room for a longer neighbour
+    assert certify(model, model.config, SRC, TGT).passed
+    with pytest.raises(ValueError, match="at least one token"):
+        certify(model, model.config, (), TGT)
 
 
 def test_a_weight_that_underflows_is_not_taken_for_a_mask(tiny_model):
@@ -84,19 +94,6 @@ def test_a_weight_that_underflows_is_not_taken_for_a_mask(tiny_model):
     open_mask = {"decoder.blocks.0.attn.hook_mask": torch.ones_like}
     found = certify(model, model.config, SRC, TGT, lambda rows: Edits(open_mask))
     assert found_by(found, "future_mass").deviation > 0.5
-
-
-def test_short_and_long_rows(tiny_model):
-    model = tiny_model(n_ctx=40, positions="learned")
-    assert certify(model, model.config, (2,), (1,)).passed
-    long = tuple(4 + i % 19 for i in range(60))
-    certificate = certify(model, model.config, long, long)
-    assert certificate.passed
-    assert len(certificate.tokens["tgt"]) == MAX_PROBED + N_PADS
-    model = tiny_model(n_ctx=6, positions="learned")  # no room for a longer neighbour
-    assert certify(model, model.config, SRC, TGT).passed
-    with pytest.raises(ValueError, match="at least one token"):
-        certify(model, model.config, (), TGT)
 
 
 def test_masks_are_recovered_from_behaviour(tiny_model):

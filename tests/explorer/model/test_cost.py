@@ -281,14 +281,11 @@ def test_what_stands_between_the_product_and_the_logit_is_counted(tiny):
         assert found.h * each.length * each.cosine == pytest.approx(each.logit, abs=1e-4)
 
 
-def test_words_near_the_best_one_are_likely_in_a_trained_model_and_not_in_a_random_one(tiny):
+def test_near_words_are_likely_if_trained_and_no_output_is_refused(tiny):
     trained = open_model("twin-right")
     assert tying(trained, trace(trained, "I love you."), 1).near_rank < 0.1
     random = tiny("random")  # not tied: its two matrices were drawn apart
     assert 0.3 < tying(random, trace(random, TEXT), 1).near_rank < 0.7
-
-
-def test_a_model_without_an_output_matrix_is_refused(tiny):
     silent = tiny("silent", family="encoder-only", lm_head=False)
     with pytest.raises(ValueError, match="silent has no output matrix"):
         tying(silent, trace(silent, TEXT), 0)

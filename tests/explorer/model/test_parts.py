@@ -75,7 +75,7 @@ def test_the_parts_of_the_towers_add_up_to_the_model(tiny, changes):
         assert (output.parameters == 0) == loaded.config.tie_embeddings
 
 
-def test_a_norm_on_what_a_sublayer_adds_stands_before_the_addition(tiny):
+def test_a_norm_stands_before_the_addition_and_no_memory_where_none_reads(tiny, writer):
     changes = {"norm_placement": "pre", "out_norms": True, "qk_norm": True, "head_dim": 10}
     loaded = tiny("towers", family="decoder-only", **changes)
     (tower,) = towers(loaded, shapes(loaded, trace(loaded, TEXT)))
@@ -83,6 +83,8 @@ def test_a_norm_on_what_a_sublayer_adds_stands_before_the_addition(tiny):
     kinds = [station.what for station in tower.layers[0]]
     assert kinds == ["norm", "self", "norm", "add", "norm", "ffn", "norm", "add"]
     assert [s.skips for s in tower.layers[0] if s.what == "add"] == [3, 3]
+    (tower,) = towers(writer, shapes(writer, trace(writer, TEXT)))
+    assert "memory" not in [station.what for station in tower.after]
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -254,11 +256,6 @@ def test_positions_are_drawn_where_they_act(tiny, positions, shown):
     loaded = tiny("placed", positions=positions)
     for tower in towers(loaded, shapes(loaded, trace(loaded, TEXT))):
         assert [station.what for station in tower.before] == shown
-
-
-def test_no_memory_is_drawn_where_nothing_reads_one(writer):
-    (tower,) = towers(writer, shapes(writer, trace(writer, TEXT)))
-    assert "memory" not in [station.what for station in tower.after]
 
 
 @pytest.fixture(scope="module")

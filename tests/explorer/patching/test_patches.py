@@ -177,14 +177,11 @@ def test_a_patch_of_a_head_stays_in_place_while_the_run_writes_on(writer, what):
     assert shown.texts[2].endswith("…")
 
 
-def test_texts_of_different_length_are_aligned_by_what_they_share():
+def test_texts_of_different_length_correspond_by_what_they_share(translator):
     assert align("abc", "xyz") == ((0, 0), (1, 1), (2, 2))
     assert align("abXYcd", "abZcd") == ((0, 0), (1, 1), (3, 2), (4, 3), (5, 4))
     assert align("abc", "abbc") in (((0, 0), (1, 1), (2, 3)), ((0, 0), (1, 2), (2, 3)))
     assert checked([(0, 0), (0, 1), (5, 2), (2, 2), (1, 2)], 3, 3) == ((0, 0), (2, 2))
-
-
-def test_texts_of_different_length_are_patched_where_they_correspond(translator):
     found = both(translator, "The cat sat on the mat.", "The cat ran on the mat, and ran.")
     assert not found.same_length
     mapped = walked(patch_map(translator, found, "resid"))
@@ -196,27 +193,30 @@ def test_texts_of_different_length_are_patched_where_they_correspond(translator)
     walked(patch_map(translator, found, "z"))
 
 
-def test_runs_that_answer_alike_have_nothing_to_bring_back(writer):
+def test_runs_alike_bring_nothing_back_and_silent_models_are_refused(writer, tiny):
     found = both(writer, "I love you.", "I love you.")
     assert found.alike
     assert not found.question.differs
     mapped = walked(patch_map(writer, found, "resid"))
     assert all(np.isnan(part.effects).all() for part in mapped.parts)
     assert mapped.best() == ("tgt", 0, 0)
+    headless = tiny("headless", family="encoder-only", lm_head=False)
+    with pytest.raises(InputProblem, match="no_logits"):
+        both(headless, "I love you.", "The cat sat.")
 
 
-def test_the_answer_that_is_asked_for_is_the_one_compared(translator):
+def test_the_answer_asked_for_is_compared_and_an_offer_differs(translator, writer):
     found = both(translator, "The cat sat on the mat.", "The dog sat on the mat.", place=2)
     assert found.question.places == (2, 2)
     assert found.rows[1].tgt.shape[1] == 3
     logits = patched_logits(translator, found, [])
     assert logits == pytest.approx(found.logits[1], abs=1e-4)
-
-
-def test_a_model_without_logits_is_refused(tiny):
-    headless = tiny("headless", family="encoder-only", lm_head=False)
-    with pytest.raises(InputProblem, match="no_logits"):
-        both(headless, "I love you.", "The cat sat.")
+    first = trace(writer, "The cat sat on the mat.")
+    second = walked(offered(writer, first, groups()))
+    found = pair(writer, first, second)
+    assert found.same_length
+    assert found.question.differs
+    assert walked(offered(writer, trace(writer, "!"), groups())) is None
 
 
 def test_the_best_cell_must_beat_the_best_of_every_misplaced_map():
@@ -257,15 +257,6 @@ def test_exchanges_offer_groups_first_then_letters_and_other_words():
     assert list(exchanges("c a z", {}))[:3] == ["c a a", "c b z", "d a z"]
     assert "dogs like dogs" in list(exchanges("we like dogs", {}))
     assert list(exchanges("!", {})) == []
-
-
-def test_what_is_offered_is_cut_alike_and_answered_otherwise(writer):
-    first = trace(writer, "The cat sat on the mat.")
-    second = walked(offered(writer, first, groups()))
-    found = pair(writer, first, second)
-    assert found.same_length
-    assert found.question.differs
-    assert walked(offered(writer, trace(writer, "!"), groups())) is None
 
 
 @pytest.mark.parametrize("word", ["Brown", "今天"])

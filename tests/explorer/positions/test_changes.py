@@ -116,9 +116,16 @@ def test_without_positions_a_model_reads_as_one_that_has_none(positions, tiny):
             np.testing.assert_allclose(without.scores[site], bare.scores[site], atol=1e-4)
 
 
-def test_nothing_to_change_where_there_are_no_positions(tiny, writer):
+def test_changes_need_positions_and_orders_permutations(tiny, writer, translator):
     assert position_functions(tiny(positions="none"), "src", REMOVE) == {}
     assert position_functions(writer, "src", REMOVE) == {}
+    with pytest.raises(ValueError, match="not a permutation"):
+        moved(translator, trace(translator, TEXT), "src", (0, 0))
+    traced = trace(writer, TEXT)
+    with pytest.raises(ValueError, match="not a permutation"):
+        moved(writer, traced, "src", ())
+    with pytest.raises(ValueError, match="trace was made by"):
+        moved(translator, traced, "tgt", range(len(traced.tgt_tokens)))
 
 
 def test_words_are_shuffled_whole_and_marks_stay(tiny, translator):
@@ -175,16 +182,6 @@ def test_a_causal_mask_tells_the_order_by_itself(family, tiny):
     off = trace(loaded, TEXT, TARGET, (MaskSwitch("causal", False),))
     (_, barest) = moved(loaded, off, "tgt", order)
     assert (barest.setting, barest.mean < 1e-5) == ("without", True)
-
-
-def test_orders_that_are_none_are_refused(translator, writer):
-    with pytest.raises(ValueError, match="not a permutation"):
-        moved(translator, trace(translator, TEXT), "src", (0, 0))
-    traced = trace(writer, TEXT)
-    with pytest.raises(ValueError, match="not a permutation"):
-        moved(writer, traced, "src", ())
-    with pytest.raises(ValueError, match="trace was made by"):
-        moved(translator, traced, "tgt", range(len(traced.tgt_tokens)))
 
 
 def test_shuffled_words_are_the_same_without_positions_and_stories_go_on(tiny):

@@ -53,13 +53,6 @@ def test_the_table_of_a_model_is_what_it_adds(stream, tiny):
         assert model_table(tiny(positions=kind), 5, stream) is None
 
 
-def test_a_decoder_only_model_has_its_only_stream(writer):
-    assert model_table(writer, 5, "src") is None
-    np.testing.assert_array_equal(model_table(writer, 5), table(5, writer.config.d_model))
-    traced = trace(writer, "The cat ran")
-    assert sizes(traced, "tgt") is not None
-
-
 def test_the_position_part_of_the_scores_behind_the_projections(tiny):
     # Scores are bilinear, so with biases off and embeddings at zero nothing else is left of them.
     loaded = tiny(bias=False, n_kv_heads=2)
@@ -96,7 +89,7 @@ def test_what_survives_the_projections(tiny):
     assert asymmetry(by_hand) == pytest.approx(8**0.5 / (2 * 14**0.5))
 
 
-def test_what_words_and_positions_bring(tiny):
+def test_words_and_positions_have_sizes_in_their_only_stream_too(tiny, writer):
     loaded = tiny()
     traced = trace(loaded, "The cat ran", "爱猫你")
     found = sizes(traced, "src")
@@ -108,3 +101,7 @@ def test_what_words_and_positions_bring(tiny):
     for kind in ("rotary", "none"):
         other = tiny(positions=kind)
         assert sizes(trace(other, "The cat ran", "爱猫你"), "src") is None
+    assert model_table(writer, 5, "src") is None
+    np.testing.assert_array_equal(model_table(writer, 5), table(5, writer.config.d_model))
+    traced = trace(writer, "The cat ran")
+    assert sizes(traced, "tgt") is not None

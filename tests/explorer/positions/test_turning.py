@@ -19,7 +19,7 @@ from explorer.runs.trace import trace
 from models.positions import Scaling, frequencies
 
 
-def test_the_half_split_layout_by_hand():
+def test_the_half_split_layout_by_hand_and_permuted():
     # d = 4: features (0, 2) turn by 1, features (1, 3) by 1/100 a position.
     x = torch.tensor([[[[1.0, 2.0, 3.0, 4.0]]]], dtype=torch.float64)
     found = rotate_as(x, torch.tensor([2]), np.array([1, 0.01]), "half")[0, 0, 0]
@@ -29,6 +29,15 @@ def test_the_half_split_layout_by_hand():
     assert pairs_of(6, "half").tolist() == [[0, 3], [1, 4], [2, 5]]
     with pytest.raises(ValueError, match="odd"):
         rotate_as(torch.zeros(1, 1, 1, 3), torch.tensor([0]), np.ones(1), "half")
+    draw = np.random.default_rng(3)
+    q, k = draw.normal(size=(9, 16)), draw.normal(size=(9, 16))
+    wrong, left = layout_difference(q, k, frequencies(16).numpy(), 4.0)
+    assert wrong > 0.5
+    assert left < 1e-12
+    q = np.array([1.0, 0.0, 1.0, 0.0])
+    offsets = np.arange(-3, 4)
+    expected = (np.cos(offsets) + np.cos(offsets / 100)) / 2
+    np.testing.assert_allclose(score_by_offset(q, q, offsets, np.array([1, 0.01]), 2.0), expected)
 
 
 @pytest.mark.parametrize(("positions", "kv_heads"), [("rotary", 1), ("rotary", 2), ("spiral", 4)])
@@ -99,15 +108,3 @@ def test_a_model_that_does_not_turn_is_shown_as_if(translator):
     q = bare(translator, traced, site, 1, "q")
     np.testing.assert_array_equal(q, traced.activations[f"{site}.hook_q"][1].astype(np.float64))
     assert found.score == pytest.approx(float(scores[1, 0, 0]), abs=1e-5)  # offset 0: no turn
-
-
-def test_layouts_differ_by_a_permutation_and_equal_arrows_sum_cosines():
-    draw = np.random.default_rng(3)
-    q, k = draw.normal(size=(9, 16)), draw.normal(size=(9, 16))
-    wrong, left = layout_difference(q, k, frequencies(16).numpy(), 4.0)
-    assert wrong > 0.5
-    assert left < 1e-12
-    q = np.array([1.0, 0.0, 1.0, 0.0])
-    offsets = np.arange(-3, 4)
-    expected = (np.cos(offsets) + np.cos(offsets / 100)) / 2
-    np.testing.assert_allclose(score_by_offset(q, q, offsets, np.array([1, 0.01]), 2.0), expected)

@@ -116,13 +116,16 @@ def test_characters_that_hide_something_are_named_and_placed(character):
     found = refused(f"a = 1\nb{character} = 2")
     assert (found.kind, found.line, found.column) == ("character", 2, 2)
     assert f"U+{ord(character):04X}" in found.message
+    assert refused("if 1:\n\tx = '中文' # 注释") is None  # which are ordinary
 
 
-def test_tabs_and_chinese_are_ordinary():
-    assert refused("if 1:\n\tx = '中文' # 注释") is None
+def test_the_first_suspect_at_which_a_check_fails_is_the_one_that_is_told():
+    handed = suspects("return 1", "raise ValueError('7')", "return 0")
+    found = sandbox.run("def f(g): return 1 // g()", "f", suspects=handed).fault
+    assert (found.error, found.message) == ("ValueError", "7")
 
 
-def test_a_list_that_would_fill_the_app_never_reaches_it():
+def test_no_program_fills_the_app_or_sees_what_another_left():
     bomb = "a = [0] * 10\nfor i in range(9): a = [a] * 10\n"
     steal = "class J:\n    def dumps(self, x): return a\n"
     code = f"{bomb}{steal}def f(q, k):\n    global workshop_json\n    workshop_json = J()"
@@ -131,9 +134,6 @@ def test_a_list_that_would_fill_the_app_never_reaches_it():
     assert answer.fault == Fault("large") or len(str(answer.values)) < 100
     assert time.monotonic() - before < 5
     assert sandbox.run(RIGHT, "f", cases=[[1, 1]]).values == (True,)
-
-
-def test_no_program_sees_what_another_left():
     sandbox.run("leftover = 1\ndef f(q, k): return 1", "f", cases=[[1, 1]])
     assert fault("def f(q, k): return leftover").kind == "outside"
 
@@ -146,12 +146,6 @@ def test_clocks_and_chance_are_the_same_for_all(drawn):
     first = sandbox.run(code, "f", cases=[[1]])
     assert first.fault is None
     assert sandbox.run(code, "f", cases=[[1]]).values == first.values
-
-
-def test_the_first_suspect_at_which_a_check_fails_is_the_one_that_is_told():
-    handed = suspects("return 1", "raise ValueError('7')", "return 0")
-    found = sandbox.run("def f(g): return 1 // g()", "f", suspects=handed).fault
-    assert (found.error, found.message) == ("ValueError", "7")
 
 
 def test_a_loop_holds_nobody_else_up():

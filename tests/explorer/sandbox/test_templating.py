@@ -75,20 +75,17 @@ def test_a_template_gives_the_text_of_the_library(name):
     assert rendered(source, TOKENS, "Hi!") == prompt
 
 
-def test_json_and_dates_are_written_as_by_the_library():
+def test_json_and_dates_are_the_librarys_and_no_start_token_is_doubled(tmp_path):
     source = "{{ messages | tojson }}{{ strftime_now('%%') }}"
     assert rendered(source, {}, "<é>") == '[{"role": "user", "content": "<é>"}]%'
+    assert metaspace().encode("").tokens == ["<s>"]
+    assert chat(tmp_path / "chat", TEMPLATES["Mistral v0.3"][0]) == "[INST] Hi![/INST]"
 
 
 def chat(folder: Path, source: str) -> str:
     Golden.load("llama").write(folder, "metaspace")
     (folder / "chat_template.jinja").write_text(source, encoding="utf-8")
     return in_template(open_model(folder), "Hi!")
-
-
-def test_a_start_token_that_the_model_adds_itself_is_not_doubled(tmp_path):
-    assert metaspace().encode("").tokens == ["<s>"]
-    assert chat(tmp_path / "chat", TEMPLATES["Mistral v0.3"][0]) == "[INST] Hi![/INST]"
 
 
 @pytest.mark.parametrize(

@@ -80,14 +80,16 @@ def test_rotary_positions_are_shown_by_their_angles_and_biases_not_at_all(tiny):
     assert flow(loaded, trace(loaded, TEXT), None).lanes[0].waves is None
 
 
-def test_a_model_that_says_nothing_is_read_thread_by_thread(tiny):
+def test_a_silent_model_goes_by_threads_and_another_models_run_is_refused(tiny, translator, writer):
     loaded = tiny("silent", family="encoder-only", lm_head=False)
     found = flow(loaded, trace(loaded, TEXT), None)
     assert [step.thread for step in found.steps] == list(range(len(found.lanes[0].tokens)))
     assert all(not step.tokens and step.chosen is None for step in found.steps)
+    with pytest.raises(ValueError, match="the run was made by 'tiny', not by 'writer'"):
+        flow(writer, trace(translator, TEXT), None)
 
 
-def test_bins_keep_the_sum_of_a_row_and_name_their_first_token():
+def test_bins_keep_the_sum_of_a_row_of_long_texts_too(writer, monkeypatch):
     pattern = np.array([[[1.0, 0, 0, 0], [0.5, 0.5, 0, 0], [0, 0.25, 0.75, 0], [0, 0, 0, 1]]])
     binned = in_bins(pattern, (0, 2), (0, 1, 3))
     # Rows 0 and 1 averaged, keys 1 and 2 summed; so are rows 2 and 3.
@@ -97,9 +99,6 @@ def test_bins_keep_the_sum_of_a_row_and_name_their_first_token():
     assert len(many) == 39
     assert many[0] == 0
     assert np.diff([*many, 1000]).max() <= np.diff([*many, 1000]).min() + 1
-
-
-def test_a_long_text_is_binned_and_its_rows_still_sum_to_one(writer, monkeypatch):
     monkeypatch.setattr(flows, "MOST_THREADS", 8)
     made = generate(writer, "The cat sat on the mat. " * 3, Greedy(), 4)
     found = flow(writer, trace(writer, "The cat sat on the mat. " * 3), made)
@@ -123,8 +122,3 @@ def test_an_opened_head_is_that_of_the_trace(translator):
     np.testing.assert_allclose(found.scores, scores, atol=1e-5)
     np.testing.assert_allclose(found.z, found.pattern @ found.v, atol=1e-5)
     assert found.keys == traced.src_str_tokens
-
-
-def test_a_run_of_another_model_is_refused(translator, writer):
-    with pytest.raises(ValueError, match="the run was made by 'tiny', not by 'writer'"):
-        flow(writer, trace(translator, TEXT), None)

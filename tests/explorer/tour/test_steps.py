@@ -271,12 +271,18 @@ def check(view: View, name: str) -> bool:
     return True
 
 
-def test_the_course_has_five_chapters_of_five_to_eight_steps():
+def test_the_course_is_whole_and_other_sentences_ask_other_questions():
     assert len(CHAPTERS) == 5
     assert all(5 <= len(chapter["steps"]) <= 8 for chapter in CHAPTERS.values())
     assert EXPECTED.keys() == STEPS.keys()
     assert number_of("purpose") == "2.1"
     assert chapter_of("kept") == "writing"
+    texts = ("c a b d", "h e a d l i g h t")
+    both = [posed(seen("reverse", text), "rest") for text in texts]
+    assert len({one.question.mark for one in both if isinstance(one, PosedStep)}) == 2
+    assert isinstance(posed(seen("reverse", " ".join("abcdefghij" * 3)), "look"), PosedStep)
+    assert posed(seen("stories", "a " * 80), "look") == Missing("long")
+    assert posed(seen("reader", "x"), "given") == Missing("short")
 
 
 @pytest.mark.parametrize("lang", ["en", pytest.param("zh", marks=pytest.mark.sweep)])
@@ -294,19 +300,14 @@ def test_each_answer_is_right_for_this_model(model):
     assert shown >= 15
 
 
-def test_another_sentence_is_another_question():
-    texts = ("c a b d", "h e a d l i g h t")
-    both = [posed(seen("reverse", text), "rest") for text in texts]
-    assert len({one.question.mark for one in both if isinstance(one, PosedStep)}) == 2
-
-
-def test_a_text_too_long_or_too_short_for_a_picture_is_not_asked_about():
-    assert isinstance(posed(seen("reverse", " ".join("abcdefghij" * 3)), "look"), PosedStep)
-    assert posed(seen("stories", "a " * 80), "look") == Missing("long")
-    assert posed(seen("reader", "x"), "given") == Missing("short")
-
-
-def test_the_place_of_the_right_option_follows_from_its_words_alone():
+def test_a_question_is_the_same_in_both_languages_by_its_words_alone():
+    """So an answer still stands when somebody reads on in the other one."""
+    views = [build(State(lang=lang, model="en-zh", pads=0), dark=False) for lang in ("en", "zh")]
+    for name in ("empty", "distance", "company", "placement", "cross", "look", "half"):
+        both = [posed(view, name) for view in views]
+        asks = [one.question for one in both if isinstance(one, PosedStep)]
+        assert len(asks) == 2
+        assert len({(one.mark, one.names, one.right) for one in asks}) == 1
     asks = [question("look", [f"{at}", f"{at} b", f"{at} c", f"{at} d"]) for at in range(200)]
     places = [one.right for one in asks if one is not None]
     assert len(places) == 200
@@ -315,16 +316,6 @@ def test_the_place_of_the_right_option_follows_from_its_words_alone():
     assert len({one.options for one in both if one is not None}) == 1
     assert [one.answer for one in both if one is not None] == ["0", "0"]
     assert question("look", ["1", "1", "2", "2"]) is None
-
-
-def test_a_question_is_the_same_in_both_languages():
-    """So an answer still stands when somebody reads on in the other one."""
-    views = [build(State(lang=lang, model="en-zh", pads=0), dark=False) for lang in ("en", "zh")]
-    for name in ("empty", "distance", "company", "placement", "cross", "look", "half"):
-        both = [posed(view, name) for view in views]
-        asks = [one.question for one in both if isinstance(one, PosedStep)]
-        assert len(asks) == 2
-        assert len({(one.mark, one.names, one.right) for one in asks}) == 1
 
 
 @pytest.mark.parametrize(("model", "told"), [("masked-en", "told_biased"), ("en-zh", "told")])

@@ -301,7 +301,7 @@ def test_pairs_that_take_too_long_are_refused(monkeypatch):
         corpus(Setup(task="own", text="\n".join(lines)), nullcontext)
 
 
-def test_sums_and_brackets_are_right():
+def test_tasks_are_right_and_what_is_measured_on_is_never_learnt():
     for question, answer in sums()[:50]:
         one, other = question.replace(" ", "").split("+")
         assert int(one) + int(other) == int(answer.replace(" ", ""))
@@ -313,9 +313,6 @@ def test_sums_and_brackets_are_right():
             else:
                 assert opened.pop() == each
         assert not opened
-
-
-def test_what_is_measured_on_is_never_learnt():
     for setup in (Setup(task="reverse"), Setup(task="sentences")):
         found = corpus(setup)
         assert not set(found.rows) & set(found.held_out)

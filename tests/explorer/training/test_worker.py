@@ -235,16 +235,13 @@ BASE = Setup()
 OTHER = replace(BASE, n_heads=2)
 
 
-def test_arms_differ_by_settings_and_faults_and_hold_the_seeds():
+def test_arms_differ_by_settings_and_faults_and_bands_span_their_seeds():
     found = arms([run(BASE, 1.0), run(OTHER, 1.0), run(replace(BASE, seed=2), 2.0)])
     assert [len(arm.runs) for arm in found] == [2, 1]
     assert [arm.differs for arm in found] == [(("n_heads", 4),), (("n_heads", 2),)]
     faulty = run(BASE, 1.0)
     faulty.faults = [(30, "no_causal", True)]
     assert [arm.faults for arm in arms([run(BASE, 1.0), faulty])] == [(), ((30, "no_causal"),)]
-
-
-def test_a_band_spans_its_seeds_where_all_were_measured():
     found = band(arms([run(BASE, 4.0, 2.0, 1.0), run(replace(BASE, seed=2), 4.0, 3.0)])[0], "loss")
     assert found.steps.tolist() == [0, 50]
     np.testing.assert_allclose([found.mean, found.low, found.high], [[4, 2.5], [4, 2], [4, 3]])
@@ -273,7 +270,7 @@ def test_a_difference_smaller_than_the_band_says_so():
     )
 
 
-def test_a_question_is_answered_once_all_its_trainings_are_done():
+def test_questions_compare_equal_models_and_are_answered_once_all_is_done():
     question = QUESTIONS[0]
     runs = [run(setup, 4.0, 1.0 + setup.warmup / 1000) for setup in question.setups()]
     assert question.answer(runs[:-1]) is None
@@ -281,9 +278,6 @@ def test_a_question_is_answered_once_all_its_trainings_are_done():
     assert answer.outcome == "second"  # less warm-up gave the lower loss here
     runs[0].state = "running"
     assert question.answer(runs) is None
-
-
-def test_every_question_compares_models_that_can_be_trained():
     for question in QUESTIONS:
         assert question.first != question.second
         for setup in question.setups():

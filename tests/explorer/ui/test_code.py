@@ -50,15 +50,12 @@ def test_a_function_is_shown_as_it_stands_without_what_is_around_it():
             source_of(thing)
 
 
-def test_a_module_is_shown_as_its_forward_and_other_instances_as_their_class():
+def test_modules_show_their_forward_and_plain_lines():
     model = build_model(CONFIG).eval()
     assert source_of(model.get_submodule("decoder.blocks.0")).name == "Block.forward"
     assert source_of(model.get_submodule("decoder.positions")).name == "Sinusoidal"
     assert source_of(model.read).name == "Model.read"
     assert source_of(Greedy()).text.startswith(("@dataclass", "class Greedy"))
-
-
-def test_the_plain_lines_are_shown_of_a_model_with_faster_ones():
     plain, faster = build_model(CONFIG).eval(), build_model(CONFIG).eval()
     speed_up(faster)
     for name in ("decoder.blocks.0.attn", "decoder.positions"):
