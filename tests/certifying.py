@@ -11,8 +11,6 @@ from explorer.runs.edits import Edit
 from models.config import ModelConfig
 
 SRC, TGT = (7, 5, 9, 11, 13, 6, 2), (1, 8, 10, 4, 12)
-
-
 MASK_FAULTS = [
     bug
     for bug in BUGS

@@ -34,7 +34,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("headlight")
-
 BATCH, N_TGT, N_SRC = 3, 5, 7
 
 

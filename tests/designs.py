@@ -18,7 +18,6 @@ from explorer.exhibits.tour.course import STEPS as COURSE
 from explorer.pages import LESSONS
 
 Visit = tuple[str, dict[str, str]]
-
 SHELF = library.CHECKPOINTS
 MODELS = library.list_models(SHELF)
 FAILED = {("offset_only", "twin-learned")}

@@ -298,8 +298,6 @@ KINDS = {
     "gemma2": "metaspace",
     "gemma3_text": "metaspace",
 }
-
-
 CODES = ("deu_Latn", "eng_Latn", "fra_Latn", "zho_Hans")
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 
 Texts = tuple[str, ...]
 Family = Callable[[random.Random, str], Texts]
-
 BOMB = "a = [0] * 10\nfor i in range({n}): a = [a] * 10\n"
 """A list that holds one list ten times, and so on: 10**(n + 1) zeros to whoever copies it."""
 

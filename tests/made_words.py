@@ -73,14 +73,10 @@ IN_FORMULAS = {
     for latex in (PAGES_CODE, asset("cases", "formulas.toml").read_text("utf-8"))
     for word in re.findall(r"\\text\{([^{}]*)\}", latex)
 }
-
-
 WRITTEN = set(
     re.findall(r"[^\W_]+", CODE + "".join(map(Path.read_text, (ROOT / "explorer").rglob("*.js"))))
 )
 """All words that the code writes out, as parts of names too."""
-
-
 DESIGNS = {name: CONFIG_CHOICES[name] for name in ("positions", "norm", "ffn")}
 # Tables whose names are those of a registry: the words have them, and no others.
 MADE = {

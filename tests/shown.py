@@ -11,8 +11,6 @@ from payloads import unpack, unpack_matrices
 from streamlit.testing.v1 import AppTest
 
 Open = Callable[..., AppTest]
-
-
 WHOLE = {"mask_tests": {"tested": "1"}, "cases": {"guess": "true"}}
 """What a page's link needs besides, for the page to show everything that it has."""
 

@@ -17,8 +17,6 @@ from models.transformer import Model, build_model
 CONFIG = ModelConfig(
     vocab_size=12, d_model=24, n_layers=1, n_heads=4, d_ff=40, dropout=0.1, positions="rotary"
 )
-
-
 SETTINGS = TrainingConfig(
     epochs=2, max_tokens=50, warmup=10, learning_rate=3e-3, precision="float32", average=2
 )
@@ -34,8 +32,6 @@ def task_examples(task: Task, n: int, lengths: tuple[int, int], seed: int) -> li
 
 
 EXAMPLES = task_examples("reverse", 120, (2, 6), seed=0)
-
-
 VALID = task_examples("reverse", 20, (2, 6), seed=1)
 
 

@@ -22,13 +22,11 @@ from beartype.roar import BeartypeCallHintViolation
 from jaxtyping import TypeCheckError, config, install_import_hook, jaxtyped
 
 ROOT = Path(__file__).parents[1]
-
 CALLS = 8
 """How many calls of a function are checked in each file of tests."""
 _MOST = [CALLS]
 _NOW = [""]
 """The file whose tests are running."""
-
 check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int for a float, as in mypy
 
 

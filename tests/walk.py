@@ -30,7 +30,6 @@ WIDTHS = (1440, 390)
 THEMES = ("light", "dark")
 PATIENCE = 60_000
 HEIGHT, TALLEST = 900, 12_000
-
 SETTLED = """() => {
     const main = document.querySelector('[data-testid=stMain]');
     const drawn = document.querySelector('[data-testid=stApp]')

@@ -39,8 +39,6 @@ BANNED = {
     "wind back": "rewind",
 }
 """Turns of phrase that no sentence of the app or of the documents uses, and what to write."""
-
-
 READING = re.compile(r"(?:^|[._])read(?:ing)?(?:[._]|$)|\.told$|\.verdict")
 """The keys of the readings: what a picture shows, in words."""
 

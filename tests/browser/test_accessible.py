@@ -17,7 +17,6 @@ OF_THE_PAGE = (
 CORE = ("heads",)
 """The page that `make test` examines: it holds most kinds of view and control. A page takes ten
 seconds of a core, so the others wait for `make sweep` and the public CI."""
-
 pytestmark = pytest.mark.browser
 
 

@@ -9,7 +9,6 @@ from explorer.text import t
 from tests.browser.conftest import PATIENCE, Visitor
 
 pytestmark = pytest.mark.browser
-
 SENTENCE = "I like dogs."
 
 

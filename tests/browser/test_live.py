@@ -27,7 +27,6 @@ from models.pictures import patches_of, picture_of
 from models.strategies import Greedy
 
 pytestmark = pytest.mark.browser
-
 ROOT = Path(__file__).parents[2]
 SENTENCE = "There is a cat under the old table in there."
 ROUNDED = 0.03
@@ -39,7 +38,6 @@ IN_PAGE = """text => {
     const sites = flow.lanes.flatMap(lane => lane.blocks.flat().map(site => site.seen));
     return [flow.said, sites.map(({ n, nKeys, pattern }) => [n, nKeys, [...pattern]])];
 }"""
-
 READY = "async () => { while (!window.headlight) await new Promise(requestAnimationFrame); }"
 TOLD = """addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
     const summary = document.querySelector(".tests summary");

@@ -21,7 +21,6 @@ from models.positions import POSITIONS
 from models.rows import Rows
 
 pytestmark = pytest.mark.browser
-
 ENGINE = """([config, listed, data, tied, tgt, src]) => {
     const buffer = Uint8Array.from(atob(data), each => each.charCodeAt(0)).buffer;
     const [floats, weights] = [new Float32Array(buffer), {}];
@@ -53,8 +52,6 @@ NOT_RUN = {
     *("clip_vision_model", "siglip_vision_model"),
 }
 """Colours, two vocabularies, narrow embeddings, experts, angles by length, no LM head."""
-
-
 DESIGNS: list[dict[str, Any]] = [
     {"positions": "kerple"},
     {"positions": "kerple", "still_layers": (0,), "family": "decoder-only"},

@@ -15,7 +15,6 @@ from models.tokenizer import Tokenizer
 from models.training.home import asset
 
 pytestmark = pytest.mark.browser
-
 ODD = (
     *("é", "É", "ÀÇ", "İi", "ß", "ẞ", "Σς", "ǆ", "ﬁ", "ﬃ", "①", "Ⅳ", "½", "㎏", "№", "™"),
     *("ﷺ", "ｱﾞ", "Ａｂ", "한", "한국", "日本", "我你", "豈", "𠀀", "𝒜", "हिन्दी", "ไทย", "السّلام"),

@@ -7,8 +7,6 @@ from explorer.text import t
 from tests.browser.conftest import PATIENCE, Visitor, asked
 
 pytestmark = pytest.mark.browser
-
-
 FIRST = "cells-decoder-all-shut-1.0"
 
 

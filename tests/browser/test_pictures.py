@@ -15,7 +15,6 @@ from tests.browser.conftest import PATIENCE, Visitor, asked
 from tests.browser.test_accessible import lasting
 
 pytestmark = pytest.mark.browser
-
 WORD = "Brown @serif"
 
 

@@ -8,7 +8,6 @@ from playwright.sync_api import expect
 from explorer.text import t
 
 pytestmark = pytest.mark.browser
-
 CORE = ("heads",)
 """The page that `make test` saves; `make sweep` saves all."""
 PICTURES = {

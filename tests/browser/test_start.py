@@ -10,7 +10,6 @@ from explorer.text import t
 from tests.browser.conftest import Visitor, asked
 
 pytestmark = pytest.mark.browser
-
 TEXT = "She reads a book every morning."
 
 

@@ -61,6 +61,11 @@ def writer() -> LoadedModel:
     return _tiny("writer", family="decoder-only", norm_placement="pre", final_norm=True)
 
 
+@pytest.fixture(params=["translator", "writer"])
+def loaded(request) -> LoadedModel:
+    return request.getfixturevalue(request.param)
+
+
 @pytest.fixture(scope="session")
 def shipped() -> LoadedModel:
     """The model that the app opens with."""

@@ -67,8 +67,6 @@ tags: [a, 'b']
 ---
 # Title
 """
-
-
 EN, ZH = "The card.", "说明卡。"
 ONLY_ZH = "这是一张只有中文的说明卡。"
 LONG = b"\xff\xfea" + b"b" * MOST_CHARS

@@ -31,7 +31,6 @@ from explorer.text import LANGUAGES, examples, formula, in_units, t, words
 from tests import wording
 
 ROOT = Path(__file__).resolve().parents[2]
-
 IN_SPECS = {"count"}  # a placeholder that stands within the words of another one
 NAMES_OF_SETTINGS = {"layer", "head"}  # the view's own; the rest come with the backend's problems
 

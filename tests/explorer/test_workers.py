@@ -50,7 +50,6 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
 sys.stdin.read()
 """
 """A worker that answers with its process, in place of `python -m explorer.workers PORT`."""
-
 SERVE = """
 import asyncio, sys
 from explorer import workers

@@ -11,6 +11,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from inspect import isfunction, signature
 from pathlib import Path
 from typing import Any
 
@@ -25,28 +26,13 @@ PATIENCE = 20.0
 """Seconds of its own that one case may take: many times what the slowest needs."""
 GROWTH = 700_000_000
 """Bytes that a run may add to the process: allocators keep some of what they once had."""
-
 ENTRIES: dict[str, Callable[[random.Random, Path], None]] = {
-    each.__name__: each
-    for each in (
-        texts.sentence,
-        texts.link,
-        texts.results,
-        texts.program,
-        texts.setup,
-        texts.pasted,
-        files.file,
-        files.checkpoint,
-        files.foreign,
-        files.atlas,
-        files.upload,
-        files.training,
-        files.recipe,
-        files.shell,
-        pages.page,
-        pages.visit,
-    )
+    name: entry
+    for module in (texts, files, pages)
+    for name, entry in vars(module).items()
+    if isfunction(entry) and [*signature(entry).parameters] == ["rng", "folder"]
 }
+"""Every way in: the functions of these modules that take a case's numbers and its folder."""
 _own: list[Path] = []
 _strayed: list[str] = []
 

@@ -32,8 +32,6 @@ from models.marks import Marks
 from models.tokenizer import Tokenizer
 
 open_model = cache(library.open_model)  # opened once, and only read
-
-
 PICTURE = family("figures.alignment", lang="en")
 SRC, TGT = ("She", "reads", "<b>"), ("她", "看书")
 LINKS = np.array([[True, False, False], [False, True, True]])

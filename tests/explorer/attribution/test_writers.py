@@ -205,16 +205,6 @@ def test_a_removal_is_predicted_and_measured(each, side):
             assert removal.left_out == pytest.approx(-found.left_out(side)[1], abs=1e-9)
 
 
-def test_what_freezing_leaves_out_is_0_without_a_norm_on_the_way(design):
-    """The norms of a sublayer's output see one sublayer alone, and not the embedding."""
-    loaded, traced = design("sublayer")
-    found = walked(why(loaded, traced, traced.sites[-1], 0, 3, 2))
-    left = found.left_out("query")
-    at = [writer.kind for writer in found.queries.writers]
-    assert left[at.index("embedding")] == pytest.approx(0, abs=1e-10)
-    assert abs(left[at.index("head")]) > 1e-6
-
-
 def test_a_norm_by_hand():
     """(3, 1) = (2, 0) + (1, 1): LayerNorm centres to (1, -1) with scale 1, and so each piece."""
     norm = LayerNorm(2, eps=1e-30)

@@ -95,8 +95,6 @@ BRIEF: dict[str, Any] = {
     "start": lambda placement, n_layers, seed: of_one_seed(placement, n_layers),
 }
 """Experiments that take long, in less time: by the names of their parameters."""
-
-
 QUICK = [
     claim.id
     for claim in CLAIMS

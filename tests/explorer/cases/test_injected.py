@@ -16,7 +16,7 @@ from explorer.analysis.cases.fixed import fixed_scores
 from explorer.analysis.cases.planting import decoder_self
 from explorer.analysis.cases.symptom import LEFT, padded_on_the_left, room, symptom
 from explorer.engine.jobs import walked
-from explorer.library import LoadedModel, open_model
+from explorer.library import open_model
 from explorer.numerics import masked_softmax
 from explorer.runs.inputs import limit
 from explorer.runs.rerun import rows_of, token_logprobs, written_tokens
@@ -52,9 +52,7 @@ def test_wrong_and_right_differ_and_their_code_is_a_few_lines_that_run(bug):
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
-@pytest.mark.parametrize("kind", ["translator", "writer"])
-def test_a_demonstration_takes_the_sentence_of_the_reader(bug, kind, request):
-    loaded: LoadedModel = request.getfixturevalue(kind)
+def test_a_demonstration_takes_the_sentence_of_the_reader(bug, loaded):
     traced = trace(loaded, "The cat sat.", "猫坐", pads=2)
     shown = bug.compared(traced)
     assert shown.rows
@@ -125,19 +123,17 @@ def test_faults_of_decoding_and_of_later_sentences_are_measured_there(translator
     np.testing.assert_allclose(found.logprobs_before, usual.logprobs_before, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["translator", "writer"])
-def test_without_a_fault_the_symptom_is_the_model_itself(kind, request):
-    loaded: LoadedModel = request.getfixturevalue(kind)
-    traced = trace(loaded, "The cat sat.", None if kind == "translator" else "")
+def test_without_a_fault_the_symptom_is_the_model_itself(loaded):
+    traced = trace(loaded, "The cat sat.", None if loaded.name == "tiny" else "")
     alone = replace(BY_ID["first_item"], batched=False)  # a batch of one stays intact
     found = walked(symptom(loaded, traced, alone))
     assert not found.changed
     np.testing.assert_allclose(found.logprobs_before, found.logprobs_after, atol=1e-5)
     assert found.output_before == found.output_after
     assert found.output_before
-    if kind == "translator":  # the same greedy decoding, however long each lets it run
+    if loaded.name == "tiny":  # the same greedy decoding, however long each lets it run
         assert traced.output.startswith(found.output_before[:10])
-    again = trace(loaded, "The cat sat.", None if kind == "translator" else "")
+    again = trace(loaded, "The cat sat.", None if loaded.name == "tiny" else "")
     np.testing.assert_array_equal(again.logits, traced.logits)  # nothing stays in the model
 
 
@@ -223,10 +219,8 @@ def test_rows_get_their_padding_on_the_left():
     )
 
 
-@pytest.mark.parametrize("kind", ["translator", "writer"])
-def test_what_is_written_for_shifted_positions_depends_on_what_they_act_on(kind, request):
-    loaded: LoadedModel = request.getfixturevalue(kind)
-    traced = trace(loaded, "The cat sat.", "猫坐在垫子上。" if kind == "translator" else "")
+def test_what_is_written_for_shifted_positions_depends_on_what_they_act_on(loaded):
+    traced = trace(loaded, "The cat sat.", "猫坐在垫子上。" if loaded.name == "tiny" else "")
     found = walked(symptom(loaded, traced, BY_ID["left_positions"]))
     assert found.left == min(8, room(loaded, traced)) > 0
     assert found.by_left[0].n == 0

@@ -201,14 +201,9 @@ def same(one: Trace, other: Trace) -> None:
             assert value == again, name
 
 
-@pytest.mark.parametrize("family", ["translator", "writer"])
-def test_an_archive_is_read_back_as_it_was(family, request):
-    loaded: LoadedModel = request.getfixturevalue(family)
-    translates = family == "translator"
-    for traced in (
-        trace(loaded, NASTY, NASTY, (*EDITS, HeadOff("nowhere", 1)) if translates else (), pads=2),
-        trace(loaded, "The cat ran"),
-    ):
+def test_an_archive_is_read_back_as_it_was(loaded):
+    edits = (*EDITS, HeadOff("nowhere", 1)) if "src" in loaded.model.reads else ()
+    for traced in (trace(loaded, NASTY, NASTY, edits, pads=2), trace(loaded, "The cat ran")):
         again = from_npz(to_npz(traced))
         same(traced, again)
         assert again.activations["hook_logits"] is again.logits

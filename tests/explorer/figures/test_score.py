@@ -11,11 +11,7 @@ from explorer.figures.theme import DARK, LIGHT
 from explorer.text import family
 
 CELL_WORDS = family("figures.score", lang="en")
-
-
 CAUSE_WORDS = family("figures.attribution", lang="en")
-
-
 TOKENS = ["a", "<b>", "a"]
 
 

@@ -14,7 +14,6 @@ from explorer.analysis.cases import BY_ID
 from explorer.analysis.mask_tests.certify import FINDINGS, examine_text
 from explorer.analysis.mask_tests.examiner import Location
 from explorer.exports.report import place_words, report_record
-from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, MaskSwitch
 from explorer.runs.passes import letting
@@ -36,11 +35,7 @@ def test_a_user_edit_is_certified_as_the_model_would_run(translator):
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("kind", ["translator", "writer"])
-def test_the_command_reports_and_exits_0_or_1_or_2(
-    kind, lang, request, tmp_path, capsys, monkeypatch
-):
-    loaded: LoadedModel = request.getfixturevalue(kind)
+def test_the_command_reports_and_exits_0_or_1_or_2(loaded, lang, tmp_path, capsys, monkeypatch):
     save_checkpoint(tmp_path / "tiny", loaded.model, loaded.tokenizer)
     command = ["certify", "--model", str(tmp_path / "tiny"), "--lang", lang]
     command += ["--target", "我爱你。"]
@@ -50,7 +45,7 @@ def test_the_command_reports_and_exits_0_or_1_or_2(
     assert t("certify.future_leak.title", lang=lang) in report
     assert "I love you." in report
     assert "■·" in report
-    count = len(FINDINGS) - (kind == "writer")
+    count = len(FINDINGS) - (loaded.name == "writer")
     assert t("certify.verdict_kept", lang=lang, count=count) in report
 
     monkeypatch.setattr(models.transformer, "causal_mask", lambda n, m, **_: torch.ones(n, m) > 0)

@@ -6,19 +6,12 @@ import pytest
 from explorer.analysis.start import flow as flows
 from explorer.analysis.start.flow import bins, flow, in_bins, text_after
 from explorer.analysis.start.opened import MOST_SIDE, open_head
-from explorer.library import LoadedModel
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.trace import generate, trace
 from models.strategies import Greedy
 
 TEXT = "The cat ran."
 OFF = (MaskSwitch("causal", False),)
-
-
-@pytest.fixture(params=["translator", "writer"])
-def loaded(request) -> LoadedModel:
-    model: LoadedModel = request.getfixturevalue(request.param)
-    return model
 
 
 def test_steps_are_rows_of_one_pass_with_the_generations_candidates(loaded):

@@ -243,8 +243,6 @@ EXPECTED: dict[str, Callable[[Case], str]] = {
     "passes": lambda case: "1",
     "kept": cache_growth,
 }
-
-
 ONE_PICTURE = {"look", "rest", "values", "heads", "rotary", "tenfold", "summed", "parts", "nucleus"}
 """Steps whose picture has one name before and after the answer."""
 

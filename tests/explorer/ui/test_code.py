@@ -30,8 +30,6 @@ OURS = ("models.", "explorer.")
 CONFIG = ModelConfig(
     vocab_size=11, d_model=8, n_layers=1, n_encoder_layers=1, n_heads=2, d_ff=12, norm="rmsnorm"
 )
-
-
 MOST = 4
 MODEL, TEXT = "twin-right", "Tom loves Mary."
 RUN, OTHER = Run(MODEL, TEXT), Run(MODEL, "I see.")
