@@ -6,24 +6,8 @@ import numpy as np
 import pytest
 
 from explorer import library
-from explorer.analysis.alignment.agreement import (
-    Aligner,
-    agreement,
-    along_diagonal,
-    best_pair,
-    learn,
-    links_of,
-    matrix,
-    one_head,
-)
+from explorer.analysis.alignment import agreement as agreeing, known as answers
 from explorer.analysis.alignment.aligned import align, align_pairs, completed
-from explorer.analysis.alignment.known import (
-    Toy,
-    drawn_by_hand,
-    known_by_hand,
-    known_of_task,
-    toy_of,
-)
 from explorer.analysis.alignment.links import moses
 from explorer.analysis.alignment.reading import Reading, heads_of, read, read_back, translated
 from explorer.analysis.alignment.study import other_direction, sharpness, study
@@ -80,17 +64,17 @@ def test_the_heads_that_link_alike_are_found_and_learned():
         own[1, 2], back[0, 1] = order + 0.01 * noise[0, 0], order + 0.01 * noise[0, 1]
         readings.append(made(own))
         backs.append(made(back))
-    table = agreement(readings, backs)
+    table = agreeing.agreement(readings, backs)
     assert table.shape == (2, 3, 2, 2)
     assert table[1, 2, 0, 1] == 1.0 == table.max()
-    best = best_pair(table)
+    best = agreeing.best_pair(table)
     assert best.forward[1, 2] == 1 == best.forward.sum()
-    mean = learn(readings, backs, best)
+    mean = agreeing.learn(readings, backs, best)
     assert mean.forward.sum() == pytest.approx(1)
     assert mean.forward[1, 2] > 0.9
     assert mean.forward.min() == 0
     assert mean.reverse[0, 1] > 0.9
-    forward, reverse = links_of(readings[0], backs[0], best)
+    forward, reverse = agreeing.links_of(readings[0], backs[0], best)
     np.testing.assert_array_equal(forward, reverse)
 
 
@@ -99,7 +83,7 @@ def test_the_best_head_is_compared_with_the_diagonal():
     orders = ([0, 1, 2], [2, 1, 0], [1, 0, 2])
     backs = [made(np.eye(3)[each].T[None, None].repeat(2, 0)) for each in orders]
     readings = [made(each.weights.mT) for each in backs]
-    along = agreement([along_diagonal(each) for each in readings], backs)
+    along = agreeing.agreement([agreeing.along_diagonal(each) for each in readings], backs)
     assert along.max() == pytest.approx(5 / 9)
     found = walked(study(open_model("reverse"), open_model("reverse"), ()))
     assert found.diagonal < found.scores.max() - 0.3
@@ -109,9 +93,12 @@ def test_the_best_head_is_compared_with_the_diagonal():
 def test_means_are_weighted_crossings_counted_and_sharp_rows_found():
     reading = made(np.arange(8.0).reshape(2, 1, 2, 2))
     heads = np.array([[0.25], [0.75]])
-    np.testing.assert_allclose(matrix(reading, heads), [[3, 4], [5, 6]])
+    np.testing.assert_allclose(agreeing.matrix(reading, heads), [[3, 4], [5, 6]])
     turned = made(np.eye(3)[[2, 1, 0]][None, None].repeat(2, 0))
-    assert align(turned, None, Aligner(one_head((2, 1), 0, 0)), "forward").crossings == 3
+    assert (
+        align(turned, None, agreeing.Aligner(agreeing.one_head((2, 1), 0, 0)), "forward").crossings
+        == 3
+    )
     weights = np.stack([np.eye(4), np.eye(4)[[0, 0, 0, 0]], np.full((4, 4), 0.25)])[None]
     np.testing.assert_allclose(sharpness(made(weights)), [[1, 0, 0]], atol=1e-9)
 
@@ -143,32 +130,36 @@ def test_the_best_head_of_the_reader_looks_where_the_letter_was_drawn():
 
 
 def test_the_task_of_a_toy_comes_from_its_recipe_with_its_known_links():
-    assert toy_of("reverse") == toy_of("reverse@40") == Toy("reverse", 2, 10, 20)
-    assert toy_of("en-zh") is None
-    assert toy_of("nobody") is None
+    assert (
+        answers.toy_of("reverse")
+        == answers.toy_of("reverse@40")
+        == answers.Toy("reverse", 2, 10, 20)
+    )
+    assert answers.toy_of("en-zh") is None
+    assert answers.toy_of("nobody") is None
     loaded = open_model("sort")
     reading = next(read(loaded, [("b a b", "a b b")]))
-    known = known_of_task("sort", reading)
+    known = answers.known_of_task("sort", reading)
     assert moses(known.sure) == "1-0"
     assert moses(known.possible) == "0-1 0-2 1-0 2-1 2-2"
-    back = known_of_task("reverse", next(read(open_model("reverse"), [("a b c", "c b a")])))
+    back = answers.known_of_task("reverse", next(read(open_model("reverse"), [("a b c", "c b a")])))
     assert moses(back.sure) == "0-2 1-1 2-0"
-    assert known_of_task("copy", reading) is None
+    assert answers.known_of_task("copy", reading) is None
 
 
 def test_links_by_hand_are_of_words_and_turn_with_the_direction():
-    drawn_links = drawn_by_hand("en-zh")
-    assert {each.pair for each in drawn_by_hand("zh-en")} == {
+    drawn_links = answers.drawn_by_hand("en-zh")
+    assert {each.pair for each in answers.drawn_by_hand("zh-en")} == {
         each.pair[::-1] for each in drawn_links
     }
-    assert drawn_by_hand("stories") == ()
+    assert answers.drawn_by_hand("stories") == ()
     readings = [*read(open_model("en-zh"), [each.pair for each in drawn_links])]
-    known_links = [known_by_hand(*both) for both in zip(drawn_links, readings, strict=True)]
+    known_links = [answers.known_by_hand(*both) for both in zip(drawn_links, readings, strict=True)]
     assert all(each is not None and each.sure.any() for each in known_links)
     pairs = [each.pair[0] for each in drawn_links]
     at = pairs.index("She said that she loved him.")
     one, reading, known = drawn_links[at], readings[at], known_links[at]
-    assert known_by_hand(one, next(read(open_model("twin-right"), [("I", "我")]))) is None
+    assert answers.known_by_hand(one, next(read(open_model("twin-right"), [("I", "我")]))) is None
     she = [at for at, word in enumerate(reading.tgt.labels) if "她" in word]
     src = reading.src.labels.index("she")
     assert known.sure[she[-1], src]
@@ -186,7 +177,7 @@ def test_a_file_is_aligned_in_its_order_and_read_back(translators):
     pairs = completed(own, [("Run!", "跑！"), ("I ate an apple.", "")])
     assert pairs[1] == next(translated(own, ["I ate an apple."]))
     shape = (2, len(heads_of(own)))
-    aligner = Aligner(one_head(shape, 1, 0), one_head(shape, 1, 0))
+    aligner = agreeing.Aligner(agreeing.one_head(shape, 1, 0), agreeing.one_head(shape, 1, 0))
     found = align_pairs(own, back, [*pairs, ("I", "")], aligner, "union")
     assert [each.pair for each in found] == [*pairs, ("I", "")]
     assert found[0].moses == "0-0 1-1"
@@ -194,7 +185,7 @@ def test_a_file_is_aligned_in_its_order_and_read_back(translators):
     forward = found[1]
     assert forward.method == "union"
     assert forward.back is not None
-    alone = align_pairs(own, None, pairs, Aligner(aligner.forward), "union")[1]
+    alone = align_pairs(own, None, pairs, agreeing.Aligner(aligner.forward), "union")[1]
     assert alone.method == "forward"
     np.testing.assert_array_equal(alone.links, forward.forward)
     reading = next(read(own, [("She reads a book.", "她看书。")]))

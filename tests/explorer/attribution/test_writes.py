@@ -7,16 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from explorer.analysis.attribution import writes as writing
 from explorer.analysis.attribution.ledger import Writer, largest
 from explorer.analysis.attribution.lens import Depth, Lens, film, lens
-from explorer.analysis.attribution.writes import (
-    next_word,
-    pushes,
-    runner_up,
-    silence,
-    without_head,
-    writes,
-)
 from explorer.engine.jobs import walked
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.generation import generate
@@ -33,7 +26,7 @@ def test_all_terms_add_up_to_both_logits(each):
     if not traced.config.lm_head:
         return
     for detail in ("sublayers", "heads", (traced.sites[-1].name, 1)):
-        found = walked(writes(loaded, traced, 2, 11, 30, detail))
+        found = walked(writing.writes(loaded, traced, 2, 11, 30, detail))
         assert found.rests == pytest.approx((0, 0), abs=1e-9)
         assert found.logits == pytest.approx(traced.logits[2, [11, 30]].tolist())
         assert (found.caps == (0, 0)) == (loaded.config.logit_cap is None)
@@ -45,10 +38,10 @@ def test_what_is_lost_without_a_writer_is_measured_by_the_model(each):
     loaded, traced = each
     if not traced.config.lm_head or loaded.config.logit_cap:
         return
-    found = walked(writes(loaded, traced, 3, 11, 30))
+    found = walked(writing.writes(loaded, traced, 3, 11, 30))
     last = {}
     for at in (1, 2, len(found.writers) // 2, len(found.writers) - 1):
-        out = silence(loaded, traced, found, at)
+        out = writing.silence(loaded, traced, found, at)
         assert out.before - out.held == pytest.approx(float(found.lost[at]), abs=1e-9), out.writer
         assert out.predicted == pytest.approx(out.before - float(found.differences[at]))
         last[out.writer.kind] = out
@@ -58,32 +51,32 @@ def test_what_is_lost_without_a_writer_is_measured_by_the_model(each):
 
 def test_writers_are_silenced_alike_by_heads_and_by_sublayers(design):
     loaded, traced = design("pre")
-    found = walked(writes(loaded, traced, 3, 11, 30, "sublayers"))
+    found = walked(writing.writes(loaded, traced, 3, 11, 30, "sublayers"))
     at = next(at for at, writer in enumerate(found.writers) if writer.kind == "head")
-    out = silence(loaded, traced, found, at)
+    out = writing.silence(loaded, traced, found, at)
     assert out.before - out.held == pytest.approx(float(found.lost[at]), abs=1e-9)
     assert out.free != pytest.approx(out.held)
-    heads = walked(writes(loaded, traced, 3, 11, 30))
+    heads = walked(writing.writes(loaded, traced, 3, 11, 30))
     of_site = [w.site == found.writers[at].site for w in heads.writers]
     assert found.differences[at] == pytest.approx(heads.differences[of_site].sum())
     loaded, traced = design("llama")
-    found = walked(writes(loaded, traced, 3, 11, 30))
+    found = walked(writing.writes(loaded, traced, 3, 11, 30))
     at = next(at for at, writer in enumerate(found.writers) if writer.head == 1)
     site = traced.site(found.writers[at].site)
-    after = without_head(loaded, traced, found, site, 1, 3)
-    assert after == pytest.approx(silence(loaded, traced, found, at).free)
+    after = writing.without_head(loaded, traced, found, site, 1, 3)
+    assert after == pytest.approx(writing.silence(loaded, traced, found, at).free)
 
 
 def test_a_head_pushes_words_by_what_its_keys_bring_to_their_logits(design):
     for name in ("post", "gemma", "bert"):
         loaded, traced = design(name)
         site = traced.sites[-1]
-        found = walked(pushes(loaded, traced, site, 1, 3))
+        found = walked(writing.pushes(loaded, traced, site, 1, 3))
         assert found.direct
         assert list(found.weights) == sorted(found.weights, reverse=True)
         for row, key in enumerate((None, *found.keys)):
             first, last = int(found.pushed[row, 0]), int(found.held[row, 0])
-            whole = walked(writes(loaded, traced, 3, first, last, (site.name, 1)))
+            whole = walked(writing.writes(loaded, traced, 3, first, last, (site.name, 1)))
             of_key = [
                 writer.key is not None and key in (None, writer.key) for writer in whole.writers
             ]
@@ -94,7 +87,7 @@ def test_a_head_pushes_words_by_what_its_keys_bring_to_their_logits(design):
 def test_a_head_of_the_encoder_points_and_does_not_reach_the_logits(design):
     loaded, traced = design("post")
     site = traced.sites_of("encoder")[0]
-    found = walked(pushes(loaded, traced, site, 2, 1))
+    found = walked(writing.pushes(loaded, traced, site, 2, 1))
     assert not found.direct
     z = traced.activations[site.hook("z")][2, 1]
     w_o = loaded.model.get_submodule(f"{site.name}.w_o").weight.numpy()
@@ -103,30 +96,32 @@ def test_a_head_of_the_encoder_points_and_does_not_reach_the_logits(design):
     brought = loaded.model.unembed.weight.numpy() @ vector
     assert int(found.pushed[0, 0]) == int(brought.argmax())
     assert found.up[0, 0] == pytest.approx(float(brought.max() - brought.mean()), abs=1e-5)
-    words = walked(writes(loaded, traced, 3, 11, 30))
+    words = walked(writing.writes(loaded, traced, 3, 11, 30))
     before = words.logits[0] - words.logits[1]
-    assert without_head(loaded, traced, words, site, 2, 1) != pytest.approx(before, abs=1e-9)
+    assert writing.without_head(loaded, traced, words, site, 2, 1) != pytest.approx(
+        before, abs=1e-9
+    )
 
 
 def test_the_next_word_and_its_runner_up(design):
     loaded, traced = design("post")
     n_real = int(traced.tgt_valid.sum())
-    assert next_word(traced, 0) == traced.tgt_tokens[1]
-    assert next_word(traced, n_real - 1) == traced.marks.end
+    assert writing.next_word(traced, 0) == traced.tgt_tokens[1]
+    assert writing.next_word(traced, n_real - 1) == traced.marks.end
     best = np.argsort(-traced.logits[0])[:2].tolist()
-    assert runner_up(traced, 0, best[0]) == best[1]
-    assert runner_up(traced, 0, best[1]) == best[0]
-    assert runner_up(traced, 0, 3) == best[0]
+    assert writing.runner_up(traced, 0, best[0]) == best[1]
+    assert writing.runner_up(traced, 0, best[1]) == best[0]
+    assert writing.runner_up(traced, 0, 3) == best[0]
     with pytest.raises(IndexError, match=f"no position {n_real}: the sequence has {n_real}"):
-        next_word(traced, n_real)
+        writing.next_word(traced, n_real)
     with pytest.raises(IndexError, match="the vocabulary has"):
-        walked(writes(loaded, traced, 0, 10**6, 3))
+        walked(writing.writes(loaded, traced, 0, 10**6, 3))
     with pytest.raises(ValueError, match="cannot be ablated"):
-        silence(loaded, traced, walked(writes(loaded, traced, 0, 5, 6)), 0)
+        writing.silence(loaded, traced, walked(writing.writes(loaded, traced, 0, 5, 6)), 0)
     loaded, traced = design("headless")
     for ask in (
-        lambda: next_word(traced, 0),
-        lambda: walked(pushes(loaded, traced, traced.sites[0], 0, 0)),
+        lambda: writing.next_word(traced, 0),
+        lambda: walked(writing.pushes(loaded, traced, traced.sites[0], 0, 0)),
     ):
         with pytest.raises(ValueError, match="no LM head"):
             ask()
@@ -150,7 +145,7 @@ def test_the_biases_are_one_writer(design, name):
     only those of the row that the logits belong to stand on the direct way.
     """
     loaded, traced = design(name)
-    found = walked(writes(loaded, traced, 3, 11, 30))
+    found = walked(writing.writes(loaded, traced, 3, 11, 30))
     without = copy.deepcopy(loaded.model)
     with torch.no_grad():
         for path, parameter in without.named_parameters():

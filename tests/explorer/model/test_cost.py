@@ -16,16 +16,8 @@ from explorer.analysis.cases.design import SAME, design, every_option, options
 from explorer.analysis.model.cost import best_time, cost, measure_passes, ways
 from explorer.engine.jobs import walked
 from explorer.exhibits.decoding.caching import held_bytes
-from explorer.exhibits.model.reach import (
-    LEAST,
-    SEEDS,
-    Reach,
-    attention,
-    gradient_norms,
-    reaches,
-    read_vectors,
-    recurrent,
-)
+from explorer.exhibits.model import reach
+from explorer.exhibits.model.reach import Reach
 from explorer.exhibits.model.tying import nearest, tying
 from explorer.library import LoadedModel, open_model
 from explorer.numerics import cosines
@@ -129,32 +121,11 @@ def test_the_cache_holds_what_is_said(translator, writer):
 
 
 def test_ways_between_the_ends_of_a_text():
-    """The path of each is counted by the same rule: how many computations, one after another, lead
-    from the first token to the last vector. None: the first token has had no effect on it yet.
-    """
-    n = 9
-
-    def computed(*inputs: int | None) -> int | None:
-        paths = [path for path in inputs if path is not None]
-        return 1 + min(paths) if paths else None
-
-    tokens: list[int | None] = [0, *[None] * (n - 1)]
-    state: int | None = None
-    for token in tokens:
-        state = computed(state, token)
-    layer = tokens
-    while layer[-1] is None:
-        ends = [None, *layer, None]
-        layer = [computed(*ends[at : at + 3]) for at in range(n)]
-    assert {way.kind: way.path for way in ways(n)} == {
-        "attention": computed(*tokens),
-        "recurrent": state,
-        "convolution": layer[-1],
-    }
-    assert [(way.kind, way.steps) for way in ways(n)] == [
-        ("attention", 1),
-        ("recurrent", 9),
-        ("convolution", 8),
+    """A convolution of width 3 carries a token one place further per layer."""
+    assert [(way.kind, way.steps, way.path) for way in ways(9)] == [
+        ("attention", 1, 1),
+        ("recurrent", 9, 9),
+        ("convolution", 8, 8),
     ]
     assert ways(1)[2].path == 1
     with pytest.raises(ValueError, match="length is 0"):
@@ -175,7 +146,7 @@ def test_a_linear_chain_by_hand():
             h = row + h / 2
         return h
 
-    norms = gradient_norms(last, vectors(4, 2), torch.tensor([0.6, 0.8], dtype=torch.float64))
+    norms = reach.gradient_norms(last, vectors(4, 2), torch.tensor([0.6, 0.8], dtype=torch.float64))
     np.testing.assert_allclose(norms, [1, 0.5, 0.25, 0.125])
     found = Reach("recurrent", norms[None])
     assert found.per_token == pytest.approx([0.5])
@@ -186,7 +157,7 @@ def test_the_recurrent_gradient_is_the_product_of_the_formula():
     torch.manual_seed(1)
     x, u = vectors(5), torch.eye(4, dtype=torch.float64)[0]
     torch.manual_seed(1)
-    norms = gradient_norms(recurrent(6, 4), x, u)
+    norms = reach.gradient_norms(reach.recurrent(6, 4), x, u)
     torch.manual_seed(1)
     net = nn.RNN(6, 4, batch_first=True).double().requires_grad_(False)
     states = net(x[None])[0][0]
@@ -201,7 +172,7 @@ def test_the_gradient_of_attention_is_that_of_the_formula():
     torch.manual_seed(1)
     x, u = vectors(5), torch.tensor([0.6, 0, 0.8], dtype=torch.float64)
     torch.manual_seed(1)
-    norms = gradient_norms(attention(6, 3), x, u)
+    norms = reach.gradient_norms(reach.attention(6, 3), x, u)
     torch.manual_seed(1)
     w_q, w_k, w_v = (nn.Linear(6, 3).double().requires_grad_(False) for _ in range(3))
     q, k, v = w_q(x[-1]), w_k(x), w_v(x)
@@ -214,29 +185,29 @@ def test_the_gradient_of_attention_is_that_of_the_formula():
 
 def test_each_kind_has_its_seeds_and_distances():
     x = vectors(20).numpy()
-    found = {each.kind: each for each in reaches(x)}
-    assert all(each.norms.shape == (len(SEEDS), 20) for each in found.values())
+    found = {each.kind: each for each in reach.reaches(x)}
+    assert all(each.norms.shape == (len(reach.SEEDS), 20) for each in found.values())
     # Of default weights, W_h multiplies a random vector by about 1 / sqrt 3: hence below 0.8.
     assert found["recurrent"].per_token.max() < 0.8 < found["attention"].per_token.min()
     assert (found["recurrent"].per_token < found["orthogonal"].per_token).all()
     assert found["recurrent"].far.max() < 1e-3 < found["attention"].far.min()
     # The scale of what is read decides nothing, nor does the order of calls.
-    again = reaches(5 * x + 1)
+    again = reach.reaches(5 * x + 1)
     np.testing.assert_allclose(again[0].norms, found["attention"].norms, rtol=1e-4)
     with pytest.raises(ValueError, match="2 vectors"):
-        reaches(x[:2])
+        reach.reaches(x[:2])
 
 
 def test_the_longer_text_is_read_without_padding(translator):
     long = trace(translator, "The cat sat on the mat because it was warm there.", "猫", pads=3)
     n = int(long.src_valid.sum())
-    assert n > LEAST
+    assert n > reach.LEAST
     embedded = long.activations[next(s for s in long.stacks if s.stream == "src").hook("embed")]
-    np.testing.assert_array_equal(read_vectors(long), embedded[:n])
+    np.testing.assert_array_equal(reach.read_vectors(long), embedded[:n])
     short = trace(translator, "Cat", "猫")
     n = max(len(short.src_tokens), len(short.tgt_tokens))
-    found = read_vectors(short)
-    assert len(found) == LEAST
+    found = reach.read_vectors(short)
+    assert len(found) == reach.LEAST
     np.testing.assert_array_equal(found[n], found[0])
 
 

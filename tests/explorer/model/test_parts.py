@@ -9,14 +9,7 @@ import torch
 from families import hook_names
 from payloads import unpack
 
-from explorer.analysis.model.parameters import (
-    KINDS,
-    count_config,
-    count_layers,
-    logits_shape,
-    numbers_of,
-    on_paper,
-)
+from explorer.analysis.model import parameters
 from explorer.exhibits.block import Canvas
 from explorer.exhibits.links import State
 from explorer.exhibits.model.boxes import EXHIBIT, shapes, towers
@@ -59,7 +52,7 @@ def test_the_parts_of_the_towers_add_up_to_the_model(tiny, changes):
     loaded = tiny("towers", **changes)
     traced = trace(loaded, TEXT)
     made = towers(loaded, shapes(loaded, traced))
-    assert sum(tower.parameters for tower in made) == numbers_of(loaded.model)
+    assert sum(tower.parameters for tower in made) == parameters.numbers_of(loaded.model)
     decoder = made[-1]
     assert decoder.stream == "tgt"
     assert len(decoder.layers) == 2
@@ -79,7 +72,7 @@ def test_a_norm_stands_before_the_addition_and_no_memory_where_none_reads(tiny, 
     changes = {"norm_placement": "pre", "out_norms": True, "qk_norm": True, "head_dim": 10}
     loaded = tiny("towers", family="decoder-only", **changes)
     (tower,) = towers(loaded, shapes(loaded, trace(loaded, TEXT)))
-    assert tower.parameters == numbers_of(loaded.model)
+    assert tower.parameters == parameters.numbers_of(loaded.model)
     kinds = [station.what for station in tower.layers[0]]
     assert kinds == ["norm", "self", "norm", "add", "norm", "ffn", "norm", "add"]
     assert [s.skips for s in tower.layers[0] if s.what == "add"] == [3, 3]
@@ -93,7 +86,7 @@ def test_counts_by_kind_are_those_of_hand(tied):
         vocab_size=50, d_model=24, n_layers=2, n_encoder_layers=3, n_heads=4, n_kv_heads=2,
         d_ff=20, tie_embeddings=tied, positions="learned", n_ctx=16,
     )  # fmt: skip
-    found = count_config(config)
+    found = parameters.count_config(config)
     attention = 2 * (24 * 24 + 24) + 2 * (24 * 12 + 12)
     assert found.by_kind["attention"] == 5 * attention
     assert found.by_kind["cross_attention"] == 2 * attention
@@ -103,8 +96,8 @@ def test_counts_by_kind_are_those_of_hand(tied):
     assert found.by_kind["embedding"] == (1 if tied else 2) * 50 * 24
     assert found.by_kind["unembed"] == (0 if tied else 50 * 24)
     assert sum(found.by_kind.values()) == found.total
-    assert found.total == numbers_of(build_model(config))
-    assert tuple(found.by_kind) == KINDS
+    assert found.total == parameters.numbers_of(build_model(config))
+    assert tuple(found.by_kind) == parameters.KINDS
 
 
 @pytest.mark.parametrize(
@@ -116,7 +109,7 @@ def test_counts_by_kind_are_those_of_hand(tied):
     ],
 )
 def test_presets_have_their_published_counts(name, total_of):
-    assert count_config(PRESETS[name].config()).total == total_of
+    assert parameters.count_config(PRESETS[name].config()).total == total_of
 
 
 @pytest.mark.parametrize(
@@ -129,21 +122,21 @@ def test_two_vocabularies_and_an_output_bias_by_hand(name, layers, src, tgt, fin
     encoder, decoder = attention + ffn + 2 * norm, 2 * attention + ffn + 3 * norm
     total = layers * (encoder + decoder) + final * norm + (src + tgt) * d + tgt * d + tgt
     sizes = PRESETS[name]
-    found = count_config(sizes.config())
+    found = parameters.count_config(sizes.config())
     assert found.total == total == sum(found.by_kind.values())
     assert total == {"two_6": 44_394_696, "two_3": 24_633_296}[name]  # as such code prints it
     assert found.by_kind["embedding"] == (src + tgt) * d
     assert found.by_kind["unembed"] == tgt * d + tgt
     for positions in ("none", "sinusoidal", "learned", "t5"):
         config = replace(sizes.config(), positions=positions)
-        assert logits_shape(config, 2, 10, 5) == (2, 5, tgt)
-    model = on_paper(lambda: build_model(sizes.config()))
+        assert parameters.logits_shape(config, 2, 10, 5) == (2, 5, tgt)
+    model = parameters.on_paper(lambda: build_model(sizes.config()))
     assert all(parameter.is_meta for parameter in model.parameters())
 
 
 def test_a_tied_output_is_the_decoder_s_table_where_the_encoder_has_its_own():
     sizes = replace(PRESETS["two_3"], tied=True)
-    found = count_config(sizes.config())
+    found = parameters.count_config(sizes.config())
     assert found.by_kind["embedding"] == 3000 * 512
     assert found.by_kind["unembed"] == 2000  # its bias alone
 
@@ -179,10 +172,10 @@ def test_sizes_are_written_and_read_and_old_links_mean_what_they_meant(translato
 @pytest.mark.parametrize("has_encoder", [False, True])
 def test_layers_alone_have_no_table_and_no_norm_after_them(has_encoder):
     block = PRESETS["block4096"]
-    assert count_layers(block.config()).total == 202_383_360  # 4 d² + 3 d d_ff + 2 d
+    assert parameters.count_layers(block.config()).total == 202_383_360  # 4 d² + 3 d d_ff + 2 d
     sizes = replace(PRESETS["layers768"], vocab_size=0, has_encoder=has_encoder)
-    whole = count_config(replace(sizes, vocab_size=100).config())
-    layers = count_layers(sizes.config())
+    whole = parameters.count_config(replace(sizes, vocab_size=100).config())
+    layers = parameters.count_layers(sizes.config())
     assert layers.by_kind == whole.by_kind | {"embedding": 0}
     assert parse_sizes(sizes.text(), block.config()) == sizes
 

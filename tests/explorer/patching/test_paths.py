@@ -7,19 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from explorer.analysis.patching import paths
 from explorer.analysis.patching.maps import Cell, patches_of
 from explorer.analysis.patching.pair import Pair, pair
 from explorer.analysis.patching.patches import Patch, gaps
-from explorer.analysis.patching.paths import (
-    Into,
-    Paths,
-    arriving,
-    path_map,
-    receivers,
-    run_path,
-    senders,
-    site_of,
-)
+from explorer.analysis.patching.paths import Into, Paths
 from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
 from explorer.runs.run import run
@@ -32,7 +24,7 @@ def both(loaded: LoadedModel) -> Pair:
 
 
 def mapped(loaded: LoadedModel, pair: Pair, receiver: Cell, into: Into) -> Paths:
-    return walked(path_map(loaded, pair, receiver, into))
+    return walked(paths.path_map(loaded, pair, receiver, into))
 
 
 def put(value: Tensor) -> Callable[[Tensor], Tensor]:
@@ -63,7 +55,7 @@ def test_a_path_by_hand(tiny):
     effect = shown.heads.cells["decoder", 0, 3]
     assert effect == pytest.approx(found.recovered(np.array([by_hand]))[0], abs=1e-5)
     assert abs(effect) > 1e-4
-    alone = run_path(deep, found, ("decoder", 2, 1), "v", ("decoder", 0, 3))
+    alone = paths.run_path(deep, found, ("decoder", 2, 1), "v", ("decoder", 0, 3))
     assert alone.effect == pytest.approx(effect, abs=1e-5)
     assert not np.isnan(shown.heads.parts[0].effects[1]).any()
     assert np.isnan(shown.heads.parts[0].effects[2]).all()
@@ -73,8 +65,8 @@ def test_a_path_by_hand(tiny):
 def test_all_paths_together_are_the_first_run_s_own(translator, into):
     """All senders and the words at once bring the receiver exactly what it had in the first run."""
     found = both(translator)
-    site = site_of(translator, ("cross", 1, 2))
-    leading = {(each.role, each.layer) for each in senders(translator, site, into)}
+    site = paths.site_of(translator, ("cross", 1, 2))
+    leading = {(each.role, each.layer) for each in paths.senders(translator, site, into)}
     patches = [
         patch
         for cell, patch in patches_of(translator, found, "z")[0].items()
@@ -82,7 +74,7 @@ def test_all_paths_together_are_the_first_run_s_own(translator, into):
     ]
     first = run(translator.model, found.rows[0], {"encoder.hook_embed", site.hook(into)})
     patches.append(Patch("encoder.hook_embed", (), first["encoder.hook_embed"][0]))
-    (arrived,) = arriving(translator, found, site, 2, into, [patches])
+    (arrived,) = paths.arriving(translator, found, site, 2, into, [patches])
     own = run(translator.model, found.rows[1], {site.hook(into)})[site.hook(into)][0, 2]
     assert torch.allclose(arrived.value, first[site.hook(into)][0, 2], atol=1e-5)
     assert not torch.allclose(own, first[site.hook(into)][0, 2], atol=1e-3)
@@ -113,7 +105,7 @@ def test_no_way_leads_back_or_across(translator):
 
 
 def test_the_first_layer_receives_words_alone(writer):
-    assert [site.layer for site in receivers(writer, "q")] == [1]
+    assert [site.layer for site in paths.receivers(writer, "q")] == [1]
     found = both(writer)
     shown = mapped(writer, found, ("decoder", 0, 2), "v")
     assert all(np.isnan(part.effects).all() for part in shown.heads.parts)

@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 from torch import nn
 
-from explorer.analysis.positions.sums import (
-    Overlap,
-    angle,
-    by_two_halves,
-    room,
-    shared_room,
-    sums,
-    widths,
-)
+from explorer.analysis.positions import sums as summing
+from explorer.analysis.positions.sums import room
 from explorer.figures.positions.sums import plane, strips
 from explorer.runs.trace import trace
 from explorer.text import family
@@ -26,24 +19,24 @@ TEXT = "The cat sat on the mat."
 
 def test_angles_and_the_shared_room_by_hand():
     east, north = np.array([2.0, 0.0]), np.array([0.0, 5.0])
-    assert angle(east, north) == pytest.approx(90)
-    assert angle(east, east + np.array([0.0, 2.0])) == pytest.approx(45)
-    assert angle(east, -3 * east) == pytest.approx(180)
-    assert np.isnan(angle(east, np.zeros(2)))
+    assert summing.angle(east, north) == pytest.approx(90)
+    assert summing.angle(east, east + np.array([0.0, 2.0])) == pytest.approx(45)
+    assert summing.angle(east, -3 * east) == pytest.approx(180)
+    assert np.isnan(summing.angle(east, np.zeros(2)))
     # Positions in the plane of the first two of four axes; tokens half in it.
     positions = np.array([[3.0, 0, 0, 0], [0, 2, 0, 0], [3, 2, 0, 0]])
-    found = shared_room(positions, np.array([[1.0, 0, 1, 0], [0, 1, 0, 1]]))
+    found = summing.shared_room(positions, np.array([[1.0, 0, 1, 0], [0, 1, 0, 1]]))
     assert (found.n, found.of) == (2, 4)
     assert found.share == pytest.approx(0.5)
     assert found.by_chance == 0.5
-    assert shared_room(positions, np.array([[0, 0, 5.0, 1.0]])).share == pytest.approx(0)
+    assert summing.shared_room(positions, np.array([[0, 0, 5.0, 1.0]])).share == pytest.approx(0)
 
 
 @pytest.mark.parametrize("scaled", [True, False])
 def test_the_sum_is_what_enters_the_first_block(tiny, scaled):
     loaded = tiny("scaled", scale_embeddings=scaled)
     traced = trace(loaded, TEXT)
-    found = sums(traced, "src")
+    found = summing.sums(traced, "src")
     np.testing.assert_allclose(
         found.total, traced.activations["encoder.blocks.0.hook_resid_pre"], atol=1e-6
     )
@@ -64,16 +57,16 @@ def test_the_sum_is_what_enters_the_first_block(tiny, scaled):
 def test_the_sum_is_two_equal_halves_where_something_is_added(tiny, translator):
     for positions in ("rotary", "alibi", "none"):
         traced = trace(tiny("other", positions=positions), TEXT)
-        assert sums(traced, "src") is None
+        assert summing.sums(traced, "src") is None
     for stream in ("src", "tgt"):
-        found = sums(trace(translator, TEXT), stream)
-        assert by_two_halves(translator, found, stream).max() < 1e-4
+        found = summing.sums(trace(translator, TEXT), stream)
+        assert summing.by_two_halves(translator, found, stream).max() < 1e-4
 
 
 def test_random_embeddings_are_in_the_way_as_chance_has_it(tiny):
     generator = np.random.default_rng(0)
     table = sinusoidal_table(64, 32).numpy()
-    found = shared_room(table, generator.normal(size=(4000, 32)))
+    found = summing.shared_room(table, generator.normal(size=(4000, 32)))
     assert found.share == pytest.approx(found.by_chance, abs=0.02)
     assert 0 < room(tiny("tiny"), "tgt").share < 1
 
@@ -83,7 +76,7 @@ def test_random_embeddings_are_in_the_way_as_chance_has_it(tiny):
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
 def test_widths_are_those_of_models_that_concatenate(tiny, tied, positions, family):
     config = tiny("x", family=family, positions=positions, tie_embeddings=tied).config
-    found = widths(config)
+    found = summing.widths(config)
     d, vocab = config.d_model, config.vocab_size
     streams = 2 if family == "encoder-decoder" else 1
     assert found.mapped - found.summed == streams * nn.Linear(2 * d, d, bias=False).weight.numel()
@@ -114,10 +107,10 @@ def test_arrows_have_true_angles_and_strips_one_scale():
 @pytest.mark.parametrize(
     ("room", "avoided"),
     [
-        (Overlap(16, 64, 0.10, 1000), True),
-        (Overlap(16, 64, 0.24, 1000), False),  # hardly less than a quarter
-        (Overlap(16, 64, 0.22, 5), False),  # five words prove nothing
-        (Overlap(64, 64, 1.0, 1000), None),  # there is no room besides
+        (summing.Overlap(16, 64, 0.10, 1000), True),
+        (summing.Overlap(16, 64, 0.24, 1000), False),  # hardly less than a quarter
+        (summing.Overlap(16, 64, 0.22, 5), False),  # five words prove nothing
+        (summing.Overlap(64, 64, 1.0, 1000), None),  # there is no room besides
     ],
 )
 def test_embeddings_avoid_positions_where_chance_would_not(room, avoided):

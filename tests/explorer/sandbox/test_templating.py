@@ -16,22 +16,12 @@ from explorer.uploads import in_template
 from models.foreign.tokens import ForeignTokenizer
 from models.marks import library_of
 
-ALTERNATE = """{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}
-{{ raise_exception('Conversation roles must alternate') }}{% endif %}"""
 TEMPLATES = {
     "ChatML": (
         "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + "
         "message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}"
         "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
         "<|im_start|>user\nHi!<|im_end|>\n<|im_start|>assistant\n",
-    ),
-    "Llama 2": (
-        "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% else %}"
-        "{% set loop_messages = messages %}{% set system_message = false %}{% endif %}"
-        "{% for message in loop_messages %}" + ALTERNATE + "{% set content = message['content'] %}"
-        "{% if message['role'] == 'user' %}"
-        "{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}{% endif %}{% endfor %}",
-        "<s>[INST] Hi! [/INST]",
     ),
     "Mistral v0.3": (
         """{%- set loop_messages = messages %}

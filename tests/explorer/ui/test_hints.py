@@ -124,13 +124,12 @@ def test_a_whole_page_waits_for_nothing_and_a_click_on_it_only_for_what_it_chang
     assert waits == []
 
 
-def test_others_compute_in_a_pause_and_what_is_new_is_so_once(waits, monkeypatch):
-    begin(monkeypatch, "picture")
-    with TURNS.turn():
-        stage.charts_last()
-    assert waits == [True]
+def test_what_is_new_is_so_once_in_a_fragment_whose_pause_lets_others_compute(waits, monkeypatch):
     assert not stage.is_new("place", 1)
     begin(monkeypatch, "picture")
     assert [stage.is_new("place", each) for each in (1, 2, 2, 1)] == [False, True, False, True]
     assert stage.is_new("other", 1)
     assert waits == []
+    with TURNS.turn():
+        stage.charts_last()
+    assert waits == [True]
