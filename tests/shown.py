@@ -65,7 +65,6 @@ def _keyed(block: Any, key: str) -> Iterator[tuple[str, Any]]:
 
 
 def messages(at: AppTest) -> str:
-    """All warnings on the page."""
     return "\n".join(str(each.value) for each in at.warning)
 
 

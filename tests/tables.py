@@ -58,7 +58,6 @@ def chain(n_vocab: int = 6, **rows: dict[int, float]) -> Chain:
 
 
 def random_chain(seed: int, n_vocab: int = 5) -> Chain:
-    """A table of normal logits."""
     return Chain(2 * torch.randn(n_vocab, n_vocab, generator=torch.Generator().manual_seed(seed)))
 
 
@@ -100,5 +99,4 @@ def chosen(step: DecodeStep) -> list[int]:
 
 
 def finished(step: DecodeStep) -> list[bool]:
-    """Which sentences are complete."""
     return [not live for live in step.live]

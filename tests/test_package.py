@@ -251,7 +251,6 @@ def test_texts_come_in_either_way_and_a_stop_leaves_no_traceback(monkeypatch, ca
 
 
 def pins(file: str) -> dict[str, Version]:
-    """The versions in a file of requirements, by package."""
     lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
     pinned = [Requirement(line) for line in lines if line and line[0] not in "#-"]
     assert {specifier.operator for pin in pinned for specifier in pin.specifier} == {"=="}

@@ -99,7 +99,6 @@ def test_a_message_above_the_limit_ends_its_session(port):
 
 
 def upload(port: int, session: str, size: int, headers: dict[str, str]) -> int:
-    """The status of sending a file of `size` bytes."""
     line = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     rim = b"rim"
     start = b'--rim\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'

@@ -181,7 +181,6 @@ def test_nothing_is_imported_before_it_is_needed():
 
 
 def printed(code: str) -> str:
-    """What a new process says."""
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return said.stdout.strip()
 

@@ -119,7 +119,6 @@ def stretched(page: Page) -> Iterator[None]:
 def visits(
     browser: Browser, address: str, states: list[State], folder: Path
 ) -> Iterator[tuple[State, list[str]]]:
-    """Each state with what is wrong with it, in one window for all of one width and theme."""
     names = names_of_words()
     for (width, theme), group in itertools.groupby(states, lambda each: (each.width, each.theme)):
         context = browser.new_context(

@@ -44,13 +44,11 @@ READING = re.compile(r"(?:^|[._])read(?:ing)?(?:[._]|$)|\.told$|\.verdict")
 
 
 def too_long(name: str, text: str, most: int) -> Iterator[str]:
-    """A file with more lines than it may have."""
     if (lines := text.count("\n")) > most:
         yield f"{name}: {lines} lines, at most {most}"
 
 
 def releases(changelog: str) -> Iterator[str]:
-    """Releases of the changelog with more bullets than one may have."""
     for release in re.split(r"^## ", changelog, flags=re.M)[1:]:
         bullets = len(re.findall(r"^- ", release, re.M))
         if bullets > MOST_BULLETS:
@@ -73,14 +71,12 @@ def long_reading(key: str, text: str) -> Iterator[str]:
 
 
 def banned(where: str, text: str) -> Iterator[str]:
-    """Turns of phrase that the style excludes."""
     for phrase, better in BANNED.items():
         if re.search(rf"\b{phrase}\b", text, re.IGNORECASE):
             yield f"{where}: “{phrase}”; write “{better}”"
 
 
 def avoided(lang: str, where: str, text: str) -> Iterator[str]:
-    """Names that the glossary avoids."""
     for term in terms(lang):
         for name in term.avoid:
             if name.casefold() in text.casefold():
@@ -94,7 +90,6 @@ def documents() -> list[Path]:
 
 
 def findings() -> Iterator[str]:
-    """Every finding, one line each."""
     for path in documents():
         name = path.relative_to(ROOT).as_posix()
         text = path.read_text(encoding="utf-8")

@@ -107,7 +107,6 @@ def until_answering(server: subprocess.Popen[bytes], port: int | str) -> None:
 
 
 def answers(address: str) -> bool:
-    """True when an HTTP request gets the status 200."""
     try:
         with urllib.request.urlopen(address, timeout=5) as response:
             return bool(response.status == 200)

@@ -27,7 +27,6 @@ def panel(visitor: Visitor, label: str) -> Locator:
 
 
 def painted(canvas: Locator) -> bool:
-    """Whether anything is drawn on a canvas."""
     return bool(
         canvas.evaluate(
             """canvas => canvas.getContext("2d")

@@ -29,7 +29,6 @@ def photo(text: str, kind: str) -> bytes:
 
 
 def upload(page: Page, name: str, file: bytes) -> None:
-    """Through the file chooser, as a user does."""
     if not page.get_by_test_id("stFileUploaderDropzone").is_visible():
         page.locator("[class*=-source] [data-testid=stPopover] button").click()
     with page.expect_file_chooser() as chosen:

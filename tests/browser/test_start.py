@@ -27,7 +27,6 @@ def line(visitor: Visitor) -> Locator:
 
 
 def count(visitor: Visitor) -> int:
-    """The step that the picture shows."""
     return int(visitor.page.locator(".player .count").inner_text().split("/")[0])
 
 

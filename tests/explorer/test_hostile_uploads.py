@@ -35,7 +35,6 @@ def files(tmp_path_factory) -> dict[str, bytes]:
 
 
 def changed(files: dict[str, bytes], change: Change) -> io.BytesIO:
-    """The zip with its tokenizer changed."""
     tokenizer = json.loads(files["tokenizer.json"])
     change(tokenizer)
     return zipped(files | {"tokenizer.json": json.dumps(tokenizer).encode()})
@@ -51,7 +50,6 @@ def refusal(file: io.BytesIO) -> str:
 
 
 def served(loaded: LoadedModel) -> Apart:
-    """The process of a model's tokenizer."""
     library: Any = loaded.tokenizer._tokenizer
     assert isinstance(library, tokenizing.LibraryApart)
     return library._served._process

@@ -90,7 +90,6 @@ class Front:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Front]:
-    """Caddy before two stubs."""
     stub, home, port = folder / "stub", folder / "home", free_port()
     stub.write_text(STUB)
     stub.chmod(0o700)

@@ -52,5 +52,4 @@ def design(tiny) -> Callable[[str], tuple[LoadedModel, Trace]]:
 
 @pytest.fixture(params=DESIGNS)
 def each(request, design) -> tuple[LoadedModel, Trace]:
-    """Every design in turn."""
     return design(request.param)

@@ -78,7 +78,6 @@ def briefly(asked: training.TaskTraining, seed: int) -> Steps[training.TrainingR
 
 
 def once(way: Callable[[], object]) -> float:
-    """The seconds of a single call."""
     start = time.perf_counter()
     way()
     return time.perf_counter() - start

@@ -22,7 +22,6 @@ Says = Callable[[TaskTraining, int], float]
 
 
 def trained(result: TrainingResult) -> Steps[TrainingResult]:
-    """A training of one step."""
     yield 1, 1
     return result
 

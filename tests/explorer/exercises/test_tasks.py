@@ -29,7 +29,6 @@ def test_tasks_of_four_kinds_with_suspects_and_hidden_sizes():
 
 
 def leaves(value: object) -> list[object]:
-    """Every number of an answer."""
     if isinstance(value, list | tuple):
         return [leaf for each in value for leaf in leaves(each)]
     return [value]

@@ -50,7 +50,6 @@ def folder(translator: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def ran(code: str) -> Any:
-    """What `result` is after the code has run."""
     names: dict[str, Any] = {}
     exec(compile(code, "view.py", "exec"), names)
     return names["result"]

@@ -36,7 +36,6 @@ TWO, ONE = (Axis(("a", "b")), Axis(("c", "d"))), (Axis(("q",)), Axis(("a", "b", 
 
 
 def sent(*shown: Matrix) -> list[dict[str, Any]]:
-    """What the browser is sent of these matrices."""
     panels = [Panel(f"Layer {number}", each) for number, each in enumerate(shown, 1)]
     return unpack_matrices(pack_matrices(panels, words=SENT))
 

@@ -266,7 +266,6 @@ def test_near_words_are_likely_if_trained_and_no_output_is_refused(tiny):
 
 
 def swapped(loaded: LoadedModel, traced: Trace) -> dict[tuple[str, str], ResultRow]:
-    """The row of each option that applies, by choice and name."""
     rows, tried = walked(design(loaded, traced)).rows, options(loaded.config)
     return {(each.choice, each.name): row for each, row in zip(tried, rows, strict=True)}
 

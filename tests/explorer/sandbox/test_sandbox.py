@@ -18,7 +18,6 @@ RIGHT = "def f(q, k):\n    return k <= q"
 
 
 def fault(code: str, **more: object) -> Fault:
-    """What is wrong with a program that has no answer."""
     answer = sandbox.run(code, "f", **({"cases": [[1, 2]]} | more))
     return answer.fault
 

@@ -35,7 +35,6 @@ def learner(folder: Path, setup: Setup = TINY) -> SetupTrainer:
 
 
 def said(folder: Path, *orders: dict[str, Any], **begin: Any) -> list[dict[str, Any]]:
-    """The messages of a whole training under these orders."""
     waiting: queue.Queue[dict[str, Any]] = queue.Queue()
     for order in orders:
         waiting.put(order)

@@ -15,7 +15,6 @@ IMAGE = "![A](https://a.example/x.png)"
 
 
 def harmless(markdown: str, below: int = 0) -> str:
-    """All sections as one text."""
     before, rest = sections(markdown, below)
     heads = [f"{'#' * (2 + below)} {title}\n\n{text}".strip() for title, text in rest]
     return "\n\n".join(part for part in (before, *heads) if part)
