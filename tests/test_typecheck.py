@@ -1,7 +1,5 @@
 """The checks of shapes are in force, wherever the tests are started from."""
 
-from dataclasses import dataclass
-
 import jaxtyping
 import pytest
 import torch
@@ -37,31 +35,6 @@ def test_an_output_shares_the_axes_of_the_arguments():
         cut(torch.ones(3, 4), 2)
     with pytest.raises(TypeCheckError, match="parameter n"):
         cut(torch.ones(3, 4), 2.5)
-
-
-def test_every_kind_of_method_is_checked():
-    @checked
-    @dataclass
-    class Pair:
-        left: Float[Tensor, " n"]
-        right: Float[Tensor, " n"]
-
-        @classmethod
-        @checked
-        def ones(cls, n: int) -> Float[Tensor, " n"]:
-            return torch.ones(n)
-
-        @property
-        @checked
-        def outer(self) -> Float[Tensor, " n"]:
-            return torch.outer(self.left, self.right)
-
-    with pytest.raises(TypeCheckError, match="right"):
-        Pair(torch.ones(2), torch.ones(3))
-    with pytest.raises(TypeCheckError, match="parameter n"):
-        Pair.ones("two")
-    with pytest.raises(TypeCheckError, match="return"):
-        _ = Pair(torch.ones(2), torch.ones(2)).outer
 
 
 def test_each_file_has_the_first_calls_of_a_function_checked():

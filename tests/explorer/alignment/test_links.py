@@ -47,15 +47,12 @@ def test_each_target_word_has_its_strongest_source_word_written_from_zero():
 FORWARD, REVERSE = grid("x... ..x. .x.. ...."), grid("x... .... .x.. .xxx")
 
 
-def test_methods_lie_between_intersection_and_union():
+def test_methods_lie_between_intersection_and_union_and_grow_by_neighbours():
     both = [linking.symmetrised(FORWARD, REVERSE, method) for method in ("intersection", "union")]
     np.testing.assert_array_equal(both[0], grid("x... .... .x.. ...."))
     np.testing.assert_array_equal(both[1], grid("x... ..x. .x.. .xxx"))
     np.testing.assert_array_equal(linking.symmetrised(FORWARD, REVERSE, "forward"), FORWARD)
     np.testing.assert_array_equal(linking.symmetrised(FORWARD, REVERSE, "reverse"), REVERSE)
-
-
-def test_growing_adds_neighbours_and_final_and_words_without_links():
     # In order, the neighbours of (2, 1): (3, 1) links word 3, and (1, 2), at a corner, word 1. Then
     # (3, 2) links nobody new, so that (3, 3), which would, has no neighbour.
     np.testing.assert_array_equal(linking.grow_diag(FORWARD, REVERSE), grid("x... ..x. .x.. .x.."))

@@ -127,7 +127,7 @@ def test_the_next_word_and_its_runner_up(design):
             ask()
 
 
-def test_the_smallest_of_a_ranking_are_one():
+def test_biases_and_largest_writers():
     values = np.array([1.0, -5.0, 0.5, 3.0, -0.25])
     writers = [Writer("ffn", "tgt", layer) for layer in range(5)]
     groups = largest(writers, values, 3)
@@ -137,6 +137,23 @@ def test_the_smallest_of_a_ranking_are_one():
     assert len(largest(writers, values, 5)) == 5
     writers[2], values[2] = Writer("bias", "tgt"), 0.0
     assert [group.members for group in largest(writers, values, 5)] == [(1,), (3,), (0,), (4,)]
+    depths = (Depth("embedding"), Depth("attn", 0), Depth("ffn", 0), Depth("attn", 1))
+    ranks = np.array([[9, 1], [1, 1], [2, 1], [1, 1]])
+    nothing = np.zeros((4, 2, 1))
+    found = Lens(
+        depths=depths,
+        tokens=nothing.astype(np.int64),
+        probs=nothing,
+        answer=np.array([0, 0]),
+        ranks=ranks,
+        shares=np.zeros((4, 2)),
+        kl=np.array([[8.0, 4.0], [3.0, 5.0], [2.0, 2.0], [0.0, 0.0]]),
+        blind=np.array([5.0, 4.0]),
+        sizes=np.zeros((4, 2)),
+    )
+    assert found.misleads == (0,)  # 6 and 4 and 2 against 4.5
+    assert found.agree.tolist() == [1, 2, 1, 2]
+    assert (found.settled(0), found.settled(1)) == (3, 0)
 
 
 @pytest.mark.parametrize("name", ["post", "pre", "alibi", "bert"])
@@ -204,26 +221,6 @@ def test_behind_a_block_it_is_what_a_model_of_so_many_blocks_says(design, name):
     answer = log_softmax(traced.logits[:n_real].astype(np.float64))
     kl = (np.exp(answer) * (answer - said)).sum(-1)
     np.testing.assert_allclose(found.kl[at], kl, atol=1e-5)
-
-
-def test_where_it_misleads_and_where_it_settles_by_hand():
-    depths = (Depth("embedding"), Depth("attn", 0), Depth("ffn", 0), Depth("attn", 1))
-    ranks = np.array([[9, 1], [1, 1], [2, 1], [1, 1]])
-    nothing = np.zeros((4, 2, 1))
-    found = Lens(
-        depths=depths,
-        tokens=nothing.astype(np.int64),
-        probs=nothing,
-        answer=np.array([0, 0]),
-        ranks=ranks,
-        shares=np.zeros((4, 2)),
-        kl=np.array([[8.0, 4.0], [3.0, 5.0], [2.0, 2.0], [0.0, 0.0]]),
-        blind=np.array([5.0, 4.0]),
-        sizes=np.zeros((4, 2)),
-    )
-    assert found.misleads == (0,)  # 6 and 4 and 2 against 4.5
-    assert found.agree.tolist() == [1, 2, 1, 2]
-    assert (found.settled(0), found.settled(1)) == (3, 0)
 
 
 def test_a_film_is_the_lens_where_each_word_was_read_out(translator, writer):

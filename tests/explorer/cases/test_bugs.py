@@ -231,7 +231,7 @@ def test_a_borrowed_padding_id_and_positions_counted_over_padding():
 # Inside the model, and around it.
 
 
-def test_positions_by_the_batch_size():
+def test_positions_by_the_batch_size_or_by_head_are_lost():
     bug, table = BY_ID["batch_positions"], sinusoidal_table(20, 8)
     one = torch.zeros(1, 10, 8)
     torch.testing.assert_close(bug.variant(one, table)[0], table[:1].expand(10, 8))
@@ -242,9 +242,6 @@ def test_positions_by_the_batch_size():
     torch.testing.assert_close(bug.variant(ten, table), bug.plain(ten, table))
     assert figure("batch_positions", "different_positions").wrong == 1
     assert figure("batch_positions", "different_positions").right == 10
-
-
-def test_rotating_by_head_leaves_no_positions():
     bug = BY_ID["rotated_heads"]
     x = fixed_scores(1, 6, 6, 4)
     assert bug.variant(x).shape == x.shape
@@ -295,7 +292,7 @@ def test_labels_through_a_view_change_the_inputs():
     assert figure("label_view", "pads_found") == (0.0, 1.0)
 
 
-def test_a_second_softmax_makes_perfection_cost_as_much_as_a_guess():
+def test_a_second_softmax_and_gradients_that_add_up():
     shown = figure("double_softmax", "perfect_loss")
     assert shown.right == 0
     assert shown.wrong == pytest.approx(math.log(math.e + 199) - 1, abs=1e-5)
@@ -303,9 +300,6 @@ def test_a_second_softmax_makes_perfection_cost_as_much_as_a_guess():
     gradient = figure("double_softmax", "first_gradient")
     assert gradient.right == pytest.approx(1.0, abs=5e-3)
     assert gradient.wrong == pytest.approx(0.0050, abs=5e-5)
-
-
-def test_gradients_add_up():
     first = figure("no_zero_grad", "gradient_norm", "1").right
     for step in range(1, 6):
         shown = figure("no_zero_grad", "gradient_norm", str(step))

@@ -94,7 +94,7 @@ def test_a_mask_that_no_rule_explains_is_not_explained_away(translator):
     assert (blocked_by(leaking, SELF) == "").all()
 
 
-def test_a_window_a_prefix_and_a_block_by_hand(translator):
+def test_windows_prefixes_and_blocks_by_hand(translator, tiny):
     for edits, site, rows in (
         ((MaskSize("window", 2),), SELF, "·ccc ··cc w··c ww··"),
         ((MaskSize("prefix", 2),), SELF, "··cc ··cc ···c ····"),
@@ -104,9 +104,6 @@ def test_a_window_a_prefix_and_a_block_by_hand(translator):
     ):
         traced = trace(translator, "I love you.", "猫坐在", edits)
         assert letters(blocked_by(traced, site)[0, :4, :4]) == rows.split(), (edits, site)
-
-
-def test_a_window_of_the_models_own_by_hand(tiny):
     loaded = tiny("near", family="decoder-only", near_layers=(1,), window=2)
     w, c = "window", "causal"
     for edits, n in (((), 2), ((MaskSize("window", 3),), 2), ((MaskSize("window", 1),), 1)):

@@ -107,7 +107,7 @@ def test_cells_of_a_picture_whose_heads_are_named_or_counted():
         site_svg(patterns, mask[:1], named, title="", words=WORDS)
 
 
-def test_the_difference_of_two_heads_is_drawn_around_its_middle():
+def test_differences_and_masks_are_drawn_with_their_legends():
     before = np.array([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0]])
     after = np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0]])
     mask = np.array([[True, True, False], [True, True, True]])
@@ -119,9 +119,6 @@ def test_the_difference_of_two_heads_is_drawn_around_its_middle():
     root = ElementTree.fromstring(svg)
     assert middle in {each.get("fill") for each in root.iter(f"{SVG}rect")}, "nothing has changed"
     assert {"two − one", "L1·H2 − L1·H2", "−40 … +40 points", "query · target"} <= set(texts(svg))
-
-
-def test_masks_have_the_hatching_of_each_rule_and_a_legend_of_those_that_occur():
     rules, causal = ("open", "a PAD", "later <than> it"), np.array([[0, 2, 2], [0, 0, 2]])
     masks = [
         Matrix(axes(["<b>", "猫"], "abc"), blocked=codes, rules=rules)

@@ -153,7 +153,7 @@ def test_a_linear_chain_by_hand():
     assert found.far == pytest.approx([0.25])  # distance 3 relative to distance 1
 
 
-def test_the_recurrent_gradient_is_the_product_of_the_formula():
+def test_gradients_of_recurrence_and_attention_are_those_of_their_formulas():
     torch.manual_seed(1)
     x, u = vectors(5), torch.eye(4, dtype=torch.float64)[0]
     torch.manual_seed(1)
@@ -166,9 +166,6 @@ def test_the_recurrent_gradient_is_the_product_of_the_formula():
         row = row * (1 - states[4 - distance] ** 2)
         assert norms[distance] == pytest.approx(float((row @ net.weight_ih_l0).norm()))
         row = row @ net.weight_hh_l0
-
-
-def test_the_gradient_of_attention_is_that_of_the_formula():
     torch.manual_seed(1)
     x, u = vectors(5), torch.tensor([0.6, 0, 0.8], dtype=torch.float64)
     torch.manual_seed(1)
@@ -237,7 +234,7 @@ def test_the_logit_is_the_product_of_its_columns(tiny, tied, family, final_norm)
     assert abs(found.other) < 0.2
 
 
-def test_what_stands_between_the_product_and_the_logit_is_counted(tiny):
+def test_what_standing_between_product_and_logit_is_counted_and_none_refused(tiny):
     """BERT's matrix and norm before its output, a bias of every word, Gemma 2's cap."""
     loaded = tiny(
         "more", family="encoder-only", head_net=True, unembed_bias=True, logit_cap=2.0, ffn="gelu"
@@ -250,9 +247,6 @@ def test_what_stands_between_the_product_and_the_logit_is_counted(tiny):
     assert found.error < 1e-4
     for each in found.best:
         assert found.h * each.length * each.cosine == pytest.approx(each.logit, abs=1e-4)
-
-
-def test_near_words_are_likely_if_trained_and_no_output_is_refused(tiny):
     trained = open_model("twin-right")
     assert tying(trained, trace(trained, "I love you."), 1).near_rank < 0.1
     random = tiny("random")  # not tied: its two matrices were drawn apart

@@ -85,10 +85,10 @@ def test_a_patch_is_what_hands_do_and_the_last_one_the_whole_answer_both_ways(re
     share = (float(logits[wanted] - logits[other]) - found.gaps[1]) / (
         found.gaps[0] - found.gaps[1]
     )
-    parts = {part.name: part for part in walked(patch_map(loaded, found, "resid")).parts}
-    assert parts["tgt"].effects[1, 0] == pytest.approx(share, abs=1e-4)
     mapped = walked(patch_map(loaded, found, "resid"))
-    last, place = mapped.parts[-1].effects[-1], found.question.places[1]
+    parts = {part.name: part for part in mapped.parts}
+    assert parts["tgt"].effects[1, 0] == pytest.approx(share, abs=1e-4)
+    last = mapped.parts[-1].effects[-1]
     assert mapped.together == pytest.approx(1, abs=1e-4)
     assert last[place] == pytest.approx(1, abs=1e-4)
     assert np.delete(last, place) == pytest.approx(0, abs=1e-4)

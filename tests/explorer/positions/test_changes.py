@@ -41,7 +41,7 @@ def test_other_text_is_refused(text):
         parse_change(text)
 
 
-def test_what_tokens_are_told():
+def test_what_tokens_are_told_by_permutations_where_there_are_positions(tiny, writer, translator):
     assert told_positions(REMOVE, 4) is None
     for change, told in (
         (PositionChange("shift", 7), [7, 8, 9, 10]),
@@ -52,6 +52,15 @@ def test_what_tokens_are_told():
         found = told_positions(change, 4)
         assert found.tolist() == told
     assert len(CHANGE_KINDS) == 4
+    assert position_functions(tiny(positions="none"), "src", REMOVE) == {}
+    assert position_functions(writer, "src", REMOVE) == {}
+    with pytest.raises(ValueError, match="not a permutation"):
+        moved(translator, trace(translator, TEXT), "src", (0, 0))
+    traced = trace(writer, TEXT)
+    with pytest.raises(ValueError, match="not a permutation"):
+        moved(writer, traced, "src", ())
+    with pytest.raises(ValueError, match="trace was made by"):
+        moved(translator, traced, "tgt", range(len(traced.tgt_tokens)))
 
 
 def _told(
@@ -114,18 +123,6 @@ def test_without_positions_a_model_reads_as_one_that_has_none(positions, tiny):
         np.testing.assert_allclose(without.patterns[site], bare.patterns[site], atol=1e-4)
         if positions != "t5":  # whose distance 0 has a number too, the same for all keys
             np.testing.assert_allclose(without.scores[site], bare.scores[site], atol=1e-4)
-
-
-def test_changes_need_positions_and_orders_permutations(tiny, writer, translator):
-    assert position_functions(tiny(positions="none"), "src", REMOVE) == {}
-    assert position_functions(writer, "src", REMOVE) == {}
-    with pytest.raises(ValueError, match="not a permutation"):
-        moved(translator, trace(translator, TEXT), "src", (0, 0))
-    traced = trace(writer, TEXT)
-    with pytest.raises(ValueError, match="not a permutation"):
-        moved(writer, traced, "src", ())
-    with pytest.raises(ValueError, match="trace was made by"):
-        moved(translator, traced, "tgt", range(len(traced.tgt_tokens)))
 
 
 def test_words_are_shuffled_whole_and_marks_stay(tiny, translator):

@@ -62,7 +62,7 @@ def test_every_picture_covers_the_positions_of_its_patches(tiny, picture, n_mark
         assert learned(loaded, "tgt").reached is None
 
 
-def test_only_learned_positions_have_learned_vectors(tiny):
+def test_learned_positions_have_vectors_whose_likeness_goes_by_distance(tiny):
     for loaded in (tiny(), tiny(positions="none")):
         with pytest.raises(ValueError, match="no learned positions"):
             learned(loaded, "src")
@@ -70,9 +70,6 @@ def test_only_learned_positions_have_learned_vectors(tiny):
     with pytest.raises(ValueError, match="src"):
         learned(writer, "src")
     assert learned(writer, "tgt").vectors.shape == (160, 24)
-
-
-def test_how_alike_by_distance():
     by_hand = np.array([[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]])
     np.testing.assert_allclose(alike_by_distance(by_hand), [1, 0, 1], atol=1e-12)
     pairs = np.cos(1 / 10000.0 ** (np.arange(12) / 12)).mean()  # sum of cos(n theta) over d / 2

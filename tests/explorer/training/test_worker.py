@@ -68,7 +68,7 @@ def test_a_training_runs_to_its_end_and_leaves_a_model(tmp_path):
     assert "12 steps of 12" in (tmp_path / "checkpoint" / "CARD.md").read_text()
 
 
-def test_a_copy_of_a_run_stays_as_it_is(tmp_path):
+def test_faults_and_going_back_leave_what_was_planted(tmp_path):
     run = TrainingRun(1, TINY, tmp_path)
     steps = {"kind": "steps", "first": 1, "loss": [4.0], "norm": [1.0]}
     run.hear(steps)
@@ -78,6 +78,14 @@ def test_a_copy_of_a_run_stays_as_it_is(tmp_path):
     run.hear({"kind": "dropped", "step": 1})
     assert (run.step, run.kept) == (2, set())
     assert (seen.step, seen.kept) == (1, {1})
+    run = TrainingRun(1, TINY, tmp_path, loss=[1.0] * 50)
+    run.faults = [(0, "rate_high", True), (30, "no_causal", True)]
+    assert run.planted() == run.planted(50) == ("rate_high", "no_causal")
+    assert run.planted(40) == ("rate_high", "no_causal")
+    assert run.planted(30) == run.planted(20) == ("rate_high",)
+    run.hear({"kind": "back", "run": 0, "step": 20})
+    assert run.faults == [(0, "rate_high", True)]
+    assert run.step == 20
 
 
 def test_a_source_with_a_vocabulary_of_its_own_is_trained_kept_and_read(tmp_path):
@@ -130,17 +138,6 @@ def test_orders_are_carried_out_between_steps(tmp_path):
     assert run.faults == [(1, "no_causal", True)]
     assert run.planted() == ("no_causal",)
     assert {0, 1, 12} <= run.kept
-
-
-def test_wound_back_before_a_fault_it_is_out_again(tmp_path):
-    run = TrainingRun(1, TINY, tmp_path, loss=[1.0] * 50)
-    run.faults = [(0, "rate_high", True), (30, "no_causal", True)]
-    assert run.planted() == run.planted(50) == ("rate_high", "no_causal")
-    assert run.planted(40) == ("rate_high", "no_causal")
-    assert run.planted(30) == run.planted(20) == ("rate_high",)
-    run.hear({"kind": "back", "run": 0, "step": 20})
-    assert run.faults == [(0, "rate_high", True)]
-    assert run.step == 20
 
 
 def test_stopping_keeps_what_was_learnt_and_an_end_says_nothing_more(tmp_path):
