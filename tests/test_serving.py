@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import pytest
 from asgi import asked, in_a_thread
-from browser.app import free_port
+from browser.app import free_port, serving as server_of
 from streamlit import file_util
 from streamlit.runtime.scriptrunner import RerunData
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner

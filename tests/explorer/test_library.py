@@ -10,15 +10,7 @@ from foreign import Golden
 from safetensors.torch import load_file, save_file
 
 import explorer as hl
-from explorer import cli
-from explorer.library import (
-    CHECKPOINTS,
-    list_models,
-    open_model,
-    same_vocabulary,
-    snapshots,
-    translators,
-)
+from explorer import cli, library
 from explorer.problems import InputProblem
 from explorer.shelf import Listed, survey
 from models.foreign.finding import VARIABLE
@@ -40,27 +32,29 @@ def shelf(tmp_path, monkeypatch) -> Path:
 
 
 def test_a_model_of_ones_own_is_listed_or_refused_by_its_name(shelf):
-    assert list_models(shelf) == ("broken", "mine@3")
-    assert snapshots("mine@3", shelf) == ()
-    loaded = open_model("mine@3", shelf)
+    assert library.list_models(shelf) == ("broken", "mine@3")
+    assert library.snapshots("mine@3", shelf) == ()
+    loaded = library.open_model("mine@3", shelf)
     assert (loaded.name, loaded.config.family) == ("mine@3", "decoder-only")
     with pytest.raises(InputProblem) as problem:
-        open_model("broken", shelf)
+        library.open_model("broken", shelf)
     assert problem.value.key == "broken_model"
     assert str(problem.value.values["reason"]) == "broken: model.safetensors is missing"
     for name in ("mine", "../own/mine@3", "", str(shelf.parent / "own" / "mine@3")):
         with pytest.raises(InputProblem, match="unknown_model") as problem:
-            open_model(name, shelf)
+            library.open_model(name, shelf)
         assert problem.value.values["available"] == "broken, mine@3"
 
 
 def test_names_too_long_are_unknown_models_without_snapshots(shelf, capsys, tmp_path):
     names = ("a" * 1000, Path("a" * 1000), Path("a" * 1000 + ".gguf"))
-    for open_one in (lambda name: open_model(name, shelf), hl.open_model):
+    for open_one in (lambda name: library.open_model(name, shelf), hl.open_model):
         for name in names:
             with pytest.raises(ValueError, match="aaa"):
                 open_one(name)
-    assert translators(["a" * 1000], shelf) == same_vocabulary("a" * 1000, shelf) == ()
+    assert (
+        library.translators(["a" * 1000], shelf) == library.same_vocabulary("a" * 1000, shelf) == ()
+    )
     assert models_main(["info", "a" * 1000]) == 1
     assert "no model 'aaa" in capsys.readouterr().err
     assert kept_snapshots(tmp_path / ("x" * 300)) == ()  # the system refuses such a name
@@ -160,23 +154,23 @@ def test_models_in_the_cache_of_the_hub_are_known_by_their_configs(tmp_path, mon
     for name in ("one", "two"):
         Golden.load("marian").write(tmp_path / f"models--org--{name}" / "snapshots" / "a", "own")
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    assert translators(["org/one"]) == ("org/one",)
-    assert same_vocabulary("org/one") == ("org/two",)
+    assert library.translators(["org/one"]) == ("org/one",)
+    assert library.same_vocabulary("org/one") == ("org/two",)
 
 
 def test_models_with_one_vocabulary_are_known_by_their_tokenizers(tmp_path):
     """Twins share one vocabulary, and so do the two translators."""
-    assert same_vocabulary("en-zh") == ("zh-en",)
-    assert same_vocabulary("stories") == ()
-    twins = same_vocabulary("twin-right")
+    assert library.same_vocabulary("en-zh") == ("zh-en",)
+    assert library.same_vocabulary("stories") == ()
+    twins = library.same_vocabulary("twin-right")
     assert {"twin-learned", "twin-right@200"} <= set(twins)
     assert "twin-right" not in twins
     assert not [name for name in twins if not name.startswith("twin-")]
-    assert "twin-right" in same_vocabulary("twin-right@200")
+    assert "twin-right" in library.same_vocabulary("twin-right@200")
     for name in ("one", "two"):  # without a tokenizer file
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text('{"vocab_size": 9}')
-    assert same_vocabulary("one", tmp_path) == ()
+    assert library.same_vocabulary("one", tmp_path) == ()
 
 
 @pytest.fixture
@@ -192,7 +186,7 @@ def listed(name: str) -> Listed:
 @pytest.mark.parametrize("name", ["gpt2", "llama", "bert", "marian", "t5"])
 def test_sizes_are_those_of_the_opened_model(own, name):
     folder = Golden.load(name).write(own / "mine", "own")
-    told, model = listed("mine"), open_model("mine").model
+    told, model = listed("mine"), library.open_model("mine").model
     assert told.problem is None
     assert told.own
     assert told.family == Golden.load(name).config["model_type"]
@@ -209,7 +203,7 @@ def test_the_memory_is_that_of_the_floats_that_it_computes_in(own, monkeypatch):
     monkeypatch.setenv(DTYPE_VARIABLE, "bfloat16")
     told = listed("mine")
     assert (told.memory, told.dtype) == (2 * told.parameters, "bfloat16")
-    assert open_model("mine").model.unembed.weight.dtype == torch.bfloat16
+    assert library.open_model("mine").model.unembed.weight.dtype == torch.bfloat16
     Golden.load("llama").write(own / "large", "own")
     monkeypatch.setattr(Placing, "memory", property(lambda _: 1000))
     assert "GB in bfloat16; this machine has" in str(listed("large").problem)
@@ -218,8 +212,8 @@ def test_the_memory_is_that_of_the_floats_that_it_computes_in(own, monkeypatch):
 def test_shipped_models_are_listed_first():
     first = survey()[0]
     assert not first.own
-    assert first.folder.parent == CHECKPOINTS
-    model = open_model(first.name).model
+    assert first.folder.parent == library.CHECKPOINTS
+    model = library.open_model(first.name).model
     assert first.parameters == sum(each.numel() for each in model.parameters())
 
 

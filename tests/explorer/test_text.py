@@ -9,22 +9,10 @@ import numpy as np
 import pytest
 from made_words import CODE, IN_FORMULAS, MADE, PAGES_CODE, WRITTEN
 
+from explorer import numbers
 from explorer.__main__ import refusal
 from explorer.figures.theme import DARK, LIGHT
 from explorer.glossary import linked, terms
-from explorer.numbers import (
-    byte_size,
-    compact,
-    digits,
-    fixed,
-    number,
-    percent,
-    percents,
-    share,
-    signed,
-    tabled,
-    whole_percent,
-)
 from explorer.pages import PAGES
 from explorer.problems import PROBLEMS, InputProblem
 from explorer.text import LANGUAGES, examples, formula, in_units, t, words
@@ -59,7 +47,7 @@ def test_a_number_of_one_is_singular_and_large_ones_have_units():
     assert in_units(135_000_000, lang="zh") == "1.4 亿"
     assert in_units(12_345, lang="zh") == "1.2 万"
     assert in_units(12_345, lang="en") == "12,345"
-    shown = percents(np.array([[0.0, 0.0004, 0.123], [0.75, 1.0, 0.0006]]))
+    shown = numbers.percents(np.array([[0.0, 0.0004, 0.123], [0.75, 1.0, 0.0006]]))
     assert shown.tolist() == [["0.0 %", "< 0.1 %", "12.3 %"], ["75.0 %", "100.0 %", "0.1 %"]]
 
 
@@ -229,41 +217,41 @@ def test_the_wording_of_app_and_documents_passes():
 @pytest.mark.parametrize(
     ("shown", "text"),
     [
-        (fixed(0.254), "0.25"),
-        (fixed(-1.0, 3), "−1.000"),
-        (fixed(math.nan), "–"),
-        (signed(0.25), "+0.25"),
-        (signed(-0.2549, 3), "−0.255"),
-        (fixed(-1e-7), "0.00"),
-        (signed(-1e-7, 3), "+0.000"),
-        (whole_percent(-2e-7), "0 %"),
-        (percent(-2e-7), "0.0 %"),
-        (digits(-0.0012345), "−0.00123"),
-        (digits(0.000012345), "1.23e−05"),
-        (number(1.13e-15), "1.1 · 10⁻¹⁵"),
-        (number(1e-7), "10⁻⁷"),
-        (number(0.0), "0"),
-        (number(0.256), "0.26"),
-        (number(math.inf), "NaN"),
-        (number(math.nan), "NaN"),
-        (tabled(-12345.0), "−12,345"),
-        (tabled(1234.5), "1,234"),
-        (tabled(0.12345), "0.123"),
-        (tabled(math.nan), "–"),
-        (percent(0.71), "71 %"),
-        (percent(0.0949), "9.5 %"),
-        (percent(0.004), "0.4 %"),
-        (whole_percent(0.004), "0 %"),
-        (share(1e-6), "0 %"),
-        (share(0.002), "0.2 %"),
-        (compact(63_082_496), "63.1 M"),
-        (compact(12_345), "12,345"),
-        (compact(0.12345), "0.123"),
-        (compact(math.nan), "–"),
-        (byte_size(1_300_000_000), "1.3 GB"),
-        (byte_size(42_000_000), "42.0 MB"),
-        (byte_size(7_500), "7.5 kB"),
-        (byte_size(12), "12 B"),
+        (numbers.fixed(0.254), "0.25"),
+        (numbers.fixed(-1.0, 3), "−1.000"),
+        (numbers.fixed(math.nan), "–"),
+        (numbers.signed(0.25), "+0.25"),
+        (numbers.signed(-0.2549, 3), "−0.255"),
+        (numbers.fixed(-1e-7), "0.00"),
+        (numbers.signed(-1e-7, 3), "+0.000"),
+        (numbers.whole_percent(-2e-7), "0 %"),
+        (numbers.percent(-2e-7), "0.0 %"),
+        (numbers.digits(-0.0012345), "−0.00123"),
+        (numbers.digits(0.000012345), "1.23e−05"),
+        (numbers.number(1.13e-15), "1.1 · 10⁻¹⁵"),
+        (numbers.number(1e-7), "10⁻⁷"),
+        (numbers.number(0.0), "0"),
+        (numbers.number(0.256), "0.26"),
+        (numbers.number(math.inf), "NaN"),
+        (numbers.number(math.nan), "NaN"),
+        (numbers.tabled(-12345.0), "−12,345"),
+        (numbers.tabled(1234.5), "1,234"),
+        (numbers.tabled(0.12345), "0.123"),
+        (numbers.tabled(math.nan), "–"),
+        (numbers.percent(0.71), "71 %"),
+        (numbers.percent(0.0949), "9.5 %"),
+        (numbers.percent(0.004), "0.4 %"),
+        (numbers.whole_percent(0.004), "0 %"),
+        (numbers.share(1e-6), "0 %"),
+        (numbers.share(0.002), "0.2 %"),
+        (numbers.compact(63_082_496), "63.1 M"),
+        (numbers.compact(12_345), "12,345"),
+        (numbers.compact(0.12345), "0.123"),
+        (numbers.compact(math.nan), "–"),
+        (numbers.byte_size(1_300_000_000), "1.3 GB"),
+        (numbers.byte_size(42_000_000), "42.0 MB"),
+        (numbers.byte_size(7_500), "7.5 kB"),
+        (numbers.byte_size(12), "12 B"),
     ],
 )
 def test_a_number_reads_as_it_should(shown, text):

@@ -20,6 +20,7 @@ from explorer.analysis.cases import (
     Result,
     attention as on_attention,
     blocks as on_blocks,
+    case as on_case,
     positions as on_positions,
     training,
 )

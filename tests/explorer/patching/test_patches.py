@@ -9,16 +9,7 @@ import torch
 
 from explorer.analysis.patching import maps, paths
 from explorer.analysis.patching.exchange import exchanges, offered
-from explorer.analysis.patching.maps import (
-    BY_HEAD,
-    BY_PLACE,
-    DRAWS,
-    Map,
-    MapPart,
-    n_patches,
-    patch_map,
-    patches_of,
-)
+from explorer.analysis.patching.maps import Map, MapPart, patches_of
 from explorer.analysis.patching.pair import Pair, align, checked, pair
 from explorer.analysis.patching.patched import by_position, misplaced, patched_run, run_cell
 from explorer.analysis.patching.patches import Patch, gaps, patched_logits
@@ -55,16 +46,18 @@ def read(request) -> tuple[LoadedModel, Pair]:
 
 def test_no_patch_is_the_second_run_and_all_patches_are_the_first(read):
     loaded, found = read
-    for what in (*BY_PLACE, *BY_HEAD):
+    for what in (*maps.BY_PLACE, *maps.BY_HEAD):
         if what == "cross_attn_out" and "src" not in loaded.model.reads:
             continue
-        everything = list(patches_of(loaded, found, what)[0].values())
+        everything = list(maps.patches_of(loaded, found, what)[0].values())
         nothing, everywhere = walked(gaps(loaded, found, [[], everything]))
         assert nothing == pytest.approx(found.gaps[1], abs=1e-4)
         if what == "resid":
             assert everywhere == pytest.approx(found.gaps[0], abs=1e-4)
     embedded = [
-        patch for (_, row, _), patch in patches_of(loaded, found, "resid")[0].items() if row == 0
+        patch
+        for (_, row, _), patch in maps.patches_of(loaded, found, "resid")[0].items()
+        if row == 0
     ]
     assert walked(gaps(loaded, found, [embedded]))[0] == pytest.approx(found.gaps[0], abs=1e-4)
 
@@ -85,7 +78,7 @@ def test_a_patch_is_what_hands_do_and_the_last_one_the_whole_answer_both_ways(re
     share = (float(logits[wanted] - logits[other]) - found.gaps[1]) / (
         found.gaps[0] - found.gaps[1]
     )
-    mapped = walked(patch_map(loaded, found, "resid"))
+    mapped = walked(maps.patch_map(loaded, found, "resid"))
     parts = {part.name: part for part in mapped.parts}
     assert parts["tgt"].effects[1, 0] == pytest.approx(share, abs=1e-4)
     last = mapped.parts[-1].effects[-1]
@@ -95,20 +88,20 @@ def test_a_patch_is_what_hands_do_and_the_last_one_the_whole_answer_both_ways(re
     back = found.swapped()
     assert back.gaps == pytest.approx(tuple(-gap for gap in found.gaps[::-1]))
     assert back.answers == found.answers[::-1]
-    last = walked(patch_map(loaded, back, "resid")).parts[-1].effects[-1]
+    last = walked(maps.patch_map(loaded, back, "resid")).parts[-1].effects[-1]
     assert last[back.question.places[1]] == pytest.approx(1, abs=1e-4)
     assert back.swapped().places == found.places
 
 
 def test_a_batch_of_patches_is_each_alone_and_all_write_the_first_translation(translator):
     found = both(translator, "I love you.", "The cat sat.")
-    cells = list(patches_of(translator, found, "z")[0].values())
+    cells = list(maps.patches_of(translator, found, "z")[0].values())
     together = walked(gaps(translator, found, [[cell] for cell in cells]))
     alone = [walked(gaps(translator, found, [[cell]]))[0] for cell in cells[:: len(cells) // 5]]
     assert together[:: len(cells) // 5] == pytest.approx(alone, abs=1e-4)
     memory = [
         patch
-        for (name, row, _), patch in patches_of(translator, found, "resid")[0].items()
+        for (name, row, _), patch in maps.patches_of(translator, found, "resid")[0].items()
         if (name, row) == ("src", 3)
     ]
     shown = patched_run(translator, found, memory)
@@ -122,7 +115,7 @@ def test_shared_keys_and_values_are_patched_as_one(tiny):
     grouped = tiny("grouped", family="decoder-only", n_kv_heads=2)
     found = both(grouped, "The cat sat on the mat.", "The dog ran after the cat.")
     assert not found.alike
-    effects = walked(patch_map(grouped, found, "v")).parts[0].effects
+    effects = walked(maps.patch_map(grouped, found, "v")).parts[0].effects
     assert effects.shape == (2, 4)
     assert effects[:, 0] == pytest.approx(effects[:, 1])
     assert effects[:, 0] != pytest.approx(effects[:, 2])
@@ -130,7 +123,7 @@ def test_shared_keys_and_values_are_patched_as_one(tiny):
 
 def test_misplaced_activations_are_the_control_and_rows_of_a_head_apart(translator):
     found = both(translator, "The cat sat on the mat.", "The dog sat on the mat.")
-    mapped = walked(patch_map(translator, found, "resid"))
+    mapped = walked(maps.patch_map(translator, found, "resid"))
     cell = ("src", 1, 2)
     places, shares = walked(misplaced(translator, found, "resid", cell))
     hook = translator.model.stacks()[0].block_hook(1, "resid_pre")
@@ -139,7 +132,7 @@ def test_misplaced_activations_are_the_control_and_rows_of_a_head_apart(translat
     assert list(places) == [at for at in range(len(found.str_tokens["src"][1])) if at != 2]
     assert shares[places.index(5)] == pytest.approx(found.recovered(by_hand)[0], abs=1e-4)
     drawn = mapped.parts[0].control
-    assert drawn.shape == (DRAWS, *mapped.parts[0].effects.shape)
+    assert drawn.shape == (maps.DRAWS, *mapped.parts[0].effects.shape)
     assert not np.isnan(drawn).any()
     assert np.isnan(mapped.parts[1].control).all()  # the start mark alone has no other position
     assert mapped.chance[2] >= mapped.chance[0]
@@ -148,14 +141,16 @@ def test_misplaced_activations_are_the_control_and_rows_of_a_head_apart(translat
         stream = "src" if what == "v" else "tgt"
         assert places == tuple(range(len(found.str_tokens[stream][1])))
         if what != "v":  # the question is the only position of the output here
-            whole = {part.name: part for part in walked(patch_map(translator, found, what)).parts}
+            whole = {
+                part.name: part for part in walked(maps.patch_map(translator, found, what)).parts
+            }
             assert shares == pytest.approx(whole["cross"].effects[1, 2], abs=1e-4)
 
 
 def test_a_patched_run_writes_on_and_shows_what_is_probable(read):
     loaded, found = read
     place = found.question.places[1]
-    last = ("tgt", len(walked(patch_map(loaded, found, "resid")).parts[-1].effects) - 1, place)
+    last = ("tgt", len(walked(maps.patch_map(loaded, found, "resid")).parts[-1].effects) - 1, place)
     shown = run_cell(loaded, found, "resid", last)
     none = patched_run(loaded, found, [])
     assert shown.effect == pytest.approx(1, abs=1e-4)
@@ -172,7 +167,7 @@ def test_a_patched_run_writes_on_and_shows_what_is_probable(read):
 def test_a_patch_of_a_head_stays_in_place_while_the_run_writes_on(writer, what):
     found = both(writer, "A cat ran.", "A dog ran.")
     shown = run_cell(writer, found, what, ("decoder", 1, 2))
-    whole = walked(patch_map(writer, found, what)).cells["decoder", 1, 2]
+    whole = walked(maps.patch_map(writer, found, what)).cells["decoder", 1, 2]
     assert shown.effect == pytest.approx(whole, abs=1e-4)
     assert shown.texts[2].endswith("…")
 
@@ -184,20 +179,20 @@ def test_texts_of_different_length_correspond_by_what_they_share(translator):
     assert checked([(0, 0), (0, 1), (5, 2), (2, 2), (1, 2)], 3, 3) == ((0, 0), (2, 2))
     found = both(translator, "The cat sat on the mat.", "The cat ran on the mat, and ran.")
     assert not found.same_length
-    mapped = walked(patch_map(translator, found, "resid"))
+    mapped = walked(maps.patch_map(translator, found, "resid"))
     there = {b for _, b in found.places["src"]}
     for column in range(mapped.parts[0].effects.shape[1]):
         assert np.isnan(mapped.parts[0].effects[:, column]).all() == (column not in there)
     with pytest.raises(ValueError, match="another length"):
-        walked(patch_map(translator, found, "pattern"))
-    walked(patch_map(translator, found, "z"))
+        walked(maps.patch_map(translator, found, "pattern"))
+    walked(maps.patch_map(translator, found, "z"))
 
 
 def test_runs_alike_bring_nothing_back_and_silent_models_are_refused(writer, tiny):
     found = both(writer, "I love you.", "I love you.")
     assert found.alike
     assert not found.question.differs
-    mapped = walked(patch_map(writer, found, "resid"))
+    mapped = walked(maps.patch_map(writer, found, "resid"))
     assert all(np.isnan(part.effects).all() for part in mapped.parts)
     assert mapped.best() == ("tgt", 0, 0)
     headless = tiny("headless", family="encoder-only", lm_head=False)
@@ -221,8 +216,8 @@ def test_the_answer_asked_for_is_compared_and_an_offer_differs(translator, write
 
 def test_the_best_cell_must_beat_the_best_of_every_misplaced_map():
     """By hand: the best of each draw is 0.1 to 0.3, their standard deviation 0.061."""
-    most = np.linspace(0.1, 0.3, DRAWS)
-    control = np.stack([most, most - 0.05, np.full(DRAWS, np.nan)], 1)[:, None]
+    most = np.linspace(0.1, 0.3, maps.DRAWS)
+    control = np.stack([most, most - 0.05, np.full(maps.DRAWS, np.nan)], 1)[:, None]
     mapped = Map("z", (MapPart("decoder", np.array([[0.2, 0.4, np.nan]]), control),), 1.0)
     assert mapped.chance == pytest.approx((0.175, np.std([most, most - 0.05]), 0.3))
     assert most.std() == pytest.approx(0.061, abs=1e-3)
@@ -242,8 +237,8 @@ def test_equal_misplaced_patches_run_once(writer, what, monkeypatch):
         return gaps(loaded, pair, rows)
 
     monkeypatch.setattr(maps, "gaps", counted)
-    walked(patch_map(writer, found, what))
-    n_cells, n_runs = n_patches(writer, found, what)
+    walked(maps.patch_map(writer, found, what))
+    n_cells, n_runs = maps.n_patches(writer, found, what)
     assert n_runs == 4 * n_cells
     assert ran == [n_runs]
 
@@ -289,7 +284,7 @@ def test_a_misplaced_map_is_told_that_its_place_matters_in_five_of_a_hundred_cas
         if found.alike:
             continue
 
-        def drawn(*asked: Any, own: int = DRAWS + seed) -> object:
+        def drawn(*asked: Any, own: int = maps.DRAWS + seed) -> object:
             if len(asked) < 4:
                 return patches_of(*asked)
             return patches_of(*asked[:3], (own, *asked[3][1:]))
@@ -298,7 +293,7 @@ def test_a_misplaced_map_is_told_that_its_place_matters_in_five_of_a_hundred_cas
             if what == "path":
                 mapped = walked(paths.path_map(other, found, ("decoder", 1, seed % 4), "v")).heads
             else:
-                mapped = walked(patch_map(other, found, what))
+                mapped = walked(maps.patch_map(other, found, what))
             return mapped.beats_chance(mapped.cells[mapped.best()])
 
         true += best()

@@ -7,15 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.positions.changes import (
-    CHANGE_KINDS,
-    REMOVE,
-    PositionChange,
-    format_change,
-    parse_change,
-    position_functions,
-    told_positions,
-)
+from explorer.analysis.positions import changes as changing
+from explorer.analysis.positions.changes import PositionChange
 from explorer.analysis.positions.length import MOST_SHIFT, most_shift, shift_losses
 from explorer.analysis.positions.order import four_texts, moved, shuffled_order
 from explorer.engine.jobs import walked
@@ -30,7 +23,7 @@ WRITER: dict[str, Any] = {"family": "decoder-only", "norm_placement": "pre", "fi
 
 @pytest.mark.parametrize("text", ["remove", "reverse", "shift-20", "swap-1-3"])
 def test_a_change_comes_back_from_its_text(text):
-    assert format_change(parse_change(text)) == text
+    assert changing.format_change(changing.parse_change(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -38,22 +31,22 @@ def test_a_change_comes_back_from_its_text(text):
 )
 def test_other_text_is_refused(text):
     with pytest.raises(ValueError, match=r"not a change|longest"):
-        parse_change(text)
+        changing.parse_change(text)
 
 
 def test_what_tokens_are_told_by_permutations_where_there_are_positions(tiny, writer, translator):
-    assert told_positions(REMOVE, 4) is None
+    assert changing.told_positions(changing.REMOVE, 4) is None
     for change, told in (
         (PositionChange("shift", 7), [7, 8, 9, 10]),
         (PositionChange("swap", 0, 2), [2, 1, 0, 3]),
         (PositionChange("swap", 0, 9), [0, 1, 2, 3]),
         (PositionChange("reverse"), [3, 2, 1, 0]),
     ):
-        found = told_positions(change, 4)
+        found = changing.told_positions(change, 4)
         assert found.tolist() == told
-    assert len(CHANGE_KINDS) == 4
-    assert position_functions(tiny(positions="none"), "src", REMOVE) == {}
-    assert position_functions(writer, "src", REMOVE) == {}
+    assert len(changing.CHANGE_KINDS) == 4
+    assert changing.position_functions(tiny(positions="none"), "src", changing.REMOVE) == {}
+    assert changing.position_functions(writer, "src", changing.REMOVE) == {}
     with pytest.raises(ValueError, match="not a permutation"):
         moved(translator, trace(translator, TEXT), "src", (0, 0))
     traced = trace(writer, TEXT)
@@ -89,7 +82,7 @@ def test_a_change_is_the_model_itself_at_other_positions(positions, stream, tiny
         PositionChange("reverse"),
     ):
         got = reread(loaded, traced, stream, change)
-        told = told_positions(change, len(wanted))
+        told = changing.told_positions(change, len(wanted))
 
         oracle = partial(_told, told=told, wanted=list(wanted))
         with monkeypatch.context() as patch:
@@ -117,7 +110,7 @@ def test_without_positions_a_model_reads_as_one_that_has_none(positions, tiny):
             strict=True,
         ):
             one.copy_(other)
-    without = reread(told, trace(told, TEXT), "tgt", REMOVE)
+    without = reread(told, trace(told, TEXT), "tgt", changing.REMOVE)
     bare = reread(none, trace(none, TEXT), "tgt", None)
     for site in without.scores:
         np.testing.assert_allclose(without.patterns[site], bare.patterns[site], atol=1e-4)
@@ -187,7 +180,7 @@ def test_shuffled_words_are_the_same_without_positions_and_stories_go_on(tiny):
     assert found.in_order == trace(loaded, TEXT).output
     assert found.in_order_without == found.shuffled_without
     assert found.shuffled != found.in_order
-    assert found.in_order_without == write_under(loaded, TEXT, "src", REMOVE)
+    assert found.in_order_without == write_under(loaded, TEXT, "src", changing.REMOVE)
     assert write_under(loaded, TEXT, "src", PositionChange("shift", 0)) == found.in_order
     writer = tiny("writer", n_ctx=12, **WRITER)
     assert walked(four_texts(writer, "The cat ran", seed=1)).in_order != ""
