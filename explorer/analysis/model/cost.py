@@ -7,10 +7,10 @@ left out: they are a few per mille of the total.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from explorer.analysis.model.parameters import on_paper
 from explorer.library import LoadedModel
@@ -20,7 +20,6 @@ from explorer.runs.rerun import require_same_model, rows_of
 from explorer.runs.trace import Trace
 from models.cache import KVCache
 from models.config import ModelConfig
-from models.feedforward import GATED
 from models.hooks import Edits, visiting
 from models.pictures.patches import as_tensor
 from models.transformer import build_model
@@ -83,27 +82,33 @@ def cost(
     """
     if length < 1:
         raise ValueError(f"length is {length}: at least one token")
-    d, kv = config.d_model, config.kv_heads * config.d_head
-    attention = 2 * d * d + 2 * d * kv  # W_Q and W_O, W_K and W_V
-    nets = (3 if config.ffn in GATED else 2) * d * config.ffn_width
-    nets += d * config.n_experts if config.n_experts > 1 else 0  # the router
-    encoder, cross = config.encoder_layers, config.cross_layers
-    matrices = encoder * (attention + nets) + config.n_layers * (attention + nets)
-    matrices += cross * attention
-    if unembeds and config.lm_head:
-        matrices += config.vocab_size * d
-    n_sites = encoder + config.n_layers + cross
-    if weight_bytes is None:
-        model = on_paper(lambda: build_model(config))
-        weight_bytes = FLOAT * sum(parameter.numel() for parameter in model.parameters())
+    layers, output, parameters = _sizes(config)
+    cross, kv = config.cross_layers, config.kv_heads * config.d_head
+    n_sites = config.encoder_layers + config.n_layers + cross
     return Cost(
         length=length,
-        linear_flops=2 * length * matrices,
-        attention_flops=n_sites * 4 * length * length * d,
+        linear_flops=2 * length * (layers + output * unembeds),
+        attention_flops=n_sites * 4 * length * length * config.n_heads * config.d_head,
         pattern_bytes=FLOAT * config.n_heads * length * length,
         cache_bytes=FLOAT * 2 * kv * length * (config.n_layers + cross) * config.is_causal,
-        weight_bytes=weight_bytes,
+        weight_bytes=FLOAT * parameters if weight_bytes is None else weight_bytes,
     )
+
+
+@lru_cache(maxsize=64)
+def _sizes(config: ModelConfig) -> tuple[int, int, int]:
+    """The numbers in the matrices of the layers, in those that compute logits, and in all."""
+    model = on_paper(lambda: build_model(config))
+    linear = {
+        name: module.weight.numel()
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear)
+    }
+    output = sum(size for name, size in linear.items() if name.startswith(("unembed", "head")))
+    layers = sum(linear.values()) - output
+    if config.lm_head and "unembed" not in linear:  # the embeddings
+        output += config.vocab_size * config.width
+    return layers, output, sum(parameter.numel() for parameter in model.parameters())
 
 
 @dataclass(frozen=True)

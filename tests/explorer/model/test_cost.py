@@ -85,6 +85,9 @@ def test_what_others_compute_between_two_passes_is_not_counted(writer):
         {"n_kv_heads": 2, "ffn": "swiglu", "bias": False},
         {"family": "decoder-only", "tie_embeddings": False},
         {"family": "encoder-only", "lm_head": False},
+        {"family": "decoder-only", "head_dim": 10},
+        {"family": "decoder-only", "n_experts": 5, "n_active": 2, "d_shared": 14},
+        {"family": "encoder-only", "d_embed": 12, "head_net": True},
     ],
 )
 def test_operations_are_those_that_torch_counts(changes):
@@ -102,8 +105,8 @@ def test_operations_are_those_that_torch_counts(changes):
     pattern = next(iter(record.activations.values()))
     assert cost(config, 9).pattern_bytes == pattern.numel() * 4
     assert cost(config, 9).weight_bytes == 4 * sum(p.numel() for p in model.parameters())
-    table = 2 * 9 * 24 * 50 if config.lm_head else 0
-    assert cost(config, 9, unembeds=False).linear_flops == counted.linear_flops - table
+    output = (config.width * 50 + 24 * 12 * config.head_net) * config.lm_head
+    assert cost(config, 9, unembeds=False).linear_flops == counted.linear_flops - 18 * output
     with pytest.raises(ValueError, match="at least one token"):
         cost(config, 0)
 
