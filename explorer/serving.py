@@ -127,12 +127,12 @@ class FromMemory:
 
 def _view(path: str) -> tuple[bytes, str] | None:
     """The script of a view and its media type; None if the path names none of this version."""
-    folder, _, name = path.rpartition("/")
-    view = name.partition(".")[0]
+    folder, _, file = path.rpartition("/")
+    view = file.partition(".")[0]
     if folder.rpartition("/")[2] != SCRIPTS or not (FOLDER / f"{view}.css").is_file():
         return None
-    text, file = script(view)
-    return (text.encode(), "text/javascript") if file == name else None
+    text, current = script(view)
+    return (text.encode(), "text/javascript") if file == current else None
 
 
 @cache
