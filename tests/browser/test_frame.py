@@ -137,6 +137,28 @@ def test_a_page_around_the_app_talks_to_it(browser, tmp_path, monkeypatch):
             assert not [each for each in said if "postMessage" in each]
 
 
+@pytest.mark.sweep
+def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor):
+    visitor.page.set_viewport_size({"width": 1280, "height": 720})
+    visitor.open("heads", lang="en", beamer="1", theme="dark")
+    picture = visitor.page.locator(".hl .panel canvas").first
+    picture.wait_for()
+    visitor.settle()
+    box = picture.bounding_box()
+    assert box["y"] + box["height"] <= 720  # the whole picture in the first screen
+    sizes = visitor.page.evaluate(
+        "() => [document.documentElement, document.querySelector('[data-testid=stApp]')]"
+        ".map((each) => [getComputedStyle(each).fontSize, getComputedStyle(each).backgroundColor])"
+    )
+    assert sizes[0][0] == "20px"
+    assert sizes[1][1] == DARK
+    visitor.fits(1280)
+    visitor.open("heads", lang="en", theme="light")
+    expect(visitor.page.locator("[data-testid=stApp]")).to_have_css(
+        "background-color", "rgb(255, 255, 255)"
+    )
+
+
 ON_PAPER = """() => {
     const main = document.querySelector('[data-testid=stMainBlockContainer]');
     const pictures = [...main.querySelectorAll(

@@ -28,6 +28,8 @@ def test_a_user_edit_is_certified_as_the_model_would_run(translator):
     assert "cache" not in {finding.name for finding in off.findings}
     off = certified(translator, "I love you.", "我爱你。", (MaskSwitch("cross_pad", False),))
     assert {"cross_mask", "padding_right"} <= broken(off)
+    assert certified(translator, "I love you.", "我爱你。").passed  # nothing is left in force
+    assert not translator.model.hook_logits.wanted
     shut = CellEdit("encoder.blocks.0.attn", None, 0, 0, open=False)
     assert "open_cells" in broken(certified(translator, "I love you.", "我", (shut,)))
     with pytest.raises(InputProblem):
