@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from explorer.analysis.mask_tests.certify import Certificate, Finding
-from explorer.analysis.mask_tests.examiner import Location
+from explorer.analysis.mask_tests.sites import Location
 from explorer.runs.edits import Edit, format_edits
 from explorer.text import t
 

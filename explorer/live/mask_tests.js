@@ -69,6 +69,13 @@ export function maskTests(model, { src, tgt }, otherToken) {
       const shut = (some, visible) => weight(some.map(([path, site]) => [path, { ...site, pattern: site.pattern.map((value) => (value > 0 ? 0 : 1)) }]), visible);
       return most([...stacks.map((stack) => shut(own(found, stack), (key, query) => !stack.causal || key <= query)), shut(across(found), () => true)]);
     },
+    needle: () => {
+      const zero = { change: (each) => each.withZeroQueries() };
+      const end = (row) => rows(pass(row, zero).out, tgt.length - 1, tgt.length);
+      const before = end({ src, tgt });
+      const silent = (stream, tokens) => tokens.filter((_, at) => apart(before, end({ src, tgt, [stream]: changed(tokens, at) })) === 0).length / tokens.length;
+      return most([silent("tgt", tgt), ...(src ? [silent("src", src)] : [])]);
+    },
     cache: causal && (() => {
       const cache = { length: 0 };
       const steps = [tgt.slice(0, 1), tgt.slice(1, 3), ...tgt.slice(3).map((token) => [token])].filter((each) => each.length);

@@ -25,8 +25,8 @@ from explorer.analysis.mask_tests.examiner import (
     LeftOut,
     OtherPads,
     Sentence,
-    Worst,
 )
+from explorer.analysis.mask_tests.sites import Worst
 from explorer.notebook.captured import Captured
 from explorer.notebook.evidence import SHARE, CapturedSite, Recording
 from models.rows import Rows, Stream, padded
@@ -54,8 +54,10 @@ class Behaviour(Examiner):
         pad_id: int | None,
         step: Step | None = None,
         causal: bool = True,
+        window: int | None = None,
     ) -> None:
-        self.forward, self.pad_id, self.step, self.causal = forward, pad_id, step, causal
+        self.forward, self.pad_id, self.step = forward, pad_id, step
+        self.causal, self.window = causal, window
         self.n_pads = 0 if pad_id is None else N_PADS
         self.device = _device(forward, src, tgt)
         self.captures: list[tuple[Captured, list[CapturedSite]]] = []
@@ -174,9 +176,15 @@ class Behaviour(Examiner):
                 rows = self.batch(sentences, left, right)
                 with Recording(sequences=len(rows)) as seen:
                     self.run(rows)
-                sites = [CapturedSite.of(call, rows, self.causal) for call in seen]
+                sites = [CapturedSite.of(call, rows, self.causal, self.window) for call in seen]
                 self.captures.append((seen, [site for site in sites if site is not None]))
         return [site for _, sites in self.captures for site in sites]
+
+    def needle(self) -> Worst | None:
+        """Not proven if captured attention gives an open cell a weight below rounding."""
+        worst = super().needle()
+        is_broken = worst is not None and worst.deviation > 0
+        return None if is_broken and self.captures and any(map(_is_sharp, self.sites)) else worst
 
     @property
     def masks(self) -> dict[str, np.ndarray]:
@@ -197,6 +205,8 @@ class Behaviour(Examiner):
     def unproven(self, name: str) -> LeftOut:
         if name == "pad_content":
             return "no_embedding"
+        if name == "needle":
+            return "too_weak"
         return "unread" if self.has_unread else "no_site"
 
     def tolerance_of(self, name: str) -> float:
@@ -236,6 +246,12 @@ class Behaviour(Examiner):
         read = torch.tensor(self.sentence[1], device=self.device)
         same = self.plain[self.outcome][0].argmax(-1) == read
         return len(read) > 2 and float(same.double().mean()) >= 0.9
+
+
+def _is_sharp(site: CapturedSite) -> bool:
+    """Whether a cell that no mask closes has a weight below rounding error."""
+    is_open = site.allowed if site.mask is None else site.allowed & site.visible
+    return bool((is_open & (site.weights < torch.finfo(site.weights.dtype).eps)).any())
 
 
 def _given(rows: Rows) -> tuple[Tensor, ...]:

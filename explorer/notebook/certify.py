@@ -131,6 +131,7 @@ def certify(
     pad_id: int | None = 0,
     *,
     causal: bool = True,
+    window: int | None = None,
     capture: bool = True,
     cached: Step | None = None,
     without: Collection[str] = (),
@@ -141,7 +142,8 @@ def certify(
     logits [batch, tgt, vocab], an object with `.logits`, or a tuple that begins with the logits.
     If `src` is None (a model without an encoder), it is called as `forward(tgt)`. `src` and `tgt`
     are one sentence each, without padding. `pad_id` None means that the model has no padding token.
-    Set `causal` to False for a bidirectional model. `without` names properties to skip.
+    Set `causal` to False for a bidirectional model, and `window` to the number of tokens, itself
+    included, that each token can attend to at least. `without` names properties to skip.
 
     `cached` is one step with a key/value cache: `cached(tgt, cache)`, or `cached(src, tgt, cache)`,
     returns (logits, cache) for the next tokens [batch, pos]. The cache is None at the start, then
@@ -149,11 +151,11 @@ def certify(
     and `.past_key_values`. A module without `src` whose `forward` takes `past_key_values` and
     `use_cache` does not need `cached`.
 
-    Tested: `future_leak`, `prefix`, `pad_content`, `padding_right`, `padding_left`,
+    Tested: `future_leak`, `prefix`, `needle`, `pad_content`, `padding_right`, `padding_left`,
     `padding_batch` and `cache`. With `capture`, also properties of the attention that can be
     recorded: `future_mass`, `pad_mass`, `cross_mask`, `row_sums`, `open_cells`, and the recovered
-    masks. If a model blocks more on purpose, such as one with a sliding window, test it
-    `without=["open_cells"]`.
+    masks. If a model blocks more on purpose than a `window` does, test it
+    `without=["open_cells", "needle"]`.
 
     torch's fused inference path is not used: there a query without visible keys is NaN, whatever
     the masks. `notes` says if that would occur. It also says if a mask uses a finite number such as
@@ -171,7 +173,7 @@ def certify(
     if unknown := set(without) - set(names):
         raise ValueError(f"without: {', '.join(sorted(unknown))}; expected {', '.join(names)}")
     step = cached or own_step(forward, src)
-    behaviour = Behaviour(forward, src, tgt, pad_id, step, causal)
+    behaviour = Behaviour(forward, src, tgt, pad_id, step, causal, window)
     left_out: dict[str, LeftOut] = {} if step else {"cache": "no_cache"}
     left_out |= {} if capture else dict.fromkeys(OF_WEIGHTS, "no_capture")
     left_out |= {} if behaviour.n_pads else dict.fromkeys(OF_PADDING, "no_pad")

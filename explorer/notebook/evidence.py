@@ -8,7 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from explorer.analysis.mask_tests.examiner import Examiner, Site
+from explorer.analysis.mask_tests.examiner import Examiner
+from explorer.analysis.mask_tests.sites import Site
 from explorer.notebook.capture import capture
 from explorer.notebook.captured import Attention
 from models.rows import Rows, Stream
@@ -56,7 +57,9 @@ class CapturedSite(Site):
     call: Attention = field(kw_only=True)
 
     @classmethod
-    def of(cls, call: Attention, rows: Rows, causal: bool) -> "CapturedSite | None":
+    def of(
+        cls, call: Attention, rows: Rows, causal: bool, window: int | None = None
+    ) -> "CapturedSite | None":
         """The sequences of queries and keys, by length; None if none matches."""
         lengths: dict[int, Stream] = {rows.tgt.shape[1]: "tgt"}
         if rows.src is not None:
@@ -72,6 +75,7 @@ class CapturedSite(Site):
             causal and query == key == "tgt",
             lambda level: call.pattern if level is None else None,
             call.mask,
+            window=window if query == key == "tgt" else None,
             call=call,
         )
 

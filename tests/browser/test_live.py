@@ -118,7 +118,7 @@ def test_the_translator_runs_in_the_browser(offline, tmp_path):
     offline.goto((tmp_path / "index.html").as_uri() + "?lang=en")
     expect(offline.locator(".status")).to_contain_text(" ms")
     expect(offline.locator(".tests summary")).to_have_text(
-        text.t("live.tests", lang="en", passed=12, count=12)
+        text.t("live.tests", lang="en", passed=13, count=13)
     )
     assert 1e-5 < off_by(offline, open_model("en-zh"), SENTENCE) < ROUNDED
 
@@ -158,7 +158,7 @@ def test_the_reader_reads_in_the_browser(offline, tmp_path):
     write_live(open_model("reader"), tmp_path, "float32")
     offline.goto((tmp_path / "index.html").as_uri() + "?lang=en")
     expect(offline.locator(".tests summary")).to_have_text(
-        text.t("live.tests", lang="en", passed=12, count=12)
+        text.t("live.tests", lang="en", passed=13, count=13)
     )
     assert off_by(offline, open_model("reader"), "Headlight @serif") < 1e-5
     said = offline.locator(".in-start .said")
@@ -341,9 +341,9 @@ def test_a_link_opens_the_same_sentence_and_the_same_cell(browser, tmp_path):
     page.locator(".share summary").click()
     link, told = page.locator(".share .link").inner_text(), shown.inner_text()
     expect(page).to_have_url(link)
-    expect(page.locator(".tests summary")).to_contain_text("12")
-    assert text.t("live.tests_running", lang="en", done=6, count=12) in summaries
-    assert not [each for each in summaries if "6 of 12" in each and "passed" in each]
+    expect(page.locator(".tests summary")).to_contain_text("13")
+    assert text.t("live.tests_running", lang="en", done=6, count=13) in summaries
+    assert not [each for each in summaries if "6 of 13" in each and "passed" in each]
     page.goto(link)
     expect(page.locator(".sentence")).to_have_value("The Ω cat sat.")
     expect(shown).to_have_text(told, use_inner_text=True)

@@ -12,15 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from explorer.analysis.mask_tests.examiner import (
-    Examiner,
-    LeftOut,
-    Location,
-    UntestableError,
-)
+from explorer.analysis.mask_tests.examiner import Examiner, LeftOut, UntestableError
 from explorer.analysis.mask_tests.hooked import HookedExaminer
 from explorer.analysis.mask_tests.placing import has_formula
 from explorer.analysis.mask_tests.probe import Interference, Probe, Subject
+from explorer.analysis.mask_tests.sites import Location
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.generation import translate
@@ -35,12 +31,12 @@ MAX_PROBED = 32
 reveal nothing new."""
 FINDINGS = (
     *("future_leak", "future_mass", "pad_mass", "pad_content", "padding_right", "padding_left"),
-    *("padding_batch", "cross_mask", "row_sums", "open_cells", "cache", "prefix"),
-    *("mixing", "positions"),
+    *("padding_batch", "cross_mask", "row_sums", "open_cells", "needle", "cache", "prefix"),
+    *("mixing", "hooks", "positions"),
 )
-"""Every property, in report order. Each is a method of `Examiner`; the last two are methods of
+"""Every property, in report order. Each is a method of `Examiner`; the last three are methods of
 `HookedExaminer`, since they need hook points."""
-OF_HOOKS = ("mixing", "positions")
+OF_HOOKS = ("mixing", "hooks", "positions")
 OF_WEIGHTS = ("future_mass", "pad_mass", "cross_mask", "row_sums", "open_cells")
 """The properties of attention weights; the others are properties of the output."""
 OF_CAUSALITY = ("future_leak", "future_mass", "cache", "prefix")

@@ -3,16 +3,15 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from explorer.analysis.mask_tests.sites import Location, Site, Worst
 from explorer.once import once
 from models.hooks import AttentionSite
-from models.masks import window_mask
 from models.rows import Rows, Stream
 
 N_PADS = 2
@@ -20,6 +19,9 @@ COPIES = 3
 """Rows of a padded batch: some bugs leave the first row intact, others all but the middle one."""
 LOW = -1e30
 """A score far below every fill value in use, except the lowest number of a dtype."""
+MARGIN = 100
+"""A change that ends at once, from this many times rounding error, is cut off; a smaller one may
+have faded."""
 LeftOut = Literal[
     "both_ways",
     "no_cross",
@@ -31,6 +33,8 @@ LeftOut = Literal[
     "no_cache",
     "not_asked",
     "no_site",
+    "no_hooks",
+    "too_weak",
     "unread",
 ]
 """Why a property is not tested; words at `certify.left_out`."""
@@ -40,114 +44,6 @@ Sentence = tuple[tuple[int, ...], tuple[int, ...]]
 
 class UntestableError(ValueError):
     """The output does not depend on the ids, so every property would hold trivially."""
-
-
-@dataclass(frozen=True)
-class Location:
-    """The location of the largest deviation; None for an axis that does not apply.
-
-    `name` is a hook point or an attention site. `query` and `key` count from 0 in the row that was
-    run; `left` is the padding before its first real token. If a change propagated, `key` is the
-    changed token and `query` the position it reached.
-    """
-
-    name: str
-    layer: int | None = None
-    head: int | None = None
-    query: int | None = None
-    key: int | None = None
-    left: int = 0
-    stack: str = ""  # "encoder" or "decoder"; "" after both, at the logits
-
-
-class Worst:
-    """The largest deviation so far, and its location; NaN counts as infinite."""
-
-    def __init__(self) -> None:
-        self.deviation = 0.0
-        self.where: Location | None = None
-
-    def see(self, deviations: Tensor, place: Callable[..., Location]) -> None:
-        """Update with `deviations`; calls `place` with the index of the largest, one per axis."""
-        if deviations.numel() == 0:
-            return
-        clean = deviations.double().nan_to_num(nan=math.inf)
-        largest = float(clean.max())
-        if largest > self.deviation:
-            index = np.unravel_index(int(clean.argmax()), clean.shape)
-            self.deviation, self.where = largest, place(*map(int, index))
-
-
-@dataclass(frozen=True, eq=False)
-class Site:
-    """One attention in a run over padded rows, and how much of each key reaches each query.
-
-    `kind` are the sequences of queries and keys, of which `query_real` [row, query] and `key_real`
-    [row, key] are no padding. `weigh(level)` gives the weights [row, head, query, key]; with a
-    `level`, all scores are set to it first (None if they cannot be set). `mask`, Bool,
-    is the one that was applied, if it was seen. If `every_query`, padding may not attend to hidden
-    keys either. `causal`: later keys must be hidden; `window`: so must keys before it.
-    """
-
-    name: str
-    kind: tuple[Stream, Stream]
-    query_real: Tensor
-    key_real: Tensor
-    causal: bool
-    weigh: Callable[[float | None], Tensor | None]
-    mask: Tensor | None = None
-    every_query: bool = False
-    window: int | None = None
-    layer: int | None = None
-    stack: str = ""
-
-    @property
-    def is_self(self) -> bool:
-        return self.kind[0] == self.kind[1]
-
-    @property
-    def weights(self) -> Tensor:
-        """The weights [row, head, query, key] of the run itself."""
-        weights = self.weigh(None)
-        assert weights is not None
-        return weights
-
-    @property
-    def visible(self) -> Tensor:
-        """Bool [row, head, query, key]: the cells that are open, whatever their scores."""
-        level = self.weigh(0.0)
-        if level is not None:
-            return level != 0
-        return (self.weights != 0) if self.mask is None else self.mask.expand(self.weights.shape)
-
-    @property
-    def later(self) -> Tensor:
-        """Bool [query, key]: keys after the query."""
-        weights = self.weights
-        return torch.ones(weights.shape[-2:], device=weights.device).triu(1).bool()
-
-    @property
-    def pads(self) -> Tensor:
-        """Bool [row, 1, 1, key]: padding among the keys."""
-        return ~self.key_real[:, None, None, :]
-
-    @property
-    def cells(self) -> Tensor:
-        """Bool [row, head, query, key]: cells of real queries and real keys."""
-        return (self.query_real[:, None, :, None] & ~self.pads).expand(self.weights.shape)
-
-    @property
-    def allowed(self) -> Tensor:
-        """Bool [row, head, query, key]: the cells that should be open."""
-        allowed = self.cells & ~self.later if self.causal else self.cells
-        if self.window is not None:
-            allowed = allowed & window_mask(allowed.shape[-2], window=self.window)
-        return allowed
-
-    def at(self, row: int, head: int, query: int, key: int | None = None) -> Location:
-        """One cell, or one row of cells."""
-        left = int(self.query_real[row].int().argmax())
-        return Location(self.name, self.layer, head, query, key, left, self.stack)
 
 
 class OtherPads(NamedTuple):
@@ -176,6 +72,10 @@ class Examiner(ABC):
     """Whether a callable whose output depends on no token is refused."""
     room: float = math.inf
     """The largest number of tokens."""
+    causal = True
+    window: int | None = None
+    """How many tokens, itself included, a target token must at least reach in some layer; None:
+    all."""
     tolerance: float
     blocks: Mapping[str, AttentionSite] = {}
     """The blocks whose output a run returns too, by the name of the output."""
@@ -183,6 +83,7 @@ class Examiner(ABC):
     def __init__(self, src: Sequence[int], tgt: Sequence[int]) -> None:
         self.sentence: Sentence = (tuple(src), tuple(tgt))
         self.reach: dict[str, np.ndarray] = {}  # see `Certificate`
+        self._changes: dict[Stream, dict[str, Tensor]] = {}
 
     @property
     def streams(self) -> tuple[Stream, ...]:
@@ -297,24 +198,71 @@ class Examiner(ABC):
 
     # Changed tokens.
 
+    def one_by_one(self, stream: Stream) -> Rows:
+        """The padded sentence, and below it a copy per token of a stream with that one changed."""
+        row = self.batch([self.sentence], right=self.pads_changed)
+        return self.changed(row, stream, [[key] for key in range(row.tokens(stream).shape[1])])
+
+    def changes(self, stream: Stream) -> dict[str, Tensor]:
+        """[changed token, pos]: how much each changed token changes each output."""
+        if stream not in self._changes:
+            after = self.run(self.one_by_one(stream))
+            self._changes[stream] = {
+                name: self.moved(tensor[1:], tensor[:1]) for name, tensor in after.items()
+            }
+        return self._changes[stream]
+
+    def open_changes(self, stream: Stream) -> Tensor:
+        """The same at the output, where possible with no score so low that its weight rounds."""
+        return self.changes(stream)[self.outcome]
+
     def future_leak(self) -> Worst | None:
         """Change each target token in turn: no earlier position may change, in any layer."""
-        row, worst = self.batch([self.sentence], right=self.pads_changed), Worst()
-        n_tgt = row.tgt.shape[1]
-        after = self.run(self.changed(row, "tgt", [[key] for key in range(n_tgt)]))
-        before_it = (
-            torch.ones(n_tgt, n_tgt, device=row.tgt.device).tril(-1).bool()
-        )  # [changed, pos]
-        for name, tensor in after.items():
+        worst = Worst()
+        for name, moved in self.changes("tgt").items():
             if self.stream(name) == "tgt":
-                moved = self.moved(tensor[1:], tensor[:1])
                 if self.refuses_constants and not bool((moved != 0).any()):
                     raise UntestableError("the logits do not depend on the target ids")
                 worst.see(
-                    moved.masked_fill(~before_it, 0.0),
+                    moved.tril(-1),
                     lambda key, query, name=name: self._at(name, query, key),
                 )
         return worst
+
+    def needle(self) -> Worst | None:
+        """Change each token in turn: the output must change in the token's own row, and at every
+        distance up to the window.
+
+        Distances of the target count from the changed token to the output, from 0; those of the
+        source to its last token. The deviation is the share of distances without any change.
+        """
+        worst, faded, last = Worst(), False, len(self.sentence[1]) - 1
+        for stream in self.streams:
+            n = len(self.sentence[0 if stream == "src" else 1])
+            moved = self.open_changes(stream)[:n, : last + 1]
+            if stream == "src":
+                most = moved.amax(1).flip(0)
+            else:
+                ways = moved if self.causal else torch.maximum(moved, moved.T)
+                near = range(1, min(n, self.window or n))
+                # No mask and no score can hide a token from its own row.
+                own = ways.diagonal().amin()
+                most = torch.stack([own, *(ways.diagonal(far).amax() for far in near)])
+            rounding = 8 * torch.finfo(moved.dtype).eps
+            silent = ~(most > rounding)  # includes NaN
+            if not bool(silent.any()):
+                continue
+            first = int(silent.int().argmax())
+            if (float(most[first - 1]) if first else 1.0) < MARGIN * rounding:
+                faded = True
+                continue
+            at = (last, n - 1 - first)
+            if stream == "tgt":
+                key = int(moved.diagonal(first).argmin())
+                at = (key + first, key)
+            share = silent.double().mean()[None]
+            worst.see(share, lambda _, at=at: self._at(self.outcome, *at))
+        return None if faded and not worst.deviation else worst
 
     def pad_content(self) -> Worst | None:
         """Replace the padding by words: no real position may change."""

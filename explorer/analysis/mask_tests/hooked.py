@@ -6,20 +6,19 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from explorer.analysis.mask_tests.examiner import (
     N_PADS,
     Examiner,
-    Location,
+    LeftOut,
     OtherPads,
     Sentence,
-    Site,
-    Worst,
 )
 from explorer.analysis.mask_tests.placing import TOLERANCE, placed
-from explorer.analysis.mask_tests.probe import Probe
-from models.hooks import AttentionSite
+from explorer.analysis.mask_tests.probe import Probe, levelled
+from explorer.analysis.mask_tests.sites import Location, Site, Worst
+from models.hooks import AttentionSite, HookPoint
 from models.rows import Rows, Stream
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
@@ -36,7 +35,9 @@ class HookedExaminer(Examiner):
     def __init__(self, probe: Probe, src: Sequence[int], tgt: Sequence[int]) -> None:
         super().__init__(src, tgt)
         self.probe, self.outcome, self.blocks = probe, probe.outcome, probe.blocks
-        self.room = probe.config.n_ctx
+        self.room, self.causal = probe.config.n_ctx, probe.config.is_causal
+        windows = [site.window for site in probe.sites if site.kind == "self"]
+        self.window = None if None in windows else max(filter(None, windows), default=None)
         self._weights: dict[tuple[str, float | None], Tensor] = {}
         # One row padded on the right, one on the left, with equal width. Never a batch of one, nor
         # only its first row: some bugs leave batch item 0 intact.
@@ -132,10 +133,28 @@ class HookedExaminer(Examiner):
 
     def _reach(self, stream: Stream, name: str) -> np.ndarray:
         """Bool [pos of the tensor, changed token]: whether the change reached that position."""
-        row = self.batch([self.sentence], right=N_PADS)
-        n = row.valid(stream).shape[1]
-        tensor = self.run(self.changed(row, stream, [[key] for key in range(n)]))[name]
-        return (self.moved(tensor[1:], tensor[0]) > self.tolerance).T.numpy()
+        return (self.changes(stream)[name] > self.tolerance).T.numpy()
+
+    def open_changes(self, stream: Stream) -> Tensor:
+        levels = {
+            hook: change
+            for site in self.probe.sites
+            for hook, change in levelled(site, 0.0).items()
+        }
+        outputs = self.probe.record(self.one_by_one(stream), self.outcome.__eq__, levels)
+        output = outputs[self.outcome]
+        return self.moved(output[1:], output[:1])
+
+    def needle(self) -> Worst | None:
+        """And no key beyond the window of a layer has weight in it."""
+        worst = super().needle()
+        beyond = self._mass(lambda site: site.window is not None, lambda site: site.beyond)
+        is_worse = beyond is not None and (worst is None or beyond.deviation > worst.deviation)
+        return beyond if is_worse else worst
+
+    def unproven(self, name: str) -> LeftOut:
+        reasons: dict[str, LeftOut] = {"needle": "too_weak", "hooks": "no_hooks"}
+        return reasons.get(name, super().unproven(name))
 
     # Recorded patterns against the actual output; positions against their formula.
 
@@ -154,6 +173,20 @@ class HookedExaminer(Examiner):
             off = (mixture - z).masked_fill(mixture.isnan() & z.isnan(), 0.0).abs().amax(-1)
             scale = v.abs().max().nan_to_num(nan=1.0, posinf=1.0).clamp(min=1.0)
             worst.see((off / scale).masked_fill(~seen.query_real[:, None], 0.0), seen.at)
+        return worst
+
+    def hooks(self) -> Worst | None:
+        """Every hook point fires in a run that records all; the deviation is the share that does
+        not. Those of positions only fire if the design has them."""
+        model, probe, worst = self.probe.model, self.probe, Worst()
+        if not isinstance(model, nn.Module) or not hasattr(model, "stacks"):
+            return None
+        points = [module.name for module in model.modules() if isinstance(module, HookPoint)]
+        optional = {site.hook("bias") for site in probe.sites}
+        optional |= {stack.hook("pos_embed") for stack in probe.model.stacks()}
+        fired = probe.record(self.padded, lambda _: True).keys() | optional
+        silent = [name for name in points if name not in fired]
+        worst.see(torch.tensor([len(silent) / max(1, len(points))]), lambda _: Location(silent[0]))
         return worst
 
     def positions(self) -> Worst:

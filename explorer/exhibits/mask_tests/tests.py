@@ -10,9 +10,10 @@ from explorer.analysis.mask_tests.certify import (
     Finding,
     examine_text,
 )
-from explorer.analysis.mask_tests.examiner import LeftOut, Location
+from explorer.analysis.mask_tests.examiner import LeftOut
 from explorer.analysis.mask_tests.hooked import HookedExaminer
 from explorer.analysis.mask_tests.probe import Probe
+from explorer.analysis.mask_tests.sites import Location
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.escape import escape
 from explorer.exports.report import Tested, report_lines, report_record

@@ -20,7 +20,7 @@ from explorer.library import LoadedModel
 from models.attention import Attention
 from models.fast import FastAttention
 from models.hooks import Edits
-from models.masks import causal_mask
+from models.masks import causal_mask, window_mask
 from models.positions import alibi_slopes, rotate, sinusoidal_table, t5_buckets
 
 Tiny = Callable[..., LoadedModel]
@@ -95,13 +95,20 @@ def test_a_learned_table_that_is_read_one_place_later_is_seen(tiny, monkeypatch)
     assert found_in_both(loaded) == {"positions"}
 
 
-@pytest.mark.parametrize("sharpness", [0.5, 1.1])
-def test_a_pattern_that_is_shown_sharper_than_it_ran_is_seen(sharpness, tiny, monkeypatch):
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda pattern: pattern.pow(0.5),
+        lambda pattern: pattern.pow(1.1),
+        lambda pattern: pattern.roll(1, -2),  # the labels of the rows are off by one
+    ],
+)
+def test_a_pattern_that_is_shown_unlike_it_ran_is_seen(change, tiny, monkeypatch):
     right = models.fast.patterned
 
     def wrong(*given: Any) -> tuple[Tensor, Tensor]:
         z, pattern = right(*given)
-        shown = pattern.clone().pow_(sharpness)
+        shown = change(pattern)
         return z, shown / shown.sum(-1, keepdim=True).clamp(min=1e-30)
 
     loaded = tiny()
@@ -121,6 +128,29 @@ def test_an_output_that_its_pattern_does_not_give_is_found_in_its_place(tiny_mod
     found = certify(model, model.config, SRC, TGT, lambda rows: Edits({site.hook("z"): other}))
     where = found_by(found, "mixing").where
     assert (where.name, where.head, where.query) == (site.name, 1, 2)
+
+
+def test_a_hook_point_that_never_fires_is_named(tiny):
+    loaded = tiny()
+    silent = loaded.model.encoder.blocks[1].hook_ffn_out
+    silent.forward = lambda tensor: tensor
+    assert found_in_both(loaded) == {"hooks"}
+    where = found_by(certify(loaded.model, loaded.config, SRC, TGT), "hooks").where
+    assert where is not None
+    assert where.name == silent.name
+
+
+@pytest.mark.parametrize(("more", "breaks"), [(1, "needle"), (-1, "open_cells")])
+def test_a_window_of_another_size_than_the_configs_is_seen(more, breaks, tiny, monkeypatch):
+    loaded = tiny(family="decoder-only", near_layers=(0, 1), window=3)
+    assert len(loaded.sites) == 2
+    assert found_in_both(loaded) == set()
+    monkeypatch.setattr(
+        models.transformer,
+        "window_mask",
+        lambda n, n_key, past, window, device: window_mask(n, n_key, past, window + more, device),
+    )
+    assert breaks in found_in_both(loaded)
 
 
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])

@@ -12,7 +12,7 @@ import models.transformer
 from explorer.__main__ import main
 from explorer.analysis.cases import BY_ID
 from explorer.analysis.mask_tests.certify import FINDINGS, examine_text
-from explorer.analysis.mask_tests.examiner import Location
+from explorer.analysis.mask_tests.sites import Location
 from explorer.exports.report import place_words, report_record
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, MaskSwitch

@@ -41,7 +41,7 @@ def test_no_false_alarm_on_nn_transformer(batch_first, norm_first, bool_masks, m
     model.bool_masks = bool_masks
     result = hl.certify(model, SRC, TGT, capture=True)
     assert result.passed, result.report()
-    assert len(result.findings) == 11
+    assert len(result.findings) == 12
     assert result.left_out == {"cache": "no_cache"}
     assert "finite_fill" not in result.notes
 
@@ -202,6 +202,13 @@ CACHE_FAULTS: dict[str, Callable[[CachedText], Callable[..., Any]]] = {
         lambda ids, cache: model(ids[:1].expand(ids.shape), past_key_values=cache, use_cache=True)
     ),
     "one logit too few": lambda model: lambda ids, cache: (model(ids)[:, 1:], 0),
+    "first tokens dropped": lambda model: (
+        lambda ids, cache: model(
+            ids,
+            past_key_values=cache and [(k[:, :, -2:], v[:, :, -2:]) for k, v in cache],
+            use_cache=True,
+        )
+    ),
     "no cache returned": lambda model: lambda ids, cache: model(ids),
 }
 
