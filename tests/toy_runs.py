@@ -2,6 +2,7 @@
 checkpoints that translate, or continue, nothing."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -35,9 +36,9 @@ EXAMPLES = task_examples("reverse", 120, (2, 6), seed=0)
 VALID = task_examples("reverse", 20, (2, 6), seed=1)
 
 
-def trainer(folder: Path, settings: TrainingConfig = SETTINGS) -> Trainer:
+def trainer(folder: Path, settings: TrainingConfig = SETTINGS, **more: Any) -> Trainer:
     torch.manual_seed(settings.seed)
-    return Trainer(build_model(CONFIG), Material(EXAMPLES, VALID), settings, folder)
+    return Trainer(build_model(CONFIG), Material(EXAMPLES, VALID), settings, folder, **more)
 
 
 def weights(model: Model) -> dict[str, torch.Tensor]:

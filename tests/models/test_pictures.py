@@ -9,14 +9,7 @@ import torch
 from models import ModelConfig, build_model
 from models.decoding import best, decode
 from models.marks import OUR_MARKS
-from models.pictures import (
-    letter_patches,
-    patches_of,
-    picture_of,
-    places,
-    read_written,
-    written,
-)
+from models.pictures import letter_patches, patches_of, picture_of, places, read_written, written
 from models.pictures.faces import FACES, drawn_word
 from models.refusals import Refusal
 from models.rows import Rows

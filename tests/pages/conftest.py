@@ -52,9 +52,7 @@ def _save(folder: Path, **changes: object) -> None:
         changes["src_vocab_size"] = tokenizer.of("src").vocab_size
     sizes = {"d_model": 24, "n_layers": 2, "n_encoder_layers": 3, "n_heads": 4, "d_ff": 20}
     config = ModelConfig(
-        vocab_size=tokenizer.vocab_size,
-        n_ctx=64,
-        **({"dropout": 0.0} | sizes | changes),
+        vocab_size=tokenizer.vocab_size, n_ctx=64, **({"dropout": 0.0} | sizes | changes)
     )
     with torch.random.fork_rng():
         torch.manual_seed(5)

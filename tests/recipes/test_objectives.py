@@ -1,51 +1,21 @@
 """Objectives by name: what recipes can ask for, what goes together, and what a state remembers."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from toy_runs import CONFIG, EXAMPLES, SETTINGS, VALID
+from toy_runs import SETTINGS, VALID, trainer
 
 from models.__main__ import main
-from models.training.data import Material, collate
+from models.training.data import collate
 from models.training.faults import masked_as
 from models.training.forcing import teacher_forced
-from models.training.loop import Trainer
 from models.training.loss import sequence_loss
-from models.training.objectives import (
-    Likelihood,
-    Objective,
-    make_objectives,
-    settings_of,
-)
+from models.training.objectives import Likelihood, make_objectives, settings_of
 from models.training.recipe import read_recipe
 from models.training.vocabulary import train_tokenizer
-from models.transformer import build_model
 from recipes.objectives import RDrop, Unlikelihood, WrongMasks, disagreement, twice
 from recipes.preference import DirectPreference
-
-
-def trainer(folder: Path, *objectives: Objective) -> Trainer:
-    torch.manual_seed(SETTINGS.seed)
-    material = Material(EXAMPLES, VALID)
-    return Trainer(build_model(CONFIG), material, SETTINGS, folder, objectives)
-
-
-def test_tables_become_objectives_and_back():
-    tables: dict[str, dict[str, Any]] = {
-        "r_drop": {"label_smoothing": 0.2, "weight": 3.0},
-        "unlikelihood": {"weight": 1.5},
-        "preference": {"weight": 2.0},
-    }
-    made = make_objectives(tables)
-    assert made == (
-        RDrop(label_smoothing=0.2, weight=3.0),
-        Unlikelihood(weight=1.5),
-        DirectPreference(weight=2.0),
-    )
-    assert settings_of(made) == tables
 
 
 @pytest.mark.parametrize(
@@ -81,19 +51,21 @@ PLAIN, PREFERRED = Likelihood(label_smoothing=0.0), DirectPreference(weight=5.0)
 )
 def test_changes_to_a_recipe_name_its_objectives(recipe, changes, expected):
     changes = [f"objectives.{change}" for change in changes]
-    assert list(read_recipe(recipe, changes).objectives) == expected
+    objectives = read_recipe(recipe, changes).objectives
+    assert list(objectives) == expected
+    assert make_objectives(settings_of(objectives)) == objectives
 
 
 def test_exactly_one_objective_learns_from_the_batch(tmp_path):
     with pytest.raises(ValueError, match="likelihood, r_drop would learn from the batch"):
-        trainer(tmp_path, Likelihood(), RDrop(weight=1.0))
+        trainer(tmp_path, objectives=(Likelihood(), RDrop(weight=1.0)))
     with pytest.raises(ValueError, match="no objective would learn from the batch"):
-        trainer(tmp_path)
+        trainer(tmp_path, objectives=())
 
 
 def test_wrong_masks_are_those_of_training_and_of_what_is_held_apart(tmp_path):
     objective = WrongMasks(masks="no_causal")
-    run = trainer(tmp_path, objective)
+    run = trainer(tmp_path, objectives=[objective])
     batch = collate(VALID, run.model.eval())
     with masked_as("no_causal", run.model, batch.rows.tgt_valid):
         expected = Likelihood().loss(batch, run).minimised
@@ -128,7 +100,7 @@ def test_judgements_that_no_objective_reads_are_refused(tmp_path, capsys):
 
 def test_r_drop_asks_two_passes_to_agree(tmp_path):
     objective = RDrop(weight=3.0)
-    run = trainer(tmp_path, objective)
+    run = trainer(tmp_path, objectives=[objective])
     batch = collate(VALID, run.model.train())
     torch.manual_seed(5)
     loss = objective.loss(batch, run)

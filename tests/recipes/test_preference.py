@@ -21,14 +21,7 @@ from models.training.repetition import CONTINUATION
 from models.training.settings import TrainingConfig
 from models.training.vocabulary import train_tokenizer
 from models.transformer import DecoderOnly, build_model
-from recipes.judging import (
-    LEAD,
-    Judged,
-    Preference,
-    judged_names,
-    preferences_of,
-    read_judged,
-)
+from recipes.judging import LEAD, Judged, Preference, judged_names, preferences_of, read_judged
 from recipes.objectives import Unlikelihood, WrongMasks, own_words, unlikelihood
 from recipes.preference import (
     LIKELIHOOD,

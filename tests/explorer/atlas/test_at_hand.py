@@ -204,11 +204,7 @@ def test_half_of_the_rows_make_a_name_and_the_largest_share_wins(role, shares, e
 def test_what_some_rows_have_needs_fifty_of_them_and_more_than_chance(kind) -> None:
     """Where most words are rare, attending to one is no trait."""
     share = np.array([0.9 * (name == kind) for name in MEASURES])
-    for rows, chance, name in (
-        (50, 0.6, kind),
-        (49, 0.6, "mixed"),
-        (50, 0.601, "mixed"),
-    ):
+    for rows, chance, name in ((50, 0.6, kind), (49, 0.6, "mixed"), (50, 0.601, "mixed")):
         numbers = np.full(len(MEASURES), rows), np.full(len(MEASURES), chance)
         assert name_of("decoder", share, *numbers).kind == name
 

@@ -36,10 +36,7 @@ PATTERNS = np.array(
     [[[[0.75, 0.25, 0.0], [0.2, 0.3, 0.5]], [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]]], np.float32
 )  # one layer, two heads
 WORDS = family("components.heads_view", lang="en")
-TOKENS: dict[str, Any] = {
-    "axes": (Axis(QUERIES, "query"), Axis(KEYS, "key")),
-    "words": WORDS,
-}
+TOKENS: dict[str, Any] = {"axes": (Axis(QUERIES, "query"), Axis(KEYS, "key")), "words": WORDS}
 
 
 def packed(patterns: np.ndarray = PATTERNS, **more: Any) -> tuple[dict[str, Any], Any]:

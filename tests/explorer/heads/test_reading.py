@@ -11,12 +11,7 @@ from numpy.typing import ArrayLike
 from explorer.__main__ import main
 from explorer.analysis.heads.aligned import align, gathered
 from explorer.analysis.heads.compare import compare, token_diff
-from explorer.analysis.heads.measures import (
-    head_measures,
-    head_roles,
-    measure_maps,
-    measure_names,
-)
+from explorer.analysis.heads.measures import head_measures, head_roles, measure_maps, measure_names
 from explorer.analysis.heads.reading import KeyWeight, entropy, top_keys
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
 from explorer.engine.jobs import walked
@@ -109,11 +104,7 @@ def test_measures_leave_out_padding_and_empty_rows(translator) -> None:
         ([[0, 0, 0, 1]] * 3, 0, 0),  # sharp, but always on the end mark
         ([[0.5, 0.5, 0, 0]] * 3, 0, 0),  # no row differs from another
         # Two keys for three rows: H(1/3, 2/3) of the log2(3) bits that three rows can tell.
-        (
-            [[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]],
-            np.log2(3) - 2 / 3,
-            1 - 2 / 3 / np.log2(3),
-        ),
+        ([[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]], np.log2(3) - 2 / 3, 1 - 2 / 3 / np.log2(3)),
         ([[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]], 0, np.nan),  # a single row
     ],
 )

@@ -255,8 +255,7 @@ def test_the_cause_of_a_fault_in_a_mask(where, fault) -> None:
 
 
 @pytest.mark.parametrize(
-    "keep",
-    [lambda x: x[:, :, -1:], lambda x: x[:, :, -3:], lambda x: x[:, :, :0]],
+    "keep", [lambda x: x[:, :, -1:], lambda x: x[:, :, -3:], lambda x: x[:, :, :0]]
 )
 def test_a_cache_without_the_keys_of_all_tokens(keep: Callable[[Tensor], Tensor]) -> None:
     model = CachedText().eval()

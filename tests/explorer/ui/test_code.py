@@ -13,11 +13,6 @@ import pytest
 import torch
 
 from explorer import exhibits
-from explorer.engine import asking
-from explorer.engine.cache import Run
-from explorer.exhibits.exhibit import exhibit_of
-from explorer.exhibits.links import State
-from explorer.exhibits.view import build
 from explorer.ui.code import source_of
 from models.attention import attend
 from models.config import ModelConfig
@@ -30,9 +25,6 @@ OURS = ("models.", "explorer.")
 CONFIG = ModelConfig(
     vocab_size=11, d_model=8, n_layers=1, n_encoder_layers=1, n_heads=2, d_ff=12, norm="rmsnorm"
 )
-MOST = 4
-MODEL, TEXT = "twin-right", "Tom loves Mary."
-RUN, OTHER = Run(MODEL, TEXT), Run(MODEL, "I see.")
 
 
 def test_a_function_is_shown_as_it_stands_without_what_is_around_it():
@@ -90,9 +82,3 @@ def test_everything_that_exhibits_name_has_its_source_and_a_docstring():
                 assert private or inspect.getdoc(inspect.unwrap(thing)), source
                 checked += 1
     assert checked > 80
-
-
-def answered(name: str, state: State) -> object:
-    """What is computed for an exhibit, as the app asks for it."""
-    request = exhibit_of(name).request(build(state, dark=False))
-    return asking.ask(request)

@@ -55,8 +55,7 @@ LINEAR: dict[str, Any] = {"llama.rope.scaling.type": "linear", "llama.rope.scali
 
 
 @pytest.mark.parametrize(
-    ("name", "fields"),
-    [("qwen2", {}), ("qwen3", {}), ("llama-tied", {}), ("llama-linear", LINEAR)],
+    ("name", "fields"), [("qwen2", {}), ("qwen3", {}), ("llama-tied", {}), ("llama-linear", LINEAR)]
 )
 def test_the_numbers_are_those_of_the_folder(name, fields, tmp_path):
     golden = Golden.load(name)
