@@ -148,12 +148,7 @@ CORPUS = (
     "Once upon a time there was a little fox who lived in a dark wood with her two brothers.",
     "The animal didn't cross the street because it was too tired. I love you.",
 )
-CHINESE = (
-    "我喜欢你，因为你很善良。",
-    "她每天早上看书。",
-    "我们昨天去了公园。",
-    "我爱你。你爱我们。",
-)
+CHINESE = "我喜欢你，因为你很善良。", "她每天早上看书。", "我们昨天去了公园。", "我爱你。你爱我们。"
 TO_CUT = (
     *CORPUS,
     *CHINESE,

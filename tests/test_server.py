@@ -216,8 +216,6 @@ def test_options_allow_uploads_and_refuse_two_addresses(started, monkeypatch, ca
 
 
 # A class that opens the same page of a new server in the same moment: everybody gets it.
-
-
 SENTENCE = "I like the young dogs."
 N_VISITORS = 4
 

@@ -206,8 +206,6 @@ def test_a_page_is_printed_whole_and_without_its_controls(visitor, place, width,
 
 
 # The menu of ten entries in real Chromium, and where the picture of each view begins.
-
-
 def test_every_view_is_two_clicks_away_and_what_a_model_lacks_is_dimmed(visitor):
     visitor.open(lang="en", model="stories")
     links = visitor.page.get_by_test_id("stTopNavLink")
@@ -291,8 +289,6 @@ def test_the_picture_begins_high_and_no_view_is_long(visitor, views, read):
 
 
 # On a phone: the bar with the page's name, the sidebar that goes away, edges, what comes first.
-
-
 @pytest.fixture
 def phone(visitor) -> Visitor:
     visitor.page.set_viewport_size({"width": 390, "height": 844})

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from explorer.library import CHECKPOINTS, LoadedModel, list_models, open_model
+from explorer.runs.trace import Trace, trace
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding
 from models.training.vocabulary import train_tokenizer
@@ -59,6 +60,12 @@ def translator() -> LoadedModel:
 @pytest.fixture(scope="session")
 def writer() -> LoadedModel:
     return _tiny("writer", family="decoder-only", norm_placement="pre", final_norm=True)
+
+
+@pytest.fixture
+def traced(translator: LoadedModel) -> Trace:
+    """Source: 3 tokens and the end mark; decoder's row: start and 2 tokens."""
+    return trace(translator, "The cat ran", "我爱你猫")
 
 
 @pytest.fixture(params=["translator", "writer"])

@@ -62,64 +62,51 @@ def test_every_form_of_export_and_imports_over_several_lines_are_known(tmp_path)
 
 
 DEFAULT = "export default function () {}\n"
+IMPORT_A, A = 'import { a } from "./one.js";\n', "export const a = 1;\n"
 
 
 @pytest.mark.parametrize(
-    ("files", "message"),
+    ("view", "others", "message"),
     [
-        ({}, "view.js: there is no such file"),
+        ('import { a } from "./lost.js";', {}, "lost.js: there is no such file"),
+        ('import { b } from "./one.js";', {"one": A}, "view.js: one.js does not export b"),
         (
-            {"view": f'import {{ a }} from "./lost.js";\n{DEFAULT}'},
-            "lost.js: there is no such file",
-        ),
-        (
+            IMPORT_A,
             {
-                "view": f'import {{ gone }} from "./other.js";\n{DEFAULT}',
-                "other": "export const a = 1;",
-            },
-            "view.js: other.js does not export gone",
-        ),
-        (
-            {
-                "view": f'import {{ a }} from "./one.js";\n{DEFAULT}',
-                "one": 'import { b } from "./two.js";\nexport const a = 1;',
-                "two": 'import { a } from "./one.js";\nexport const b = 1;',
+                "one": f'import {{ b }} from "./two.js";\n{A}',
+                "two": f"{IMPORT_A}export const b = 1;",
             },
             "in a circle: one.js → two.js → one.js",
         ),
         (
-            {
-                "view": 'import { a } from "./one.js";\nimport { a } from "./two.js";\n' + DEFAULT,
-                "one": "export const a = 1;",
-                "two": "export const a = 1;",
-            },
+            f'{IMPORT_A}import {{ a }} from "./two.js";',
+            {"one": A, "two": A},
             "view.js: a is imported twice",
         ),
-        ({"view": f"export const a = 1;\nexport const a = 2;\n{DEFAULT}"}, "a is exported twice"),
-        (
-            {"view": f"const a = 1;\nexport {{ a }};\n{DEFAULT}"},
-            "view.js:2: not understood: export",
-        ),
-        ({"view": f"export let a = 1;\n{DEFAULT}"}, "view.js:1: not understood: export let a"),
-        ({"view": f'import a from "./a.js";\n{DEFAULT}'}, "view.js:1: not understood: import a"),
-        ({"view": f'import {{ a }} from "a";\n{DEFAULT}'}, "view.js:1: not understood"),
-        ({"view": f'import {{ a }} from "../a.js";\n{DEFAULT}'}, "view.js:1: not understood"),
-        ({"view": f'import {{ a b }} from "./a.js";\n{DEFAULT}'}, "in an import: a b"),
-        ({"view": "const a = 1;\n"}, "view.js: the view itself needs `export default function`"),
-        ({"view": DEFAULT + DEFAULT}, "view.js: there are 2 default exports"),
-        (
-            {
-                "view": f'import {{ a }} from "./other.js";\n{DEFAULT}',
-                "other": f"export const a = 1;\n{DEFAULT}",
-            },
-            "other.js: only view.js, the view itself, has a default export",
-        ),
-        ({"view": f"const $modules = 1;\n{DEFAULT}"}, "\\$modules is the linker's own name"),
+        (A + A, {}, "a is exported twice"),
+        ("const a = 1;\nexport { a };", {}, "view.js:2: not understood: export"),
+        ("export let a = 1;", {}, "view.js:1: not understood: export let a"),
+        ('import a from "./a.js";', {}, "view.js:1: not understood: import a"),
+        ('import { a } from "a";', {}, "view.js:1: not understood"),
+        ('import { a } from "../a.js";', {}, "view.js:1: not understood"),
+        ('import { a b } from "./a.js";', {}, "in an import: a b"),
+        (DEFAULT, {}, "view.js: there are 2 default exports"),
+        (IMPORT_A, {"one": A + DEFAULT}, "one.js: only view.js, the view itself, has a default ex"),
+        ("const $modules = 1;", {}, "\\$modules is the linker's own name"),
     ],
 )
-def test_what_cannot_be_linked_is_refused(tmp_path, files, message):
+def test_what_cannot_be_linked_is_refused(tmp_path, view, others, message):
     with pytest.raises(LinkError, match=message):
-        link(written(tmp_path, **files), "view.js")
+        link(written(tmp_path, view=f"{view}\n{DEFAULT}", **others), "view.js")
+
+
+def test_a_view_needs_a_file_and_a_default_export(tmp_path):
+    with pytest.raises(LinkError, match=r"view\.js: there is no such file"):
+        link(tmp_path, "view.js")
+    with pytest.raises(
+        LinkError, match=r"view\.js: the view itself needs `export default function`"
+    ):
+        link(written(tmp_path, view=A), "view.js")
 
 
 @pytest.mark.parametrize("name", VIEWS)

@@ -146,14 +146,7 @@ def recipe(rng: random.Random, folder: Path) -> None:
     known = asset("..", "models", "training", "recipes", "copy.toml")
     path = folder / "r.toml"
     path.write_bytes(damaged(rng, known.read_bytes()))
-    tables = (
-        "model.d_model",
-        "data.task",
-        "training.epochs",
-        "data",
-        "objectives.x",
-        words(rng, 9),
-    )
+    tables = "model.d_model", "data.task", "training.epochs", "data", "objectives.x", words(rng, 9)
     changes = [f"{rng.choice(tables)}={words(rng, 12)}" for _ in range(rng.randrange(2))]
     read_recipe(str(path), changes)
 

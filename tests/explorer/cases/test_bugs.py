@@ -20,9 +20,8 @@ from models.attention import attend
 from models.masks import causal_mask
 from models.positions import sinusoidal_table
 
+
 # Masks that say the wrong thing.
-
-
 def test_inverted_masks_show_the_future_or_the_padding_only():
     scores = fixed_scores()
     keep = causal_keep(scores)
@@ -92,8 +91,6 @@ def test_without_masks_old_rows_drift_as_the_row_grows():
 
 
 # Masks of the wrong shape.
-
-
 def test_an_extra_axis_mixes_heads_and_positions():
     q, k, v = (fixed_scores(2, 4, 5, 4, seed) for seed in range(3))
     keep = causal_mask(5)[None, None]
@@ -161,8 +158,6 @@ def test_a_mask_without_head_axis_is_one_row_per_head():
 
 
 # Fill values.
-
-
 def test_what_each_type_stores():
     assert figure("small_fill", "hidden_mass") == (1.0, 0.0)  # ten thousand is not infinity
     fills = fill_table()
@@ -199,8 +194,6 @@ def test_an_empty_row_is_nan_uniform_or_zero_and_nan_spreads():
 
 
 # Padding and the cache.
-
-
 def test_is_causal_with_one_query_sees_the_first_key_only():
     q, k, v = (fixed_scores(2, 3, n, 4, seed) for seed, n in enumerate((1, 5, 5)))
     bug = BY_ID["is_causal_cache"]
@@ -229,8 +222,6 @@ def test_a_borrowed_padding_id_and_positions_counted_over_padding():
 
 
 # Inside the model, and around it.
-
-
 def test_positions_by_the_batch_size_or_by_head_are_lost():
     bug, table = BY_ID["batch_positions"], sinusoidal_table(20, 8)
     one = torch.zeros(1, 10, 8)

@@ -40,12 +40,6 @@ BEAM = Beam(3, 0.7)
 CACHE_WORDS = family("components.cache_view", lang="en")
 
 
-@pytest.fixture(params=["translator", "writer"])
-def loaded(request) -> LoadedModel:
-    model: LoadedModel = request.getfixturevalue(request.param)
-    return model
-
-
 @pytest.mark.parametrize("strategy", [Greedy(), Beam(3), Sample(temperature=2.0, seed=1)])
 def test_steps_and_one_pass_agree_with_the_causal_mask_and_not_without(loaded, strategy):
     made = generate(loaded, TEXT, strategy, 6)
@@ -84,8 +78,6 @@ def test_a_decoding_of_another_model_is_refused(compare, translator, writer):
 
 
 # The batch
-
-
 def test_a_batch_shifts_pads_and_ignores_and_each_loss_is_its_sentences(translator):
     found = walked(labelled_batch(translator, ["I love you.\t我爱你。", "", "The cat.\t猫"]))
     assert [len(row) for row in found.inputs] == [len(found.inputs[0])] * 2

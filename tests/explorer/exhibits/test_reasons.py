@@ -10,11 +10,8 @@ from explorer.runs.interventions import mask_of, rules_in_force
 from explorer.runs.trace import trace
 
 TEXT, TARGET = "The cat ran.", "猫跑"
-SELF, CROSS, ENCODER = (
-    "decoder.blocks.0.attn",
-    "decoder.blocks.1.cross_attn",
-    "encoder.blocks.0.attn",
-)
+SELF, CROSS = "decoder.blocks.0.attn", "decoder.blocks.1.cross_attn"
+ENCODER = "encoder.blocks.0.attn"
 EDITS: list[tuple[Edit, ...]] = [
     (),
     (MaskSwitch("causal", False),),

@@ -154,22 +154,3 @@ def test_words_marks_and_blank_cells_are_drawn_too():
         ("1", "1", "2")
     ]
     assert sum(each.get("stroke") == LIGHT.target for each in root.iter(f"{SVG}path")) == 2
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"--text": "  "}, "white space"),
-        ({"--model": "no-such"}, "no-such"),
-        ({"--edits": "casual-off"}, "casual-off"),
-        ({"--pads": "17"}, "16"),
-        ({"--text": "a" * 6001}, "6001"),
-    ],
-)
-def test_what_cannot_be_used_is_said_in_one_line(changes, said, folder, tmp_path, capsys):
-    given = {"--model": str(folder), "--text": "I", "--out": str(tmp_path / "out")} | changes
-    assert main(["export", *(word for pair in given.items() for word in pair)]) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
-    assert not (tmp_path / "out").exists()

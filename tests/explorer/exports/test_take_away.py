@@ -30,11 +30,8 @@ from explorer.runs.trace import Trace, trace
 from models.positions import Scaling
 from models.training.saving import save_checkpoint
 
-ENCODER, SELF, CROSS = (
-    "encoder.blocks.1.attn",
-    "decoder.blocks.0.attn",
-    "decoder.blocks.1.cross_attn",
-)
+ENCODER, SELF = "encoder.blocks.1.attn", "decoder.blocks.0.attn"
+CROSS = "decoder.blocks.1.cross_attn"
 NASTY = """I'm "cat" \\ ''' \"\"\" {text} %s \\n'); raise SystemExit(1) # 猫\u2028\u200d🏳️‍🌈"""
 EDITS = (MaskSwitch("causal", False), HeadOff(SELF, 1), CellEdit(CROSS, None, 1, 0, False))
 

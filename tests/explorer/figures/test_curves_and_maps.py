@@ -111,8 +111,6 @@ def test_arrows_begin_at_their_circle_and_keep_their_direction():
 
 
 # The palette reads well in both themes, and no token can speak Plotly's HTML.
-
-
 def luminance(colour: str) -> float:
     """Relative luminance of #rrggbb, WCAG 2.2."""
     channels = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]

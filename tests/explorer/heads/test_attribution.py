@@ -28,11 +28,8 @@ from explorer.runs.trace import Trace, trace
 from models.hooks import Edits, visiting
 
 TEXT, TARGET = "The cat ran", "我爱你猫"
-CROSS, SELF, ENCODER = (
-    "decoder.blocks.1.cross_attn",
-    "decoder.blocks.0.attn",
-    "encoder.blocks.1.attn",
-)
+CROSS, SELF = "decoder.blocks.1.cross_attn", "decoder.blocks.0.attn"
+ENCODER = "encoder.blocks.1.attn"
 
 
 def in_float64(loaded: LoadedModel) -> LoadedModel:

@@ -16,23 +16,13 @@ from explorer.analysis.heads.reading import KeyWeight, entropy, top_keys
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
 from explorer.engine.jobs import walked
 from explorer.labels import SpecialToken, str_tokens
-from explorer.library import LoadedModel
 from explorer.runs.edits import HeadOff
 from explorer.runs.trace import Trace, trace
 from models.foreign.tokens import ForeignTokenizer
 
-CROSS, SELF, ENCODER = (
-    "decoder.blocks.1.cross_attn",
-    "decoder.blocks.0.attn",
-    "encoder.blocks.1.attn",
-)
+CROSS, SELF = "decoder.blocks.1.cross_attn", "decoder.blocks.0.attn"
+ENCODER = "encoder.blocks.1.attn"
 TEXTS = ("The cat ran.", "I love you.")
-
-
-@pytest.fixture
-def traced(translator: LoadedModel) -> Trace:
-    """Source: 3 tokens and the end mark; decoder's row: start and 2 tokens."""
-    return trace(translator, "The cat ran", "我爱你猫")
 
 
 def with_pattern(traced: Trace, site: str, head: int, rows: ArrayLike) -> Trace:
@@ -205,8 +195,6 @@ def test_a_map_holds_every_head_of_a_kind(traced, writer) -> None:
 
 
 # Attention between whole words, on numbers worked by hand.
-
-
 ROW = words_of(["un", "·able", "."])
 START, END = SpecialToken("<s>"), SpecialToken("</s>")
 

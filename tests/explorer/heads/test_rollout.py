@@ -23,12 +23,6 @@ CROSS, SELF = "decoder.blocks.1.cross_attn", "decoder.blocks.0.attn"
 BACK = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]  # the row of query 3: key 2
 
 
-@pytest.fixture
-def traced(translator: LoadedModel) -> Trace:
-    """Source: 3 tokens and the end mark; decoder's row: start and 2 tokens."""
-    return trace(translator, "The cat ran", "我爱你猫")
-
-
 def with_patterns(traced: Trace, patterns: dict[str, np.ndarray | list[list[int]]]) -> Trace:
     """The trace with these patterns [query, key] in every head of a site."""
     changed = {}
@@ -207,8 +201,6 @@ def test_open_cells_are_those_that_the_masks_connect_also_on_a_way_round(transla
 
 
 # All heads in a few passes against one head at a time through `trace`.
-
-
 TEXT, TARGET = "The cat sat on the mat.", "猫坐在垫子上。"
 EDITS: tuple[Edit, ...] = (
     MaskSwitch("causal", False),

@@ -20,17 +20,11 @@ from explorer.exhibits.block import AllHeads, Change, Columns, Hero
 from explorer.exhibits.heads.heads import EXHIBIT
 from explorer.exhibits.links import State
 from explorer.exhibits.view import build
-from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
 from explorer.shell import LINKS
 from models.hooks import LOGITS, Role
 
 SITE = "decoder.blocks.1.attn"
-
-
-@pytest.fixture
-def traced(translator: LoadedModel) -> Trace:
-    return trace(translator, "The cat ran", "我爱你猫")
 
 
 def with_pattern(traced: Trace, head: int, rows: list[list[float]]) -> Trace:
@@ -118,8 +112,6 @@ def test_predictions_are_compared_if_they_answer_one_question(traced, translator
 
 
 # What clicks in the pictures of all heads choose.
-
-
 FIRST, SECOND = "I like a book.", "She reads a book."
 
 

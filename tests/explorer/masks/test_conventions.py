@@ -97,8 +97,6 @@ def test_scores_of_any_head_go_through_torchs_own_functions(translator: LoadedMo
 
 
 # Fill values: which hide, leak, overflow or turn to NaN, in four types of number.
-
-
 LOW_SCORES = np.array([[1.0, -1.0, 0.0], [0.5, 2.0, -0.5], [0.0, 1.0, 2.0]], np.float32)
 KEEP = np.tril(np.ones((3, 3), bool))
 
@@ -173,8 +171,6 @@ def test_the_rule_of_this_library_is_right_everywhere(way: str, lowered: float) 
 
 
 # Sentences in one padded batch: right masks keep them apart, wrong ones do not.
-
-
 TEXTS = ("I love you.", "A dog ran after the cat, and the cat ran away.", "The cat sat.")
 SPLIT = (TEXTS[0], TEXTS[1:])
 
@@ -221,8 +217,6 @@ def test_every_family_has_batches_of_readable_sentences(writer: LoadedModel, tin
 
 
 # Looking ahead: none with the causal mask, and without it the sums that the patterns give.
-
-
 OFF = (MaskSwitch("causal", False),)
 
 
@@ -264,8 +258,6 @@ def test_how_many_keys_the_last_row_sees_and_which_share_is_ahead(twin: LoadedMo
 
 
 # The same words read again under changed masks: losses and the tokens that come next.
-
-
 TEXT, TARGET = "The cat ran.", "猫跑开了。"
 
 

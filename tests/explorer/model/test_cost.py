@@ -260,8 +260,6 @@ def test_what_standing_between_product_and_logit_is_counted_and_none_refused(tin
 
 
 # Choices exchanged in a model: each against torch, the formula, or a model built that way.
-
-
 def swapped(loaded: LoadedModel, traced: Trace) -> dict[tuple[str, str], ResultRow]:
     rows, tried = walked(design(loaded, traced)).rows, options(loaded.config)
     return {(each.choice, each.name): row for each, row in zip(tried, rows, strict=True)}

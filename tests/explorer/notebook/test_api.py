@@ -147,8 +147,6 @@ def test_tables_of_runs_attributions_captures_and_certificates(traced, copier) -
 
 
 # Exhibits in a notebook: which names are theirs, which choices, and what is refused.
-
-
 TEXT = "She reads a book."
 
 

@@ -31,12 +31,6 @@ CHANGES: dict[str, tuple[Edit, ...]] = {
 }
 
 
-@pytest.fixture(params=["translator", "writer"])
-def loaded(request) -> LoadedModel:
-    model: LoadedModel = request.getfixturevalue(request.param)
-    return model
-
-
 @pytest.mark.parametrize("edits", EDITS, ids=["plain", "edited"])
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: type(s).__name__)
 def test_a_generation_is_consistent(loaded, strategy, edits):

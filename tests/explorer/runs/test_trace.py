@@ -16,11 +16,8 @@ from models.rows import Rows
 from models.training.saving import save_checkpoint, save_tensors, snapshot_name
 
 TEXT, TARGET = "The cat ran.", "猫跑开了。"
-SELF, CROSS, ENCODER = (
-    "decoder.blocks.1.attn",
-    "decoder.blocks.0.cross_attn",
-    "encoder.blocks.2.attn",
-)
+SELF, CROSS = "decoder.blocks.1.attn", "decoder.blocks.0.cross_attn"
+ENCODER = "encoder.blocks.2.attn"
 
 
 def logits_of(loaded: LoadedModel, traced: Trace) -> np.ndarray:

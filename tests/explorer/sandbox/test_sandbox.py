@@ -174,8 +174,6 @@ def test_without_the_package_it_says_so(monkeypatch):
 
 
 # A stranger's program reads no file, opens no socket, starts no process, and ends in time.
-
-
 SECRET = "the-canary-sings-at-midnight"
 LONGEST = 1.0
 """Seconds that a program may live. A busy machine is given more before a test fails."""

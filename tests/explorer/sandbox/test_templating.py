@@ -97,8 +97,6 @@ def test_a_template_that_fails_or_takes_too_much_is_refused_in_words(tmp_path, s
 
 
 # A stranger's tokenizer, asked in a process of its own, says what the library's own would say.
-
-
 @pytest.mark.parametrize("text", ["We</s>went to the park", "</s>", "a<unk> b <pad", "(</s>)"])
 def test_a_special_token_that_is_typed_is_text_for_a_unigram_model(tmp_path, text):
     """Here and there, with the characters that the text has."""

@@ -165,8 +165,6 @@ def test_what_is_not_there_is_refused_and_a_chosen_token_shown(translator, write
 
 
 # What surrounds a cell: scalings, the parts of a score, layouts of weights, groups, dropout.
-
-
 def test_the_usual_scaling_is_the_model_itself_over_rows_with_a_choice(translator) -> None:
     traced = trace(translator, TEXT, pads=2)
     for site in traced.sites:

@@ -216,8 +216,6 @@ def test_what_no_page_understands_gives_the_place_back_too(monkeypatch):
 
 
 # What is learnt: toy tasks, sentences, own pairs and everything that can be wrong with these.
-
-
 MANY = "".join(f"{n}\t{n + 1}\n" for n in range(pairs.MOST_PAIRS + 7))
 
 

@@ -219,8 +219,6 @@ def test_faults_change_what_is_measured_and_padding_shows_in_no_curve(tmp_path):
 
 
 # Trainings beside each other: what sets them apart, and whether seeds alone could.
-
-
 def run(setup: Setup, *losses: float, state: str = "done") -> TrainingRun:
     found = TrainingRun(1, setup, Path(), state)  # type: ignore[arg-type]
     found.scores = [Validation(50 * at, loss, 0.5, 0.5, 0.0, "") for at, loss in enumerate(losses)]
@@ -284,8 +282,6 @@ def test_questions_compare_equal_models_and_are_answered_once_all_is_done():
 
 
 # What can be set up: its link, its limits, and the model that comes of it.
-
-
 def test_a_link_says_what_differs_and_the_config_follows():
     setup = Setup(task="sort", n_heads=2, norm="rmsnorm", bias=False, rate=0.001, seed=7)
     text = format_setup(setup)

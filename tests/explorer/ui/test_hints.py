@@ -76,8 +76,6 @@ def test_each_language_opens_with_its_readers_translator_and_lists_it_first():
 
 
 # What is painted before what: when a run of a fragment waits for the browser.
-
-
 Waits = list[bool]
 
 
