@@ -20,7 +20,6 @@ def loop(chance: random.Random, secret: str) -> Texts:
         "while True: pass",
         "while True:\n  try:\n    while True: pass\n  except BaseException: pass",
         f"sum(range(10**{chance.randint(9, 15)}))",
-        "[i for i in range(10**9) if i < 0]",
         f"x = 1\nfor i in range(10**{chance.randint(7, 9)}): x = x * 3 % 1000003",
         "import time\nwhile True: time.monotonic()",
     )
@@ -30,9 +29,7 @@ def memory(chance: random.Random, secret: str) -> Texts:
     n = 10 ** chance.randint(7, 12)
     return (
         f"x = 'a' * {n}",
-        f"x = bytes({n})",
         f"x = list(range({n}))",
-        "x = []\nwhile True: x.append('a' * 1000)",
         "x = 'a'\nwhile True: x += x",
         f"x = 'a'.join(['b' * 1000] * {n})",
         f"x = 'a' * 10000\nx.replace('a', 'b' * {n // 1000})",
@@ -44,7 +41,6 @@ def number(chance: random.Random, secret: str) -> Texts:
     return (
         "x = 9 ** 9 ** 9",
         f"x = 1 << 10 ** {chance.randint(8, 15)}",
-        "x = 7\nwhile True: x = x * x",
         f"x = int('9' * {chance.randint(5_000, 3_000_000)})",
         "x = str(10 ** 1000000)",
         "import math\nmath.factorial(10 ** 7)",
@@ -57,9 +53,7 @@ def depth(chance: random.Random, secret: str) -> Texts:
     return (
         "def f(q, k): return f(q, k)",
         "(" * n + "1" + ")" * n,
-        "not " * (n // 2) + "1",
         "1" + "+1" * n,
-        "x" + ".x" * n,
         "\n".join("  " * i + "if 1:" for i in range(min(n, 60))) + "\n" + "  " * 60 + "pass",
         "a = []\na.append(a)\ndef f(q, k): return a",
         "a = []\nfor i in range(100000): a = [a]\ndef f(q, k): return a == a",
@@ -67,18 +61,15 @@ def depth(chance: random.Random, secret: str) -> Texts:
         "a = {}\na['a'] = a\ndef f(q, k): return str(a)",
         "import json\njson.loads('[' * 100000)",
         "class A:\n  def __repr__(self): return repr(self)\nprint(A())",
-        "class A:\n  def __eq__(self, o): return self == o\nA() == A()",
     )
 
 
 def reading(chance: random.Random, secret: str) -> Texts:
     return (
         f"x = open({secret!r}).read()\nprint(x)",
-        f"import pathlib\nprint(pathlib.Path({secret!r}).read_text())",
         f"import os\nprint(os.listdir({secret.rpartition('/')[0]!r}))",
         f"with open({secret!r}, 'w') as x: x.write('gone')",
         f"import os\nos.remove({secret!r})",
-        f"import pathlib\npathlib.Path({secret + 'x'!r}).write_text('x')",
         "print(open('/proc/self/environ').read())",
         "import os\nprint(os.environ)",
         f"exec(open({secret!r}).read())",
@@ -90,16 +81,13 @@ def going_out(chance: random.Random, secret: str) -> Texts:
     port = chance.randint(1, 65000)
     return (
         f"import socket\nsocket.create_connection(('127.0.0.1', {port}))",
-        "import urllib.request\nurllib.request.urlopen('http://127.0.0.1')",
         "import os\nos.system('id')",
         "import os\nos.fork()",
         "import os\nos._exit(0)",
         "import threading\nthreading.Thread(target=print).start()",
         "import ctypes\nctypes.CDLL(None).system(b'id')",
         "import sys\nsys.exit()",
-        "raise SystemExit",
         "input()",
-        "breakpoint()",
     )
 
 
@@ -110,17 +98,14 @@ def insides(chance: random.Random, secret: str) -> Texts:
     )
     return (
         f"print(().{name}.{other})",
-        f"print(getattr((), {name!r}))",
         f"print('{{0.{name}.{other}}}'.format(1))",
         f"print('{{x.{name}}}'.format_map({{'x': print}}))",
         f"print({name})",
-        f"print(Exception.{name}.{other})",
         f"try: 1 / 0\nexcept Exception as e: print(e.__traceback__.tb_frame.{other})",
         "print(__import__('os').listdir('/'))",
         "print(globals())",
         "import sys\nprint(sys.modules)",
         "import sys\nprint(sys._getframe())",
-        "import builtins\nprint(builtins.open)",
         "import pickle\npickle.loads(b'cos\\nsystem\\n(S\"id\"\\ntR.')",
         "exec('import os\\nprint(os.listdir(\"/\"))')",
         "print(eval('__import__(\"os\").getpid()'))",
@@ -133,7 +118,6 @@ def words(chance: random.Random, secret: str) -> Texts:
     n = chance.choice((20, 30, 60, 5_000, 10**9))
     return (
         f"import re\nre.match('(a+)+$', 'a' * {min(n, 60)} + 'b')",
-        f"import re\nre.match('(.*)*x', 'a' * {min(n, 5000)})",
         f"import re\nre.search('a?' * {min(n, 1000)} + 'a' * {min(n, 1000)}, 'a' * 30)",
         f"import re\nre.compile('a{{{min(n, 60000)}}}' * 3)",
         f"'%{n}d' % 1",
@@ -143,7 +127,6 @@ def words(chance: random.Random, secret: str) -> Texts:
         "while True: print('a' * 10000)",
         f"raise ValueError('a' * {min(n, 10**7)})",
         f"x = 'a' * 100000\nx.split('a' * {min(n, 100)})",
-        "assert 'a' * 10**6 == 'b' * 10**6",
         "'\\ud800'.encode()",
         "print('\\x00\\x1b[2J')",
     )
@@ -168,11 +151,8 @@ def choking(chance: random.Random, secret: str) -> Texts:
         "def range(*x): return iter(lambda: 0, 1)\ndef f(q, k): return 1",
         "def f(q, k): return 10 ** 4000",
         "def f(q, k): return float('nan')",
-        "def f(q, k): return [float('inf')] * 900",
-        "def f(q, k): return ['x' * 100000] * 900",
         "def f(q, k): return [[0] * 900] * 900",
         "def f(q, k): return {'fault': None}",
-        "def f(q, k): return b'x' * 1000000",
         "def f(q, k): return range(10 ** 9)",
         "def f(q, k):\n  class A: pass\n  return A()",
         "def f(q, k, *, z): return 1",
@@ -197,14 +177,12 @@ VALUES = (
 """What a function of an exercise may return instead of an answer; `x` are its arguments."""
 BODIES = (
     "global n\n    n += 1\n    return n == 1",
-    "global n\n    n += 1\n    return n % 2 == 0",
     "global n\n    n += 1\n    return [n] * n",
     "global n\n    n += 1\n    return 1 // (n - 3)",
     "for each in x:\n        each.clear()\n    return 1",
     "x[0].append(1)\n    return x",
     "class A: pass\n    return A()",
     "raise ValueError('`*_<b>$x$\\n\\x1b[2J')",
-    "raise AssertionError",
     "raise KeyError({1: 2})",
     "raise StopIteration",
     "assert False, x",

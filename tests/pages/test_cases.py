@@ -87,8 +87,8 @@ def test_padding_on_the_left_harms_whom_it_concerns(open_page, case, model, lack
     if lacks:
         assert t(f"cases.absent.{lacks}", lang="en") in words
     else:
-        drawn = charts(at)[-1]["data"]
-        healthy, ill = (numbers(each["y"]) for each in drawn)
+        (drawn,) = charts(at, t("cases.pads_left", lang="en"))
+        healthy, ill = (numbers(each["y"]) for each in drawn["data"])
         assert len(healthy) > 2
         assert abs(ill[0] - healthy[0]) < 1e-4  # without padding they agree
         assert np.abs(ill - healthy).max() > 1e-4

@@ -213,9 +213,7 @@ def test_the_seed_decides_and_directions_are_alike(step, rows, n):
         (lambda: short_rows(SHORT[5:-2] + SHORT[-1:], 1, seed=1), "no pair has 2 words or fewer"),
         (lambda: renamed_texts(["Then Tom ran.", "So."], 3, seed=1), "in at least 12 of these 2"),
         (lambda: read_recipe("copy", ["data.joined=3"]), "joined is 3"),
-        (lambda: read_recipe("copy", ["data.numbered=3"]), "numbered is 3"),
         (lambda: read_recipe("en-zh", ["data.short=-1"]), "short is -1"),
-        (lambda: read_recipe("en-zh", ["data.renamed=-1"]), "renamed is -1"),
     ],
 )
 def test_rows_that_cannot_be_made_are_refused(make, message):
@@ -231,18 +229,15 @@ MOST_OF_IT = "nine hundred and ninety-nine"
     ("number", "english", "chinese"),
     [
         (0, "zero", "零"),
-        (9, "nine", "九"),
         (10, "ten", "十"),
         (15, "fifteen", "十五"),
         (40, "forty", "四十"),
-        (99, "ninety-nine", "九十九"),
         (100, "one hundred", "一百"),
         (105, "one hundred and five", "一百零五"),
         (110, "one hundred and ten", "一百一十"),
         (365, "three hundred and sixty-five", "三百六十五"),
         (1005, "one thousand and five", "一千零五"),
         (1050, "one thousand and fifty", "一千零五十"),
-        (1500, "one thousand five hundred", "一千五百"),
         (80_000, "eighty thousand", "八万"),
         (100_500, "one hundred thousand five hundred", "十万零五百"),
         (LARGEST, f"{MOST_OF_IT} thousand {MOST_OF_IT}", "九十九万九千九百九十九"),
@@ -310,8 +305,8 @@ def test_both_sides_get_the_same_other_number():
         ("Come on May 20.", "请五月20号来。", 3, 28),
         ("It ended in 1945.", "1945年结束了。", 1000, 2099),
         ("It lasted 20 years.", "持续了20年。", 3, 99),
-        ("It cost 1500 dollars.", "花了1500美元。", 100, 999_999),
         ("She has seven hours.", "她有七小时。", 3, 99),
+        ("It cost 1500 dollars.", "花了1500美元。", 100, 999_999),
         ("It took six days.", "我用了六时间。", 3, 99),
         ("It cost 500 dollars.", "花了五百美元。", 100, 999_999),
     ],
@@ -373,9 +368,7 @@ def test_a_sentence_begins_with_a_capital():
         ("5 and 5 of them.", "有五个。"),
         ("He has five.", "五月有五个。"),
         ("He has one dog.", "他有一条狗。"),
-        ("He has 1 dog.", "他有1条狗。"),
         ("She has three.", "她有四个。"),
-        ("No number here.", "这里没有数字。"),
     ],
 )
 def test_what_cannot_be_told_is_left_alone(english, chinese):

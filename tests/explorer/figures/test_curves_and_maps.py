@@ -153,14 +153,12 @@ def test_css_carries_every_colour_of_both_palettes():
 @pytest.mark.parametrize(
     ("token", "shown"),
     [
-        ("dog", "dog"),
         ("", "∅"),
         (" ", "␣"),
         ("  a b ", "␣␣a b␣"),
         ("\n", "↵"),
         ("\u202eabc", "[U+202E]abc"),
         ("👩\u200d🚀", "👩\u200d🚀"),
-        ("狗", "狗"),
         ("\ud800", "[U+D800]"),
         ("كتاب", "\u2068كتاب\u2069"),
         ("·ספר", "\u2068·ספר\u2069"),
