@@ -124,10 +124,6 @@ def test_nothing_outside_the_library_asks_for_a_family_or_takes_a_hook_name_apar
         r"isinstance\([^)]*(?:DecoderOnly|EncoderDecoder|EncoderOnly)|family[\"')]* *(?:==|!=)"
         r"|(?:site|hook|name)[a-z_.]*\.(?:rpartition|rsplit|split|partition)\([\"']\."
     )
-    assert asks.search("if isinstance(model, DecoderOnly):")
-    assert asks.search('if config.family == "decoder-only":')
-    assert asks.search('return config.get("family") == "decoder-only"')
-    assert asks.search('site.name.split(".")')
     found = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in (ROOT / "explorer").rglob("*.py")

@@ -50,13 +50,12 @@ class Visitor:
 
     def settle(self) -> None:
         """Wait until Streamlit has drawn something and runs no script any more."""
-        self.page.locator("[data-testid=stMarkdown]:visible").first.wait_for(timeout=PATIENCE)
+        self.page.locator("[data-testid=stMarkdown]:visible").first.wait_for()
         self.page.wait_for_function(
             "() => document.querySelector('[data-testid=stApp]')"
             "?.getAttribute('data-test-script-state') === 'notRunning'"
             # What a run has not drawn again yet is shown faded.
-            " && !document.querySelector('[data-stale=true]')",
-            timeout=PATIENCE,
+            " && !document.querySelector('[data-stale=true]')"
         )
 
     def darken(self) -> None:
@@ -80,7 +79,6 @@ class Visitor:
                 return main.clientWidth <= width && main.scrollWidth <= main.clientWidth;
             }""",
             arg=width,
-            timeout=PATIENCE,
         )
 
     def touching_labels(self) -> list[str]:
@@ -115,7 +113,7 @@ class Visitor:
 
     def shows(self, words: str) -> None:
         """Wait until these words are to be seen."""
-        self.text(words).wait_for(timeout=PATIENCE)
+        self.text(words).wait_for()
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import re
 from itertools import pairwise
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import pytest
 from playwright.sync_api import Locator, expect
@@ -16,22 +16,6 @@ from tests.browser.conftest import DARK, Visitor, asked, word
 from tests.walk import LOOKS, SETTLED
 
 pytestmark = pytest.mark.browser
-
-
-def test_back_leaves_a_page_of_the_menu_in_one_press(visitor):
-    visitor.open(lang="en", text="I love you.")
-    for name in ("masks", "positions"):
-        visitor.page.get_by_role("link", name=word(f"{name}.title"), exact=True).click()
-        expect(visitor.page).to_have_title(f"{t(f'{name}.title', lang='en')} · Headlight")
-        visitor.page.wait_for_url(f"**/{name}?*text=*")
-        visitor.settle()
-    visitor.page.go_back()
-    expect(visitor.page.locator("h1")).to_have_text(word("masks.title"))
-    assert urlsplit(visitor.page.url).path == "/masks"
-    visitor.settle()
-    visitor.page.go_back()
-    expect(visitor.page.locator("h1")).to_have_text(word("start.title"))
-    assert urlsplit(visitor.page.url).path == "/"
 
 
 FIRST_FRAMES = """() => {

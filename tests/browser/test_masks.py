@@ -112,20 +112,3 @@ def test_a_matrix_wider_than_a_phone_stays_where_it_was_scrolled_to(app, browser
     visitor.settle()
     assert scroller.evaluate("node => node.scrollLeft") == there > 0
     context.close()
-
-
-@pytest.mark.sweep
-def test_the_patterns_of_another_layer_stay_below_the_menu(visitor):
-    visitor.open("masks", text="I like dogs.")
-    menu = visitor.page.locator(".st-key-masks-layer input")
-    menu.click(trial=True)  # the page is complete, and scrolled there
-    option = visitor.page.get_by_role("option", name="2", exact=True)
-    # An open menu closes as the page scrolls: the event arrives a frame later.
-    visitor.page.evaluate("() => new Promise((end) => requestAnimationFrame(() => { end(); }))")
-    menu.click()
-    option.click()
-    visitor.page.wait_for_url(lambda url: "layer=2" in url)
-    visitor.settle()
-    patterns = visitor.page.locator("canvas[data-at^=cells]").first.bounding_box()
-    above = menu.bounding_box()
-    assert patterns["y"] > above["y"]

@@ -38,7 +38,7 @@ def upload(page: Page, name: str, file: bytes) -> None:
 
 def drawn_text(page: Page) -> str:
     """The picture in the address, once a stroke has arrived there."""
-    page.wait_for_url("**text=picture*", timeout=PATIENCE)
+    page.wait_for_url("**text=picture*")
     return asked(page.url)["text"]
 
 
@@ -81,7 +81,7 @@ def test_a_picture_is_hidden_uploaded_and_drawn_with_the_mouse_on_start(visitor)
     page.mouse.down()
     page.mouse.move(left + width / 2, top + height * 0.8, steps=4)
     page.mouse.up()
-    page.wait_for_function("old => location.href !== old", arg=page.url, timeout=PATIENCE)
+    page.wait_for_function("old => location.href !== old", arg=page.url)
     expect(said).to_have_text(trace(loaded, drawn_text(page)).output)
 
 

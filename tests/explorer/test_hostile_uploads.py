@@ -62,22 +62,14 @@ def many_tokens(tokenizer: dict[str, Any], most: int = 21_000) -> None:
     ]
 
 
-def split_by(pattern: str) -> Change:
-    def change(tokenizer: dict[str, Any]) -> None:
-        split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"}
-        tokenizer["pre_tokenizer"] = {**split, "invert": False}
-
-    return change
+def split_by(pattern: str, tokenizer: dict[str, Any]) -> None:
+    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"}
+    tokenizer["pre_tokenizer"] = {**split, "invert": False}
 
 
-def replacements(tokenizer: dict[str, Any]) -> None:
+def replacing(part: str, tokenizer: dict[str, Any]) -> None:
     one = {"type": "Replace", "pattern": {"Regex": "."}, "content": "a" * 16}
-    tokenizer["normalizer"] = {"type": "Sequence", "normalizers": [one] * 8}
-
-
-def replaced_when_written(tokenizer: dict[str, Any]) -> None:
-    one = {"type": "Replace", "pattern": {"Regex": "."}, "content": "a" * 16}
-    tokenizer["decoder"] = {"type": "Sequence", "decoders": [one] * 8}
+    tokenizer[part] = {"type": "Sequence", f"{part}s": [one] * 8}
 
 
 def test_a_list_of_tokens_that_is_long_is_refused(files, monkeypatch):
@@ -90,8 +82,8 @@ def test_a_list_of_tokens_that_is_long_is_refused(files, monkeypatch):
 def test_tokenizers_that_panic_cut_or_write_for_long_are_refused(files):
     assert "tokenizer.json" in refusal(zipped(files | {"tokenizer.json": b"[" * 1_000_000}))
     assert "tokenizer.json" in refusal(zipped(files | {"tokenizer.json": b"\xff"}))
-    assert refusal(changed(files, replacements)).startswith("heavy_tokenizer")
-    loaded = open_zip("a.zip", changed(files, replaced_when_written))
+    assert refusal(changed(files, partial(replacing, "normalizer"))).startswith("heavy_tokenizer")
+    loaded = open_zip("a.zip", changed(files, partial(replacing, "decoder")))
     with pytest.raises(InputProblem, match="heavy_tokenizer"):
         loaded.tokenizer.decode(loaded.tokenizer.encode("We went"))
 
@@ -106,7 +98,7 @@ def test_a_text_that_is_cut_for_long_is_refused_and_others_are_not(files, patter
         yield
         away.append("came back")
 
-    loaded = open_zip("a.zip", changed(files, split_by(pattern)), elsewhere)
+    loaded = open_zip("a.zip", changed(files, partial(split_by, pattern)), elsewhere)
     away.clear()
     begun = time.process_time()
     # The library gives up by itself after ten million attempts at one place.

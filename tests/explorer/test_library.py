@@ -60,7 +60,7 @@ def test_names_too_long_are_unknown_models_without_snapshots(shelf, capsys, tmp_
     assert kept_snapshots(tmp_path / ("x" * 300)) == ()  # the system refuses such a name
 
 
-def test_commands_work_on_a_folder_and_on_a_name(shelf, tmp_path, capsys, monkeypatch):
+def test_commands_work_on_a_folder_and_on_a_name(shelf, tmp_path, capsys):
     for option, model in (([], "mine@3"), (["--model"], str(tmp_path / "own" / "mine@3"))):
         assert cli.main(["info", *option, model]) == 0
         assert "blocks.1.attn: 4 heads" in capsys.readouterr().out
@@ -77,9 +77,6 @@ def test_commands_work_on_a_folder_and_on_a_name(shelf, tmp_path, capsys, monkey
     for dtype in ("float16", "bfloat16"):
         half = ["generate", "--model", "mine@3", "--dtype", dtype, "I love", *more]
         assert cli.main(half) == 0
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert cli.main(["info", "mine@3", "--device", "cuda"]) == 2
-    assert "torch finds no CUDA GPU here" in capsys.readouterr().err
     assert cli.main(["translate", "--model", "mine@3", "I love"]) == 2
     assert "it continues a text; use `generate`" in capsys.readouterr().err
     assert cli.main(["info", "broken"]) == 2
@@ -130,12 +127,9 @@ def test_the_app_is_told_where_models_are(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("streamlit.web.cli.main", lambda *said, **_: started.append(said))
     for name in (VARIABLE, DEVICE_VARIABLE, DTYPE_VARIABLE):
         monkeypatch.setenv(name, "")
-
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-    folders = [str(tmp_path / "a"), str(tmp_path / "b")]
-    assert cli.main(["app", "--models", folders[0], "--models", folders[1]]) == 0
-    assert os.environ[VARIABLE].split(os.pathsep) == folders
+    one, other = tmp_path, tmp_path.parent
+    assert cli.main(["app", "--models", str(one), "--models", str(other)]) == 0
+    assert os.environ[VARIABLE].split(os.pathsep) == [str(one), str(other)]
     assert len(started) == 1
     monkeypatch.setenv(VARIABLE, str(tmp_path / "gone"))
     assert cli.main(["app"]) == 0
@@ -146,8 +140,6 @@ def test_the_app_is_told_where_models_are(tmp_path, monkeypatch, capsys):
     assert cli.main(["app", "--device", "cuda"]) == 2
     assert "torch finds no CUDA GPU here" in capsys.readouterr().err
     assert len(started) == 3
-    assert cli.main(["app", "--models", str(tmp_path / "none")]) == 2
-    assert "there is no folder" in capsys.readouterr().err
 
 
 def test_models_in_the_cache_of_the_hub_are_known_by_their_configs(tmp_path, monkeypatch):
@@ -255,11 +247,6 @@ def test_what_changes_on_disk_is_read_again_and_what_is_no_gguf_told(own):
 
 
 def test_no_tensor_is_read(own, monkeypatch):
-    from models.foreign.weights import Safetensors
-
-    def read(*_: object) -> torch.Tensor:
-        raise AssertionError("a tensor was read")
-
-    monkeypatch.setattr(Safetensors, "read", read)
+    monkeypatch.setattr("models.foreign.weights.Safetensors.read", None)
     Golden.load("qwen3").write(own / "unread")
     assert listed("unread").parameters > 0

@@ -111,18 +111,6 @@ def test_masks_can_be_seen_as_a_difference(open_page):
     assert (whole["codes"] < BLANK).all()
 
 
-def test_a_cell_says_its_weight_or_what_blocks_it(open_page):
-    at = open_page("masks", site="decoder", layer="1", head="1", pads="2")
-    for each in panels(at, "masks.sides"):
-        blocked = each["codes"] > BLANK
-        why = t("blockers.causal", lang="en")
-        assert blocked[0, 1]
-        assert each["cells"][0, 1] == f"{t('figures.heatmap.blocked', lang='en')}: {why}"
-        assert each["cells"][0, 0] == "100.0 %"
-        shown = each["cells"][~blocked]
-        assert all(re.fullmatch(r"(< 0\.1|\d+\.\d) %", text) for text in shown)
-
-
 def test_a_model_of_one_text_has_no_target_in_table_or_axis(open_page):
     for model, head, axis in (
         ("writer", "batch_text_pads", "text"),

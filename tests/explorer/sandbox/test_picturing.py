@@ -21,7 +21,7 @@ from explorer.numbers import percent
 from explorer.problems import InputProblem
 from explorer.runs.trace import trace
 from explorer.sandbox.apart import MOST_AT_ONCE, Apart
-from explorer.sandbox.picturing import answered, levels_of, upright
+from explorer.sandbox.picturing import answered, levels_of
 from explorer.text import LANGUAGES, t
 from explorer.uploads import MOST_PICTURE, open_picture
 from models.pictures import picture_of
@@ -127,14 +127,6 @@ def test_every_kind_of_picture_is_read_as_its_own_colours(name, tmp_path):
     processing = {"size": None, "crop": None, "resample": 0}
     read = levels_of(tmp_path / "x.png", 20, 40, processing)
     assert abs(read.astype(int) - levels[..., None]).max() <= off
-
-
-def test_pillow_clips_16_bits_of_grey_which_are_scaled_here():
-    """As docs/own-models.md says: the processors of `transformers` convert to RGB by Pillow."""
-    made, levels, _ = READ["16 bits of grey"]
-    image = Image.open(io.BytesIO(made()))
-    assert np.asarray(image.convert("RGB")).min() == 255
-    assert np.array_equal(np.asarray(upright(image))[..., 0], levels)
 
 
 def test_a_scan_is_read_in_any_polarity_and_size():

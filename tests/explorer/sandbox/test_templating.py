@@ -17,12 +17,6 @@ from models.foreign.tokens import ForeignTokenizer
 from models.marks import library_of
 
 TEMPLATES = {
-    "ChatML": (
-        "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + "
-        "message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}"
-        "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
-        "<|im_start|>user\nHi!<|im_end|>\n<|im_start|>assistant\n",
-    ),
     "Mistral v0.3": (
         """{%- set loop_messages = messages %}
 {%- if not tools is defined %}

@@ -130,12 +130,8 @@ def test_few_train_at_once_one_of_each_visitor_and_the_others_know_their_place(u
     (later,) = unstarted.start(first, [TINY])
     (other,) = unstarted.start(second, [TINY])
     (last,) = unstarted.start(third, [TINY])
-    assert [run.state for run in (own, later, other, last)] == [
-        "running",
-        "waiting",
-        "running",
-        "waiting",
-    ]
+    states = [run.state for run in (own, later, other, last)]
+    assert states == ["running", "waiting", "running", "waiting"]
     assert unstarted.ahead(first, own) == 0
     assert unstarted.ahead(third, last) == 3
     unstarted.order(third, last, "stop")  # nobody has to wait in order to stop
@@ -144,7 +140,7 @@ def test_few_train_at_once_one_of_each_visitor_and_the_others_know_their_place(u
     unstarted.close_all()
 
 
-def test_a_visitor_may_have_so_many_waiting_and_a_server_may_allow_none(unstarted, monkeypatch):
+def test_a_visitor_may_have_so_many_waiting_or_remembered_and_a_server_none(unstarted, monkeypatch):
     room = unstarted.open("a")
     for _ in range(rooms.MOST_WAITING):
         unstarted.start(room, [TINY])
@@ -156,11 +152,8 @@ def test_a_visitor_may_have_so_many_waiting_and_a_server_may_allow_none(unstarte
     monkeypatch.setenv(rooms.VARIABLE, "many")
     with pytest.raises(ValueError, match="many"):
         rooms.at_once()
-    unstarted.close_all()
-
-
-def test_only_so_many_trainings_are_remembered(unstarted):
-    room = unstarted.open("a")
+    room = unstarted.open("c")
+    monkeypatch.setenv(rooms.VARIABLE, "2")
     room.runs = [TrainingRun(n, TINY, room.folder / str(n), "done") for n in range(rooms.MOST_RUNS)]
     unstarted.start(room, [TINY])
     assert len(room.runs) == rooms.MOST_RUNS
@@ -239,14 +232,10 @@ def test_pairs_are_read_and_what_is_left_out_is_counted(text, used, same, left_o
     assert ("further" in text) == (("x", "y") in found.rows)
 
 
-@pytest.mark.parametrize("text", ["", "only source\nmore", "a\tb"])
-def test_fewer_than_two_pairs_are_refused(text):
-    with pytest.raises(InputProblem) as refused:
-        corpus(Setup(task="own", text=text))
-    assert refused.value.key == "training_pairs"
-
-
-def test_few_rows_are_learnt_by_heart_and_long_ones_left_out():
+def test_few_rows_are_learnt_by_heart_long_ones_left_out_and_fewer_than_two_refused():
+    for text in ("", "only source\nmore", "a\tb"):
+        with pytest.raises(InputProblem, match="training_pairs"):
+            corpus(Setup(task="own", text=text))
     text = "".join(f"wort {chr(97 + n)}\tword {chr(107 + n)}\n" for n in range(10))
     found = corpus(Setup(task="own", text=text))
     assert found.by_heart
