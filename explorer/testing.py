@@ -3,20 +3,24 @@
 from collections.abc import Sequence
 from typing import Any
 
+from torch import Tensor
+
 from explorer.notebook.certify import certify
 
 
 def assert_masks(
     forward: Any,
-    src: Sequence[int] | None,
-    tgt: Sequence[int],
+    src: Sequence[int] | Tensor | None,
+    tgt: Sequence[int] | Tensor | None = None,
     pad_id: int | None = 0,
     **options: Any,
 ) -> None:
     """Raise AssertionError with the report unless the masks of `forward` are right.
 
-    Arguments and other errors are those of `certify`.
+    A model of one text is tested by `assert_masks(model, ids)`. Otherwise, arguments and other
+    errors are those of `certify`.
     """
-    result = certify(forward, src, tgt, pad_id, **options)
+    texts: tuple[Any, Any] = (None, src) if tgt is None else (src, tgt)
+    result = certify(forward, *texts, pad_id=pad_id, **options)
     if not result.passed:
         raise AssertionError("\n" + result.report())

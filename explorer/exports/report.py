@@ -1,9 +1,12 @@
-"""A certificate as text for a terminal and as a record for programs."""
+"""A certificate as text for a terminal and a pull request, and as records for programs."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import numpy as np
 
@@ -21,6 +24,14 @@ class Tested:
     text: str
     edits: tuple[Edit, ...] = ()
 
+    def lines(self, lang: str) -> Iterator[str]:
+        """The title of a report, the text, and the edits."""
+        yield t("certify.title", lang=lang, model=self.model)
+        if self.text:
+            yield t("certify.sentence", lang=lang, text=self.text)
+        if self.edits:
+            yield t("certify.edits", lang=lang, edits=format_edits(self.edits))
+
 
 def report_lines(
     certificate: Certificate,
@@ -31,25 +42,107 @@ def report_lines(
     """The report, line by line, in `lang`: findings, untested properties, the lines that explain
     them, recovered masks, the verdict."""
     if tested is not None:
-        yield t("certify.title", lang=lang, model=tested.model)
-        yield t("certify.sentence", lang=lang, text=tested.text)
-        if tested.edits:
-            yield t("certify.edits", lang=lang, edits=format_edits(tested.edits))
+        yield from tested.lines(lang)
         yield ""
     for finding in certificate.findings:
         yield from finding_lines(finding, lang)
-    for name, why in certificate.left_out.items():
-        promise = t(f"certify.{name}.title", lang=lang)
-        reason = t(f"certify.left_out.{why}", lang=lang)
-        yield f"{t('certify.untested', lang=lang, promise=promise)} {reason}"
+    yield from _untested(certificate, lang)
     yield from explained
     for name, reached in certificate.reach.items():
         yield ""
         yield t(f"certify.reach_{name}", lang=lang)
         yield from matrix_lines(reached)
+    yield _verdict(certificate, lang)
+
+
+def _untested(certificate: Certificate, lang: str) -> Iterator[str]:
+    for name, why in certificate.left_out.items():
+        promise = t(f"certify.{name}.title", lang=lang)
+        reason = t(f"certify.left_out.{why}", lang=lang)
+        yield f"{t('certify.untested', lang=lang, promise=promise)} {reason}"
+
+
+def _verdict(certificate: Certificate, lang: str) -> str:
     count, broken = len(certificate.findings), len(certificate.broken)
     verdict = "verdict_kept" if certificate.passed else "verdict_broken"
-    yield t(f"certify.{verdict}", lang=lang, count=count, broken=broken)
+    return t(f"certify.{verdict}", lang=lang, count=count, broken=broken)
+
+
+_MARKDOWN = str.maketrans(
+    {mark: f"&#{ord(mark)};" for mark in "\\`*_~[]<>|&#@"} | dict.fromkeys("\r\n", " ")
+)
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(
+    certificate: Certificate, lang: str, tested: Tested, explained: Iterable[str] = ()
+) -> str:
+    """A JUnit file: a test case per property, a failure or an error with its report, or skipped.
+
+    Characters that XML cannot hold are replaced.
+    """
+
+    def add(parent: Element, tag: str, text: str = "", **attributes: str) -> Element:
+        clean = {key: _NOT_XML.sub("�", value) for key, value in attributes.items()}
+        child = SubElement(parent, tag, clean)
+        child.text = _NOT_XML.sub("�", text) or None
+        return child
+
+    def case(name: str) -> Element:
+        return add(suite, "testcase", classname=name, name=t(f"certify.{name}.title", lang=lang))
+
+    title, *about = tested.lines(lang)
+    errors = sum(bool(finding.error) for finding in certificate.broken)
+    counts = {
+        "tests": len(certificate.findings) + len(certificate.left_out),
+        "failures": len(certificate.broken) - errors,
+        "errors": errors,
+        "skipped": len(certificate.left_out),
+    }
+    root = Element("testsuites")
+    suite = add(root, "testsuite", name=title, **{key: str(n) for key, n in counts.items()})
+    for finding in certificate.findings:
+        test = case(finding.name)
+        if not finding.passed:
+            _, *lines = finding_lines(finding, lang)
+            tag = "error" if finding.error else "failure"
+            add(test, tag, "\n".join(lines), message=lines[-1].strip())
+    for name, why in certificate.left_out.items():
+        add(case(name), "skipped", message=t(f"certify.left_out.{why}", lang=lang))
+    add(suite, "system-out", "\n".join([*about, *explained]))
+    indent(root)
+    return tostring(root, "utf-8", xml_declaration=True).decode() + "\n"
+
+
+def markdown(
+    certificate: Certificate, lang: str, tested: Tested, explained: Iterable[str] = ()
+) -> str:
+    """A comment for a pull request: the verdict, a table of all properties, what is broken.
+
+    Names and texts are written as character references, so that none of them is markup.
+    """
+    title, *about = (line.translate(_MARKDOWN) for line in tested.lines(lang))
+    yes, no = (t(f"certify.{key}", lang=lang) for key in ("kept", "broken"))
+    head = [t(f"mask_tests.{key}", lang=lang) for key in ("promise", "result", "deviation")]
+    rows = [
+        (
+            t(finding.title_key, lang=lang),
+            yes if finding.passed else f"**{no}**",
+            "NaN" if math.isinf(finding.deviation) else f"{finding.deviation:.3g}",
+        )
+        for finding in certificate.findings
+    ]
+    table = [" | ".join(cells) for cells in (head, ["---"] * len(head), *rows)]
+    broken = (line for finding in certificate.broken for line in finding_lines(finding, lang))
+    more = "\n".join([*broken, *_untested(certificate, lang), *explained])
+    blocks = [
+        f"### {title}",
+        *about,
+        f"**{_verdict(certificate, lang)}**",
+        "\n".join(f"| {row} |" for row in table),
+        more and f"<pre>\n{escape(more)}\n</pre>",
+    ]
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def report_record(certificate: Certificate, tested: Tested | None = None) -> dict[str, Any]:

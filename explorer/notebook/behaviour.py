@@ -4,6 +4,7 @@ The callable is a black box: ids in, logits out. Ids are Int64 [batch, pos] on o
 """
 
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from inspect import signature
@@ -174,7 +175,9 @@ class Behaviour(Examiner):
             runs = [(alike, 0, n), (alike, n, 0), (self.mixed(), 0, n)][: 3 if n else 1]
             for sentences, left, right in runs:
                 rows = self.batch(sentences, left, right)
-                with Recording(sequences=len(rows)) as seen:
+                with warnings.catch_warnings(), Recording(sequences=len(rows)) as seen:
+                    # While recording, a compiled module is run uncompiled.
+                    warnings.filterwarnings("ignore", "Using `torch.compile")
                     self.run(rows)
                 sites = [CapturedSite.of(call, rows, self.causal, self.window) for call in seen]
                 self.captures.append((seen, [site for site in sites if site is not None]))

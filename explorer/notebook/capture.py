@@ -157,6 +157,7 @@ class _Watch(TorchFunctionMode):
         _Eager.end()
         for handle in self._handles:
             handle.remove()
+            hooks._global_forward_hooks_with_kwargs.pop(handle.id, None)  # torch forgets this
         self._end()
 
     def _end(self) -> None:

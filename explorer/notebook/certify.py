@@ -59,9 +59,10 @@ class Certified(Certificate):
 
     def report(self, lang: str = "en") -> str:
         """Each property with its location and deviation, the likely causes, and their code."""
-        return "\n".join(report_lines(self, lang, explained=self._explained(lang)))
+        return "\n".join(report_lines(self, lang, explained=self.explained(lang)))
 
-    def _explained(self, lang: str) -> Iterator[str]:
+    def explained(self, lang: str = "en") -> Iterator[str]:
+        """The likely causes with their code, and the notes, line by line."""
         for cause in self.causes:
             yield t("notebook.cause", lang=lang, cause=t(f"notebook.causes.{cause}", lang=lang))
             bug = bug_of(cause)
@@ -161,8 +162,9 @@ def certify(
     the masks. `notes` says if that would occur. It also says if a mask uses a finite number such as
     -1e4 or -1e9, which is correct only if every query has a visible key and no score is that low.
 
-    In a test, call `explorer.testing.assert_masks` with the same arguments; in a shell, run
-    `headlight certify my_model.py:build`.
+    In a test, call `explorer.testing.assert_masks` with the same arguments, or with the ids alone
+    for a model of one text (`examples/test_masks.py`); in a shell, run
+    `headlight certify my_model.py:build`, which also writes reports (`--junit`, `--markdown`).
 
     Raises ValueError if the ids contain padding, the logits have another shape, the logits change
     from run to run (dropout) or do not depend on the ids, or `without` contains an unknown name. An

@@ -2,6 +2,7 @@
 
 import json
 import math
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -11,8 +12,14 @@ from torch import Tensor
 import models.transformer
 from explorer.__main__ import main
 from explorer.analysis.cases import BY_ID
-from explorer.analysis.mask_tests.certify import FINDINGS, examine_text
+from explorer.analysis.mask_tests.certify import (
+    FINDINGS,
+    Certificate,
+    Finding,
+    examine_text,
+)
 from explorer.analysis.mask_tests.sites import Location
+from explorer.exports import report as reports
 from explorer.exports.report import place_words, report_record
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, MaskSwitch
@@ -62,11 +69,18 @@ def test_the_command_reports_and_exits_0_or_1_or_2(loaded, lang, tmp_path, capsy
 
 
 def test_the_report_for_programs_is_json_and_exits_alike(translator, tmp_path, capsys, monkeypatch):
-    save_checkpoint(tmp_path / "tiny", translator.model, translator.tokenizer)
-    command = ["certify", "--model", str(tmp_path / "tiny"), "--text", "I love you.", "--json"]
+    folder, (xml, comment) = tmp_path / "a<b>|@c", (tmp_path / "c.xml", tmp_path / "c.md")
+    save_checkpoint(folder, translator.model, translator.tokenizer)
+    command = ["certify", "--model", str(folder), "--text", "I love you.", "--json"]
+    command += ["--junit", str(xml), "--markdown", str(comment)]
     assert main(command) == 0
     report = json.loads(capsys.readouterr().out)
-    assert (report["model"], report["text"], report["passed"]) == ("tiny", "I love you.", True)
+    assert (report["model"], report["text"], report["passed"]) == (folder.name, "I love you.", True)
+    (suite,) = ElementTree.parse(xml).getroot()
+    assert (suite.get("name"), suite.get("failures")) == (f"Mask tests of {folder.name}", "0")
+    assert [case.get("classname") for case in suite.iter("testcase")] == list(FINDINGS)
+    title, *_ = comment.read_text(encoding="utf-8").splitlines()
+    assert title == "### Mask tests of a&#60;b&#62;&#124;&#64;c"
     assert [finding["name"] for finding in report["findings"]] == list(FINDINGS)
     assert len(report["reach"]["decoder"]) == len(report["reach"]["decoder"][0])
 
@@ -80,6 +94,14 @@ def test_the_report_for_programs_is_json_and_exits_alike(translator, tmp_path, c
     assert (report["passed"], leak["passed"]) == (False, False)
     assert leak["deviation"] > 1e-3
     assert leak["where"]["key"] > leak["where"]["query"]
+    (suite,) = ElementTree.parse(xml).getroot()
+    wrong = [finding["name"] for finding in report["findings"] if not finding["passed"]]
+    failures = suite.findall("testcase[failure]")
+    assert suite.get("failures") == str(len(wrong))
+    assert [case.get("classname") for case in failures] == wrong
+    assert failures[0].find("failure").get("message") == t("certify.future_leak.broken", lang="en")
+    assert comment.read_text(encoding="utf-8").count("| **VIOLATED** |") == len(wrong)
+    assert main([*command[:-1], str(tmp_path / "no" / "c.md")]) == 2
 
 
 def test_a_number_that_is_none_stays_out_of_json(tiny_model):
@@ -88,6 +110,21 @@ def test_a_number_that_is_none_stays_out_of_json(tiny_model):
     assert any(math.isinf(finding.deviation) for finding in found.findings)
     text = json.dumps(report_record(found), allow_nan=False)
     assert None in [finding["deviation"] for finding in json.loads(text)["findings"]]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_reports_hold_errors_untested_properties_and_any_character(lang):
+    failed = Finding("prefix", math.inf, 0.0, error="RuntimeError: <b>\x00")
+    certificate = Certificate((failed,), {"cross_mask": "no_cross"}, {})
+    tested = reports.Tested("a\x00\n|b", "<b>\x1b")
+    (suite,) = ElementTree.fromstring(reports.junit(certificate, lang, tested, ["why\x0c"]))
+    assert (suite.get("tests"), suite.get("errors"), suite.get("failures")) == ("2", "1", "0")
+    assert "RuntimeError: <b>�" in suite.findtext("testcase/error")
+    skipped = [case.get("classname") for case in suite.findall("testcase[skipped]")]
+    assert skipped == list(certificate.left_out)
+    text = reports.markdown(certificate, lang, tested, ["</pre> <b>"])
+    assert "<b>" not in text
+    assert t("certify.left_out.no_cross", lang=lang) in text
 
 
 def test_an_examination_tests_each_promise_once_and_lets_others_go_first(translator):

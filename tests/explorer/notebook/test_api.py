@@ -3,10 +3,12 @@
 import ast
 import json
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,36 @@ def test_the_pages_are_made_from_the_docstrings() -> None:
     for path, written in api.pages().items():
         assert (ROOT / path).read_text("utf-8") == written, "run python -m docs.website.api"
     assert {name for _, names in api.PAGES.values() for name in names} == set(hl.__all__)
+
+
+class OfTransformers(torch.nn.Module):
+    """A decoder called as `GPT2LMHeadModel`: masks and positions come from its caller."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.embed, self.places = torch.nn.Embedding(20, 16), torch.nn.Embedding(32, 16)
+        layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        self.blocks = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.out = torch.nn.Linear(16, 20)
+
+    def forward(self, input_ids: Any, attention_mask: Any, position_ids: Any) -> Any:
+        later = torch.ones(2 * input_ids.shape[1:], dtype=torch.bool).triu(1)
+        x = self.embed(input_ids) + self.places(position_ids)
+        x = self.blocks(x, mask=later, src_key_padding_mask=attention_mask == 0)
+        return SimpleNamespace(logits=self.out(x))
+
+
+@pytest.mark.parametrize("name", ["gpt", "encoder_decoder", "hugging_face", "compiled"])
+def test_the_examples_of_mask_tests_pass_and_can_fail(name, monkeypatch) -> None:
+    stand_in = SimpleNamespace(GPT2Config=SimpleNamespace, GPT2LMHeadModel=OfTransformers)
+    monkeypatch.setitem(sys.modules, "transformers", stand_in)
+    test = runpy.run_path(str(ROOT / "examples" / "test_masks.py"))[f"test_{name}"]
+    test()
+    no_mask = lambda mask, diagonal: torch.zeros_like(mask)  # noqa: E731
+    monkeypatch.setattr(torch.Tensor, "triu", no_mask)
+    torch.compiler.reset()
+    with pytest.raises(AssertionError, match="No look-ahead"):
+        test()
 
 
 def test_there_are_twenty_names_at_most_and_all_are_described() -> None:

@@ -230,11 +230,10 @@ def test_gradients_are_the_same_and_nothing_remains_after_an_error() -> None:
     assert not seen.patterns[0].requires_grad
     from torch.nn.modules import module as hooks
 
-    before = len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks)
     x = _rand(1, 2, 3, 4)
     with pytest.raises(RuntimeError, match="stopped"), hl.capture() as seen:
         nn.Sequential(_Fails())(x)
-    assert (len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks)) == before
+    assert not hooks._has_any_global_hook()  # which torch.compile would warn of
     F.scaled_dot_product_attention(x, x, x)
     assert seen.names == ["0"]
 

@@ -364,9 +364,11 @@ def code(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(("function", "status"), [("build", 0), ("keyed", 0), ("leaking", 1)])
-def test_the_exit_status_is_the_verdict(code, function, status, capsys) -> None:
-    assert main(["certify", f"{code}:{function}", "--json"]) == status
+def test_the_exit_status_is_the_verdict(code, function, status, tmp_path, capsys) -> None:
+    comment = tmp_path / "c.md"
+    assert main(["certify", f"{code}:{function}", "--json", "--markdown", str(comment)]) == status
     assert json.loads(capsys.readouterr().out)["passed"] is (status == 0)
+    assert ("Likely cause" in comment.read_text(encoding="utf-8")) is (status == 1)
 
 
 @pytest.mark.parametrize(
