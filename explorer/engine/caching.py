@@ -243,6 +243,8 @@ def _walk(value: object, visit: Callable[[np.ndarray], None]) -> int:
             waiting.extend(item.values())
         elif isinstance(item, (tuple, list, set, frozenset)):
             waiting.extend(item)
+        elif isinstance(item, partial):
+            waiting += item.func, item.args, item.keywords
         else:
             waiting.extend(getattr(item, "__dict__", {}).values())
             slots = (getattr(kind, "__slots__", ()) for kind in type(item).__mro__)

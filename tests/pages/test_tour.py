@@ -14,7 +14,7 @@ from explorer.exhibits.tour.chapters import CHAPTER_OF, CHAPTERS
 from explorer.exhibits.tour.choices import StepAnswer, read_answers, write_answers
 from explorer.exhibits.tour.course import ENTRIES, STEPS, number_of
 from explorer.exhibits.tour.learners import MOST_LINKS, read_results
-from explorer.exhibits.tour.posed import Missing, asked, found_by
+from explorer.exhibits.tour.posed import Missing, found_by
 from explorer.exhibits.view import build
 from explorer.pages import PAGES
 from explorer.text import t
@@ -220,7 +220,7 @@ def test_every_page_but_the_card_and_the_path_leads_back_to_its_chapter(open_pag
 def opens(model: str) -> int:
     """How many steps show with this model; the others say why not, and none raises."""
     view = build(State(model=model, pads=0), dark=False)
-    posed = [asked(view, step, found_by(view.run, step)) for step in STEPS.values()]
+    posed = [found_by(view.run, view.lang, step) for step in STEPS.values()]
     missing = [step for step in posed if isinstance(step, Missing)]
     assert all(t(f"tour.missing.{step.why}", lang="en") for step in missing)
     return len(posed) - len(missing)

@@ -2,14 +2,13 @@
 
 import numpy as np
 
-from explorer.analysis.score.steps import bias_of
+from explorer.analysis.score.steps import attended, bias_of
+from explorer.exhibits import View
 from explorer.exhibits.tour import pictures, rows
-from explorer.exhibits.tour.later import later, word
+from explorer.exhibits.tour.pictures import Exhibited
 from explorer.exhibits.tour.posed import Posed, Words
 from explorer.exhibits.tour.rows import MissingError, QueryRow, keys_of, main_role, require
-from explorer.library import LoadedModel
 from explorer.numbers import digits, percent, root
-from explorer.numerics import softmax
 from explorer.runs.trace import Trace
 
 SHARP, LEAST_SHARP = 1.3, 1.02
@@ -36,33 +35,32 @@ def _sharpest(trace: Trace) -> QueryRow:
     return rows.best_row(trace, main_role(trace), "flat", worth)
 
 
-def look(loaded: LoadedModel, trace: Trace) -> Posed:
+def look(view: View) -> Posed:
     """A row with one dominant weight, of the head whose rows differ most."""
-    row = _sharpest(trace)
-    keys, (best, *others) = keys_of(trace, row), [k for k in row.descending if row.allowed[k]]
+    row = _sharpest(view.trace)
+    keys, (best, *others) = keys_of(view, row), [k for k in row.descending if row.allowed[k]]
     near = sorted(others, key=lambda key: (abs(key - best), key))
     words = {"weight": percent(row.weights[best]), "key": keys[best]}
-    before = later(pictures.heatmap, row, "look", whole=False)
-    after = later(pictures.heatmap, row, "look")
+    before, after = (pictures.heatmap(view, row, whole=whole) for whole in (False, True))
     return Posed([keys[key] for key in (best, *near)], words, [before], [after], row)
 
 
-def rest(loaded: LoadedModel, trace: Trace) -> Posed:
+def rest(view: View) -> Posed:
     """A row whose largest weight is neither close to 0 nor close to 1."""
-    wanted = rows.varied(trace, 0.25, 0.6)
+    wanted = rows.varied(view.trace, 0.25, 0.6)
 
     def worth(row: QueryRow) -> float | None:
         return -abs(float(row.weights.max()) - wanted) if row.allowed.sum() >= 3 else None
 
-    row = rows.best_row(trace, main_role(trace), "short", worth)
+    row = rows.best_row(view.trace, main_role(view.trace), "short", worth)
     weights, (hidden, second, *_) = row.weights, row.descending
     shown = np.where(np.arange(len(weights)) == hidden, 0, weights)
     right, others = weights[hidden], np.delete(weights, hidden).sum()
     shares = (right, others, weights[second], 1 / len(weights), right / 2)
     options = [percent(option) for option in shares]
-    words = {"key": keys_of(trace, row)[hidden], "others": options[1], "weight": options[0]}
-    before, after = (later(pictures.row_bars, row, "rest", bars) for bars in (shown, weights))
-    return Posed(options, words, [before], [after], row)
+    words = {"key": keys_of(view, row)[hidden], "others": options[1], "weight": options[0]}
+    before = pictures.row_bars(view, row, shown)
+    return Posed(options, words, [before], [pictures.softmax_of(row)], row)
 
 
 def times(value: float) -> str:
@@ -70,12 +68,12 @@ def times(value: float) -> str:
     return f"{value:.1f} ×" if value < 1e6 else f"{digits(value)} ×"
 
 
-def ratio(loaded: LoadedModel, trace: Trace) -> Posed:
+def ratio(view: View) -> Posed:
     """The largest weight of a row compared with one whose score is lower by about `wanted`."""
-    wanted = rows.varied(trace, 1.0, 2.2)  # a ratio of about 3 to 9
+    wanted = rows.varied(view.trace, 1.0, 2.2)  # a ratio of about 3 to 9
 
     def pair(row: QueryRow) -> tuple[float, int, int]:
-        scores = np.where(row.allowed, rows.scores_of(trace, row), -np.inf)
+        scores = np.where(row.allowed, row.scores, -np.inf)
         top = int(scores.argmax())
         apart = np.abs(scores[top] - scores - wanted)
         other = int(np.argmin(np.where(np.isfinite(apart), apart, np.inf)))
@@ -87,59 +85,59 @@ def ratio(loaded: LoadedModel, trace: Trace) -> Posed:
         apart, top, other = pair(row)
         return -apart if top != other and apart < wanted - 0.4 else None
 
-    row = rows.best_row(trace, main_role(trace), "flat", worth)
-    (_, more, less), scores, keys = pair(row), rows.scores_of(trace, row), keys_of(trace, row)
+    row = rows.best_row(view.trace, main_role(view.trace), "flat", worth)
+    (_, more, less), scores, keys = pair(row), row.scores, keys_of(view, row)
     apart = scores[more] - scores[less]
     power, shares = np.exp(apart), [percent(row.weights[key]) for key in (more, less)]
     quotient = [scores[more] / scores[less]] if scores[less] > 0 else []
     options = [times(number) for number in (power, apart, *quotient, np.exp(2 * apart), 2 * apart)]
     words: Words = {"more": keys[more], "less": keys[less], "difference": f"{apart:.2f}"}
     words |= {"power": f"{power:.1f}", "times": options[0], "weights": " / ".join(shares)}
-    before = later(pictures.scores_map, row, "ratio.scores")
-    after = later(pictures.heatmap, row, "ratio")
+    before, after = pictures.scores_of(row), pictures.heatmap(view, row)
     return Posed(options, words, [before], [after], row, {"key": more, "stage": 3})
 
 
-def scale(loaded: LoadedModel, trace: Trace) -> Posed:
+def scale(view: View) -> Posed:
     """The row in which the key of largest weight gains most if q . k is not divided."""
-    divisor = loaded.config.divisor
-    require(loaded.config.score_cap is None, "capped")
+    trace, divisor = view.trace, view.loaded.config.divisor
+    require(view.loaded.config.score_cap is None, "capped")
     require(divisor > 1, "undivided")
+    patterns = {
+        (site.name, by): attended(trace, site, divisor=by)[1][0].double().numpy()
+        for site in trace.sites_of(main_role(trace))
+        for by in (1.0, divisor, divisor**2)
+    }
 
-    def times_products(row: QueryRow, factor: float) -> np.ndarray:
-        """The weights of a row with q . k times a factor: a positional bias is not scaled."""
-        biases = bias_of(trace, row.site)
-        bias = 0.0 if biases is None else biases[row.head, row.query].astype(np.float64)
-        scores = (rows.scores_of(trace, row) - bias) * factor + bias
-        return softmax(np.where(row.allowed, scores, -np.inf))
+    def divided(row: QueryRow, by: float) -> np.ndarray:
+        weights: np.ndarray = patterns[row.site.name, by][row.head, row.query]
+        return weights
 
     def worth(row: QueryRow) -> float | None:
         if row.allowed.sum() < 3 or not 0.2 < row.weights.max() < 0.7:
             return None
         top = row.descending[0]  # a bias may let another key win undivided
-        return float(times_products(row, divisor)[top] - row.weights[top])
+        return float(divided(row, 1.0)[top] - row.weights[top])
 
     row = rows.best_row(trace, main_role(trace), "flat", worth)
     require((worth(row) or 0) >= 0.1, "flat")
-    divided, undivided, twice = (times_products(row, by) for by in (1.0, divisor, 1 / divisor))
-    top, key = int(divided.argmax()), root(divisor)
-    names = word("tour.divided", divisor=key), word("tour.undivided")
-    shares = (undivided[top], divided[top], twice[top], 1 / int(row.allowed.sum()))
+    now, without, twice = (divided(row, by) for by in (divisor, 1.0, divisor**2))
+    top, key = int(now.argmax()), root(divisor)
+    shares = (without[top], now[top], twice[top], 1 / int(row.allowed.sum()))
     options = [percent(option) for option in shares]
-    words: Words = {"divisor": key, "now": options[1], "key": keys_of(trace, row)[top]}
-    words |= {"without": options[0]}
-    before = later(pictures.row_bars, row, "scale", divided, row.allowed)
-    after = later(pictures.two_rows, row, "scale.both", (divided, undivided), names)
+    words: Words = {"divisor": key, "now": options[1], "key": keys_of(view, row)[top]}
+    pair = {view.t("tour.divided", divisor=key): now, view.t("tour.undivided"): without}
+    drawn = [pictures.softmax_of(row)], [pictures.two_rows(view, row, pair)]
     told = "told" if bias_of(trace, row.site) is None else "told_biased"
-    return Posed(options, words, [before], [after], row, {"aside": "scaling"}, told)
+    words |= {"without": options[0]}
+    return Posed(options, words, *drawn, row, {"aside": "scaling"}, told)
 
 
-def values(loaded: LoadedModel, trace: Trace) -> Posed:
+def values(view: View) -> Posed:
     """A row in which the key with the largest weight contributes little; else the clearest row."""
 
     def lengths_of(row: QueryRow) -> np.ndarray:
-        group = row.site.n_heads // loaded.config.kv_heads
-        v = trace.activations[row.site.hook("v")][row.head // group].astype(np.float64)
+        group = row.site.n_heads // view.loaded.config.kv_heads
+        v = view.trace.activations[row.site.hook("v")][row.head // group].astype(np.float64)
         return np.linalg.norm(v, axis=-1)
 
     def heaviest_of(row: QueryRow) -> int:
@@ -154,8 +152,8 @@ def values(loaded: LoadedModel, trace: Trace) -> Posed:
             return None
         return float(row.weights[heaviest_of(row)] / max(row.weights[most], 1e-12))
 
-    row = rows.best_row(trace, main_role(trace), "flat", worth)
-    keys, weights, lengths = keys_of(trace, row), row.weights, lengths_of(row)
+    row = rows.best_row(view.trace, main_role(view.trace), "flat", worth)
+    keys, weights, lengths = keys_of(view, row), row.weights, lengths_of(row)
     brought = weights * lengths
     most, heaviest = int(brought.argmax()), heaviest_of(row)
     wrong = [heaviest, *np.argsort(-brought), int(lengths.argmax())]
@@ -163,43 +161,46 @@ def values(loaded: LoadedModel, trace: Trace) -> Posed:
     words: Words = {"key": keys[most], "heaviest": keys[heaviest]}
     words |= {"weight": percent(weights[most]), "top": percent(weights[heaviest])}
     shown = {"value_length": lengths / lengths.max(), "brought": brought / brought.max()}
-    names = {name: (word("tour.weight"), word(f"tour.{name}")) for name in shown}
+    weight = view.t("tour.weight")
     before, after = (
-        later(pictures.two_rows, row, "values", (weights, share), names[name], "%")
+        pictures.two_rows(view, row, {weight: weights, view.t(f"tour.{name}"): share}, "%")
         for name, share in shown.items()
     )
     told = "told_same" if most == heaviest else "told"
     return Posed(options, words, [before], [after], row, {"key": most, "stage": 4}, told)
 
 
-def heads(loaded: LoadedModel, trace: Trace) -> Posed:
+def heads(view: View) -> Posed:
     """The parameters of W_Q, W_K, W_V and W_O of the first layer without biases, and how many they
     would be with one head as wide as all."""
-    site, config = trace.sites_of(main_role(trace))[0], loaded.config
-    named = dict(loaded.model.get_submodule(site.name).named_parameters())
+    site, config = view.trace.sites_of(main_role(view.trace))[0], view.loaded.config
+    named = dict(view.loaded.model.get_submodule(site.name).named_parameters())
     own, n = sum(named[name].numel() for name in MATRICES if name in named), site.n_heads
     require(n >= 2, "one_head")
     one_head = 4 * config.d_model * n * config.d_head
     shared = config.kv_heads != config.n_heads
     require(shared or own == one_head, "other_shape")
     options = [f"{number:,}" for number in (one_head, own, own // n, own * n, own * n**2)]
-    words, drawn = {"heads": n, "own": options[1], "one": options[0]}, [later(pictures.all_heads)]
-    place, told = {"site": site.role, "layer": site.layer}, "told_shared" if shared else "told"
-    return Posed(options, words, drawn, drawn, None, place, told)
+    words, place = {"heads": n, "own": options[1], "one": options[0]}, {"site": site.role}
+    drawn, told = (
+        [Exhibited("heads.heads", "heads.view", place)],
+        "told_shared" if shared else "told",
+    )
+    return Posed(options, words, drawn, drawn, None, {**place, "layer": site.layer}, told)
 
 
-def cross(loaded: LoadedModel, trace: Trace) -> Posed:
+def cross(view: View) -> Posed:
     """The shape of cross-attention, with the head whose rows differ most."""
-    sites = trace.sites_of("cross")
+    sites = view.trace.sites_of("cross")
     require(sites, "no_cross")
-    n_query, n_key = trace.mask(sites[0].name).shape[1:]
+    n_query, n_key = view.trace.mask(sites[0].name).shape[1:]
     require(n_query != n_key, "same_length")
     try:
-        row = _sharpest(trace)
+        row = _sharpest(view.trace)
     except MissingError:
-        row = rows.row_of(trace, sites[-1], 0, n_query - 1)
+        row = rows.row_of(view.trace, sites[-1], 0, n_query - 1)
     shapes = ((n_query, n_key), (n_key, n_query), (n_query, n_query), (n_key, n_key))
-    options = [word("tour.shape", rows=height, columns=width) for height, width in shapes]
-    strips = [later(pictures.strip, f"cross.{stream}", stream) for stream in ("src", "tgt")]
-    after, words = later(pictures.heatmap, row, "cross"), {"rows": n_query, "columns": n_key}
-    return Posed(options, words, strips, [after], row)
+    options = [view.t("tour.shape", rows=height, columns=width) for height, width in shapes]
+    strips = [pictures.strip(view, "src"), pictures.strip(view, "tgt")]
+    words = {"rows": n_query, "columns": n_key}
+    return Posed(options, words, strips, [pictures.heatmap(view, row)], row)

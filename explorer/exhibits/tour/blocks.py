@@ -1,200 +1,176 @@
 """Chapter 4 of the guided tour: norms, blocks and depth."""
 
-from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from explorer.analysis.blocks.norms import NORMS, Norm, batch_of, normalised, statistics
-from explorer.analysis.blocks.residual import PLACEMENTS, fresh_flow
+from explorer.analysis.blocks.norms import NORMS, Norm, normalised, statistics
+from explorer.analysis.blocks.residual import PLACEMENTS, StreamNorms
 from explorer.analysis.model.parameters import count
 from explorer.analysis.positions.order import reading_stream
-from explorer.exhibits import View, block as b
-from explorer.exhibits.blocks.norms import compute as norms_of
+from explorer.exhibits import View
+from explorer.exhibits.blocks.norms import Norms
+from explorer.exhibits.blocks.residual import Flows
 from explorer.exhibits.tour import pictures
 from explorer.exhibits.tour.attention import times
-from explorer.exhibits.tour.later import Later, later, word
+from explorer.exhibits.tour.pictures import Drawing, Exhibited
 from explorer.exhibits.tour.posed import Posed, Words
 from explorer.exhibits.tour.rows import MissingError, require
-from explorer.figures.blocks import WiringNumbers, by_block, by_token, wiring
+from explorer.figures.blocks import WiringNumbers, wiring
 from explorer.figures.curves import lines
+from explorer.figures.measured import measured
 from explorer.figures.positions.sums import strips
-from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, share
 from explorer.problems import InputProblem
-from explorer.runs.trace import Trace
+from models.config import NormPlacement
 
 DEPTH = 8
 """Layers of the fresh models: enough to distinguish norm placements, few enough to be quick."""
-SENTENCE = word("blocks.sentence", number=1)
+RESIDUAL = {"part": "residual", "depth": DEPTH}
 SUBLAYERS = (("self", "attn_out"), ("cross", "cross_attn_out"), ("ffn", "ffn_out"))
 
 
-def _normed(loaded: LoadedModel, trace: Trace) -> tuple[Norm, tuple[str, ...], np.ndarray]:
-    """The norm of this model, the tokens of the text, and the input of its first block [pos,
-    d_model]."""
-    norm: Norm = "rmsnorm" if loaded.config.norm == "rmsnorm" else "layernorm"
+def _normed(view: View) -> tuple[Norms, int, Norm, dict[str, Any]]:
+    """The norms for this sentence and two examples, its number of tokens, the norm of this model,
+    and the place on Blocks."""
+    norm: Norm = "rmsnorm" if view.loaded.config.norm == "rmsnorm" else "layernorm"
+    place = {"part": "norms", "norm": norm, "beside": ""}
     try:
-        batch = batch_of(loaded, [trace.text])
+        answer: Norms = Exhibited("blocks.norms", "", place).answer(view)
     except InputProblem:
         raise MissingError("short") from None
-    n = int(batch.valid[0].sum())
-    require(n >= 2, "short")
-    return norm, batch.tokens[0][:n], batch.x[0, :n]
+    return answer, int(answer.batch.valid[0].sum()), norm, place
 
 
-def divides(loaded: LoadedModel, trace: Trace) -> Posed:
+def divides(view: View) -> Posed:
     """The divisors of this model's norm for the input of its first block."""
-    norm, tokens, x = _normed(loaded, trace)
-    scales, (n, width) = statistics(x[None], norm).scale[0], x.shape
-    key = "blocks.rms" if norm == "rmsnorm" else "blocks.scale"
-    data = scales[None], [tokens], [SENTENCE]
-    top = float(scales.max())
+    (answer, n, norm, place), width = _normed(view), view.loaded.config.d_model
+    require(n >= 2, "short")
+    scales = statistics(answer.batch.x[:1, :n], norm).scale
     options = [f"{number:,}" for number in (n, width, 1, n * width)]
     low, high = (fixed(float(end), 2) for end in (scales.min(), scales.max()))
-    words: Words = {"norm": word(f"designs.norm.{norm}"), "count": n, "width": f"{width:,}"}
-    before = later(pictures.strip, "divides.strip", reading_stream(loaded), tokens)
-    after = later(pictures.matrix, "divides", key, by_token, *data, title=key, top=top)
-    place = {"part": "norms", "norm": norm}
+    words: Words = {"norm": view.t(f"designs.norm.{norm}"), "count": n, "width": f"{width:,}"}
+    before = pictures.strip(view, reading_stream(view.loaded), answer.batch.tokens[0][:n])
+    after = Exhibited("blocks.norms", "blocks.statistics.scale", place)
     return Posed(options, words | {"low": low, "high": high}, [before], [after], place=place)
 
 
-def tenfold(loaded: LoadedModel, trace: Trace) -> Posed:
+def tenfold(view: View) -> Posed:
     """Multiply the input of a norm by ten; missing if a large eps makes the outputs differ."""
-    norm, _, x = _normed(loaded, trace)
+    answer, n, norm, place = _normed(view)
+    require(n >= 2, "short")
+    x = answer.batch.x[0, :n]
     inputs = np.stack([x, 10 * x])
-    outputs = np.stack([normalised(x[None], norm, loaded.config.norm_eps)[0] for x in inputs])
+    outputs = np.stack([normalised(x[None], norm, view.loaded.config.norm_eps)[0] for x in inputs])
     small, large = (float(np.sqrt((output**2).mean())) for output in outputs)
-    grown, name = large / small, word(f"designs.norm.{norm}")
+    grown, name = large / small, view.t(f"designs.norm.{norm}")
     require(abs(grown - 1) < 0.02, "flat")
-    names = [
-        word(f"tour.{key}", norm=name) for key in ("vector", "vector_ten", "normed", "normed_ten")
-    ]
     before, after = (
-        later(pictures.matrix, "tenfold", "", strips, first, labels, words="figures.positions")
-        for labels, first in ((names[:2], inputs[:, 0]), (names[2:], outputs[:, 0]))
+        strips(
+            vectors[:, 0],
+            [view.t(f"tour.{key}", norm=name) for key in (kind, f"{kind}_ten")],
+            words=view.words("figures.positions"),
+        )
+        for kind, vectors in (("vector", inputs), ("normed", outputs))
     )
     options = [times(option) for option in (grown, 10, 10**0.5, 0.1)]
-    place = {"part": "norms", "norm": norm}
-    return Posed(options, {"norm": name, "grown": times(grown)}, [before], [after], place=place)
+    return Posed(options, {"norm": name, "grown": options[0]}, [before], [after], place=place)
 
 
-def company(loaded: LoadedModel, trace: Trace) -> Posed:
+def company(view: View) -> Posed:
     """This sentence alone and in a batch with two examples, under each norm."""
-    try:
-        answer = norms_of(loaded, trace.text, ())
-    except InputProblem:
-        raise MissingError("short") from None
-    n, stream = int(answer.batch.valid[0].sum()), reading_stream(loaded)
-    tokens, shares = answer.batch.tokens[0][:n], answer.shares[:, :n]
-    *_, second, first = np.sort(shares.mean(1))
+    answer, n, _, place = _normed(view)
+    moved = answer.shares[:, :n].mean(1)
+    *_, second, first = np.sort(moved)
     require(first > 0.01 > second, "flat")
-    most = NORMS[int(shares.mean(1).argmax())]
-    right, names = word(f"designs.norm.{most}"), [word(f"designs.norm.{norm}") for norm in NORMS]
-    words = {"others": len(answer.batch.x) - 1, "norm": right, "moved": share(float(first))}
-    before = later(pictures.strip, "company.strip", stream, tokens)
-    place, kinds = {"part": "norms", "norm": most, "beside": ""}, (most, *NORMS)
-    after = later(pictures.exhibited, "company", "blocks.norms", "blocks.moved", **place)
-    return Posed([right, *names], words, [before], [after], place=place, names=kinds)
+    kinds = (NORMS[int(moved.argmax())], *NORMS)
+    options = [view.t(f"designs.norm.{norm}") for norm in kinds]
+    words = {"others": len(answer.batch.x) - 1, "norm": options[0], "moved": share(float(first))}
+    tokens, place = answer.batch.tokens[0][:n], {**place, "norm": kinds[0]}
+    before = pictures.strip(view, reading_stream(view.loaded), tokens)
+    after = Exhibited("blocks.norms", "blocks.moved", place)
+    return Posed(options, words, [before], [after], place=place, names=kinds)
 
 
-def _wiring(name: str, placements: Sequence[str]) -> list[Later[b.Block]]:
+def _wiring(view: View, *placements: NormPlacement) -> list[Drawing]:
     """The wiring of norm placements, without numbers."""
     data = {place: WiringNumbers("", "", "", "") for place in placements}
-    key, words = "blocks.wiring", "figures.residual"
-    return [later(pictures.chart, f"{name}.wiring", key, wiring, data, words=words)]
+    return [partial(wiring, data, words=view.words("figures.residual"))]
 
 
-def added(loaded: LoadedModel, trace: Trace) -> Posed:
+def added(view: View) -> Posed:
     """The additions of the sublayers of the stack that generates to its stream, in order, each as
     its root mean square."""
-    stack = trace.stack("tgt")
-    sizes: dict[Later[str], float] = {}
+    stack, sizes = view.trace.stack("tgt"), {}
     for layer in range(stack.n_layers):
         for name, what in SUBLAYERS:
-            output = trace.activations.get(stack.block_hook(layer, what))
+            output = view.trace.activations.get(stack.block_hook(layer, what))
             if output is not None:
                 square = (output.astype(np.float64) ** 2).mean()
-                sizes[later(_sublayer, name, layer)] = float(np.sqrt(square))
+                sizes[f"{layer + 1} · {view.t(f'model.parts.{name}')}"] = float(np.sqrt(square))
     layers, right = stack.n_layers, len(sizes)
     require(sizes and right % layers == 0, "other_shape")
-    per, data = right // layers, (list(sizes), np.array(list(sizes.values())))
-    return Posed(
-        [str(number) for number in (right, layers, 2 * layers, 3 * layers, per, right + 1)],
-        {"layers": layers, "added": right},
-        _wiring("added", [loaded.config.norm_placement]),
-        [later(pictures.amounts, "added", *data, "tour.size", "")],
-        told="told_cross" if per > 2 else "told",
-    )
+    per = right // layers
+    options = [str(number) for number in (right, layers, 2 * layers, 3 * layers, per, right + 1)]
+    words, told = {"layers": layers, "added": right}, "told_cross" if per > 2 else "told"
+    after = partial(measured, [*sizes], np.array([*sizes.values()]), title=view.t("tour.size"))
+    before = _wiring(view, view.loaded.config.norm_placement)
+    return Posed(options, words, before, [after], told=told)
 
 
-def _sublayer(view: View, name: str, layer: int) -> str:
-    return f"{layer + 1} · {view.t(f'model.parts.{name}')}"
+def _flows(view: View, block: str) -> tuple[Flows, StreamNorms, Exhibited]:
+    """What fresh models do with this text, the same without the residual sum, and a picture of it.
+    Raises MissingError for fewer than three tokens."""
+    require(len(view.trace.src_tokens or view.trace.tgt_tokens) >= 3, "short")
+    picture = Exhibited("blocks.residual", f"blocks.{block}", RESIDUAL)
+    return *picture.answer(view), picture
 
 
-def _tokens(trace: Trace) -> tuple[int, ...]:
-    """The text, for fresh models. Raises MissingError for fewer than three tokens."""
-    tokens = trace.src_tokens or trace.tgt_tokens
-    require(len(tokens) >= 3, "short")
-    return tokens
-
-
-def placement(loaded: LoadedModel, trace: Trace) -> Posed:
-    """One fresh model per norm placement, and the factor by which its stream grows from after the
-    first block to the end."""
-    tokens, key = _tokens(trace), "blocks.stream"
-    streams = {place: fresh_flow(tokens, place, DEPTH, True, (0,)).stream for place in PLACEMENTS}
-    means = {place: stream.mean(0) for place, stream in streams.items()}
+def placement(view: View) -> Posed:
+    """Fresh models of each norm placement, and the factor by which their stream grows from after
+    the first block to the end."""
+    flows, _, after = _flows(view, "fresh.stream")
+    means = {place: flow.stream.mean(0) for place, flow in flows.items()}
     growths = {place: float(mean[-1] / mean[1]) for place, mean in means.items()}
     steady, other, *_ = sorted(PLACEMENTS, key=lambda place: abs(growths[place] - 1))
     require(abs(growths[steady] - 1) < 0.1 < 0.3 < abs(growths[other] - 1), "flat")
-    names = {place: word(f"tour.place_{place}") for place in PLACEMENTS}
-    legend = [word(f"figures.residual.{place}") for place in PLACEMENTS]
-    axes, order = ("blocks.block", "blocks.stream_axis"), (steady, *PLACEMENTS)
-    own, options = names[loaded.config.norm_placement], [names[place] for place in order]
+    order = (steady, *PLACEMENTS)
+    options = [view.t(f"tour.place_{place}") for place in order]
+    own = view.t(f"tour.place_{view.loaded.config.norm_placement}")
     words: Words = {"depth": DEPTH, "name": options[0], "own": own}
     words |= {place: times(growth) for place, growth in growths.items()}
-    before, where = _wiring("placement", PLACEMENTS), {"part": "residual", "depth": DEPTH}
-    after = later(pictures.chart, "placement", key, by_block, streams, legend, axes=axes)
-    return Posed(options, words, before, [after], place=where, names=order)
+    before = _wiring(view, *PLACEMENTS)
+    return Posed(options, words, before, [after], place=RESIDUAL, names=order)
 
 
-def summed(loaded: LoadedModel, trace: Trace) -> Posed:
-    """How the differences between tokens develop in a fresh pre-norm model, with and without the
+def summed(view: View) -> Posed:
+    """How the differences between tokens develop in fresh pre-norm models, with and without the
     residual connection."""
-    tokens = _tokens(trace)
-    require(len(set(tokens)) >= 3, "short")
-    spreads = np.stack(
-        [
-            fresh_flow(tokens, "pre", DEPTH, True, (0,), residual=residual).spread.mean(0)
-            for residual in (True, False)
-        ]
-    )
-    on, off = (float(spread[-1]) for spread in spreads)
+    require(len({*(view.trace.src_tokens or view.trace.tgt_tokens)}) >= 3, "short")
+    flows, cut, after = _flows(view, "without_sum.spread")
+    curve = flows["pre"].spread.mean(0)
+    on, off = float(curve[-1]), float(cut.spread.mean(0)[-1])
     require(off < on / 4, "flat")
-    names, key = [word("blocks.sum_on"), word("blocks.sum_off")], "blocks.spread"
-    axes, x = ("blocks.block", "blocks.spread_axis"), np.arange(DEPTH + 1)
-    before, after = (
-        later(pictures.chart, "summed", key, lines, x, 100 * spreads[:n], names[:n], axes=axes)
-        for n in (1, 2)
-    )
+    axes, x = view.axes("blocks.block", "blocks.spread_axis"), np.arange(DEPTH + 1)
+    before = partial(lines, x, 100 * curve[None], [view.t("blocks.sum_on")], **axes)
     options = [percent(option) for option in (off, on, min(0.99, 1.5 * on), on / 2)]
-    words, place = {"depth": DEPTH, "on": options[1], "off": options[0]}, {"part": "residual"}
-    return Posed(options, words, [before], [after], place=place | {"depth": DEPTH})
+    words = {"depth": DEPTH, "on": options[1], "off": options[0]}
+    return Posed(options, words, [before], [after], place=RESIDUAL)
 
 
-def parts(loaded: LoadedModel, trace: Trace) -> Posed:
+def parts(view: View) -> Posed:
     """The parameters of each part of the first block of the stack that generates."""
-    block = loaded.model.get_submodule(trace.stack("tgt").path("blocks", 0))
+    block = view.loaded.model.get_submodule(view.trace.stack("tgt").path("blocks", 0))
     counts = count(block).by_kind
     attention, ffn = counts["attention"] + counts["cross_attention"], counts["ffn"]
     require(ffn and attention, "other_shape")
     kinds = {"attention": attention, "ffn": ffn, "norms": counts["norms"]}
     named, whole = block.named_parameters(), sum(kinds.values())
     matrices = {name.removesuffix(".weight"): of.numel() for name, of in named if of.ndim == 2}
-    keys = "tour.numbers_held", ""
-    groups = {word(f"model.kinds.{kind}"): size for kind, size in kinds.items()}
+    groups = {view.t(f"model.kinds.{kind}"): size for kind, size in kinds.items()}
     before, after = (
-        later(pictures.amounts, "parts", list(sizes), np.array(list(sizes.values()), float), *keys)
+        partial(measured, [*sizes], np.array([*sizes.values()]), title=view.t("tour.numbers_held"))
         for sizes in (matrices, groups)
     )
     shares = (ffn / whole, attention / whole, 2 / 3, 1 / 2, 1 / 3, kinds["norms"] / whole)

@@ -3,41 +3,38 @@
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from explorer.analysis.cases.case import ResultRow
-from explorer.analysis.cases.fills import DTYPES, FILLS, filled
-from explorer.exhibits import View, block as b
-from explorer.exhibits.cases.outcome import level_of, named, spelt
+from explorer.analysis.cases.fills import DTYPES, FILLS, fill
+from explorer.engine import cache
+from explorer.exhibits import View
+from explorer.exhibits.cases.outcome import named, spelt
 from explorer.exhibits.tour import pictures, rows
-from explorer.exhibits.tour.later import Later, later, word
+from explorer.exhibits.tour.pictures import Exhibited
 from explorer.exhibits.tour.posed import Posed
-from explorer.exhibits.tour.rows import QueryRow, own_role, require, row_of, scores_of, varied
-from explorer.figures.outcomes import outcomes
-from explorer.library import LoadedModel
+from explorer.exhibits.tour.rows import QueryRow, require, row_of, varied
 from explorer.numbers import digits, percent
 from explorer.numerics import softmax
-from explorer.runs import trace as tracing
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.interventions import edit_functions
 from explorer.runs.rerun import rerun, rows_of
 from explorer.runs.trace import Trace
-from models.hooks import AttentionSite, Role
+from models.hooks import AttentionSite
 
 PADS = 3
 """How many PADs the step about padding adds."""
-WITHOUT = (MaskSwitch("causal", False),)
+WITHOUT = {"edits": (MaskSwitch("causal", False),)}
 FILLED = {"part": "fills"}
 
 
-def _causal(loaded: LoadedModel, trace: Trace) -> tuple[AttentionSite, int]:
+def _causal(view: View) -> tuple[AttentionSite, int]:
     """The first site with a causal mask, and the number of real tokens. Raises MissingError."""
-    require(loaded.config.generates, "no_causal")
-    site, n = trace.sites_of(own_role(trace))[0], int(trace.tgt_valid.sum())
+    require(view.loaded.config.generates, "no_causal")
+    site, n = view.sites_of(view.own_role)[0], int(view.trace.tgt_valid.sum())
     require(n >= 4, "short")
-    require((trace.mask(site.name)[0] == np.tri(n, dtype=bool)).all(), "windowed")
+    require((view.trace.mask(site.name)[0] == np.tri(n, dtype=bool)).all(), "windowed")
     return site, n
 
 
@@ -46,135 +43,118 @@ def _middle(trace: Trace, n: int) -> int:
     return round(varied(trace, 1, n - 3)) if n > 4 else 1
 
 
-def purpose(loaded: LoadedModel, trace: Trace) -> Posed:
+def purpose(view: View) -> Posed:
     """Run the tokens without the mask, and find the head whose middle query looks ahead most."""
-    _, n = _causal(loaded, trace)
-    sites, query, batch = trace.sites_of(own_role(trace)), _middle(trace, n), rows_of(trace)
-    edits = edit_functions(trace.sites, WITHOUT, batch.src_valid, batch.tgt_valid)
-    seen = rerun(loaded, trace, {site.hook("pattern") for site in sites}, edits)
+    (_, n), trace, sites = _causal(view), view.trace, view.sites_of(view.own_role)
+    query, batch = _middle(trace, n), rows_of(trace)
+    edits = edit_functions(trace.sites, WITHOUT["edits"], batch.src_valid, batch.tgt_valid)
+    unmasked = rerun(view.loaded, trace, {site.hook("pattern") for site in sites}, edits)
     opened = {
         (site, head): weights[query].double().numpy()
         for site in sites
-        for head, weights in enumerate(seen[site.hook("pattern")][0])
+        for head, weights in enumerate(unmasked[site.hook("pattern")][0])
     }
-    place = max(opened, key=lambda place: float(opened[place][query + 1 :].sum()))
-    row, unmasked = row_of(trace, *place, query), opened[place]
-    keys = rows.keys_of(trace, row)
-    pair, names = (row.weights, unmasked), (word("tour.with_mask"), word("tour.without_mask"))
-    strip = later(pictures.strip, "purpose.strip", "tgt", at=query)
-    after = later(pictures.two_rows, row, "purpose", pair, names)
+    ahead = {place: float(weights[query + 1 :].sum()) for place, weights in opened.items()}
+    place = max(ahead, key=lambda place: ahead[place])
+    row = row_of(trace, *place, query)
+    keys, strip = rows.keys_of(view, row), pictures.strip(view, "tgt", at=query)
+    pair = {view.t("tour.with_mask"): row.weights, view.t("tour.without_mask"): opened[place]}
     options = [keys[key] for key in (query + 1, query, query - 1, 0, n - 1)]
-    words = {"next": options[0], "ahead": percent(unmasked[query + 1 :].sum())}
-    return Posed(options, words, [strip], [strip, after], row, {"edits": WITHOUT})
+    words = {"next": options[0], "ahead": percent(ahead[place])}
+    return Posed(options, words, [strip], [strip, pictures.two_rows(view, row, pair)], row, WITHOUT)
 
 
-def sees(loaded: LoadedModel, trace: Trace) -> Posed:
+def _masked(view: View, row: QueryRow, **place: object) -> Exhibited:
+    """The mask of this kind of attention among those of a layer."""
+    at, place = view.kinds.index(row.site.role), row.place | place
+    return Exhibited("masks.matrices", "masks.matrices", place, at)
+
+
+def sees(view: View) -> Posed:
     """How many keys a query in the middle may attend to."""
-    site, n = _causal(loaded, trace)
-    query = max(2, _middle(trace, n))
-    row = row_of(trace, site, 0, query)
+    site, n = _causal(view)
+    query = max(2, _middle(view.trace, n))
+    row = row_of(view.trace, site, 0, query)
     seen = int(row.allowed.sum())
     options = [str(count) for count in (seen, query, n, n - query, 1)]
     words = {"place": query + 1, "all": n, "seen": seen, "later": n - seen}
-    before = later(pictures.strip, "sees.strip", "tgt", at=query)
-    after = _matrix("sees", row, mask_cell=(site.role, query, query))
+    before = pictures.strip(view, "tgt", at=query)
+    after = _masked(view, row, mask_cell=(site.role, query, query))
     return Posed(options, words, [before], [after], row)
 
 
-def _matrix(step: str, row: QueryRow, **place: Any) -> Later[b.Block]:
-    """The mask of a head."""
-    return later(_mask, step, row.site.role, **row.place, **place)
-
-
-def _mask(view: View, step: str, role: Role, **place: Any) -> b.Block:
-    """The matrix of this kind of attention among those of a layer."""
-    picture = pictures.exhibited(view, step, "masks.matrices", "masks.matrices", **place)
-    assert isinstance(picture, b.Matrices)
-    return replace(picture, panels=(picture.panels[view.kinds.index(role)],))
-
-
-def blocked(loaded: LoadedModel, trace: Trace) -> Posed:
+def blocked(view: View) -> Posed:
     """Count the cells of the causal mask."""
-    site, n = _causal(loaded, trace)
-    row, mask = row_of(trace, site, 0, 0), trace.mask(site.name)[0]
+    site, n = _causal(view)
+    row, mask = row_of(view.trace, site, 0, 0), view.trace.mask(site.name)[0]
     right, visible = int((~mask).sum()), int(mask.sum())
     counts = (right, visible, n * n // 2, n * n - n, n * (n - 1) // 2 + n - 1)
     words = {"all": n, "cells": n * n, "blocked": right, "open": visible}
-    before = later(pictures.strip, "blocked.strip", "tgt")
-    return Posed(
-        [str(option) for option in counts], words, [before], [_matrix("blocked", row)], row
-    )
+    drawn = [pictures.strip(view, "tgt")], [_masked(view, row)]
+    return Posed([str(option) for option in counts], words, *drawn, row)
 
 
 def _near(
-    loaded: LoadedModel,
-    trace: Trace,
-    measure: Callable[[QueryRow, np.ndarray], float],
-    low: float,
-    high: float,
-) -> tuple[QueryRow, np.ndarray, np.ndarray]:
-    """The row whose `measure` is closest to a number from `low` to `high`, its scores, and its
-    weights computed from them."""
-    _, n = _causal(loaded, trace)
-    wanted = varied(trace, low, high)
+    view: View, measure: Callable[[QueryRow], float], low: float, high: float
+) -> tuple[QueryRow, np.ndarray]:
+    """The row whose `measure` is closest to a number from `low` to `high`, and its weights computed
+    from its scores."""
+    _, n = _causal(view)
+    wanted = varied(view.trace, low, high)
 
     def worth(row: QueryRow) -> float | None:
-        is_inside = 0 < row.query < n - 1
-        return -abs(measure(row, scores_of(trace, row)) - wanted) if is_inside else None
+        return -abs(measure(row) - wanted) if 0 < row.query < n - 1 else None
 
-    row = rows.best_row(trace, own_role(trace), "flat", worth)
-    scores = scores_of(trace, row)
-    require(0.02 < measure(row, scores) < 0.98, "flat")
-    return row, scores, softmax(np.where(row.allowed, scores, -np.inf))
+    row = rows.best_row(view.trace, view.own_role, "flat", worth)
+    require(0.02 < measure(row) < 0.98, "flat")
+    return row, softmax(np.where(row.allowed, row.scores, -np.inf))
 
 
-def _left(row: QueryRow, scores: np.ndarray) -> float:
+def _left(row: QueryRow) -> float:
     """The sum of a row's weights if blocked ones are set to 0 after the softmax."""
-    return float(softmax(scores)[row.allowed].sum())
+    return float(softmax(row.scores)[row.allowed].sum())
 
 
-def _zeroed(row: QueryRow, scores: np.ndarray) -> np.ndarray:
+def _zeroed(row: QueryRow) -> np.ndarray:
     """A row's weights if blocked scores are 0 instead of minus infinity."""
-    return softmax(np.where(row.allowed, scores, 0.0))
+    return softmax(np.where(row.allowed, row.scores, 0.0))
 
 
-def _leaked(row: QueryRow, scores: np.ndarray) -> float:
+def _leaked(row: QueryRow) -> float:
     """The weight on blocked keys if their scores are 0."""
-    return float(_zeroed(row, scores)[~row.allowed].sum())
+    return float(_zeroed(row)[~row.allowed].sum())
 
 
-def after(loaded: LoadedModel, trace: Trace) -> Posed:
+def after(view: View) -> Posed:
     """The query whose row sum is closest to a target if the mask follows the softmax."""
-    row, scores, right = _near(loaded, trace, _left, 0.3, 0.7)
-    left, raw = _left(row, scores), softmax(scores)
-    names = word("tour.mask_after"), word("tour.mask_before")
-    pair = np.where(row.allowed, raw, 0), right
+    row, right = _near(view, _left, 0.3, 0.7)
+    left, raw = _left(row), softmax(row.scores)
+    pair = {view.t("tour.mask_after"): np.where(row.allowed, raw, 0)}
+    pair |= {view.t("tour.mask_before"): right}
     shares = (left, 1.0, 1 - left, row.allowed.mean(), left / 2)
-    before = later(pictures.row_bars, row, "after", raw)
-    after = later(pictures.two_rows, row, "after.both", pair, names)
     words = {"left": percent(left), "lost": percent(1 - left)}
-    return Posed([percent(option) for option in shares], words, [before], [after], row, FILLED)
+    drawn = [pictures.row_bars(view, row, raw)], [pictures.two_rows(view, row, pair)]
+    return Posed([percent(option) for option in shares], words, *drawn, row, FILLED)
 
 
-def zero(loaded: LoadedModel, trace: Trace) -> Posed:
+def zero(view: View) -> Posed:
     """The query whose leak is closest to a target if blocked scores are multiplied by 0."""
-    row, scores, right = _near(loaded, trace, _leaked, 0.2, 0.6)
-    leaked, count = _leaked(row, scores), int((~row.allowed).sum())
-    shares = (1 - _left(row, scores), count / len(scores), 1.0)
+    row, right = _near(view, _leaked, 0.2, 0.6)
+    leaked, count = _leaked(row), int((~row.allowed).sum())
+    shares = (1 - _left(row), count / len(row.scores), 1.0)
     options = [percent(leaked), "0 %", *(percent(share) for share in shares)]
     words = {"count": count, "leaked": options[0], "sum": digits(count / leaked - count)}
-    names = word("tour.times_zero"), word("tour.minus_infinity")
-    before = later(pictures.scores_map, row, "zero.scores")
-    after = later(pictures.two_rows, row, "zero", (_zeroed(row, scores), right), names)
-    return Posed(options, words, [before], [after], row, FILLED)
+    pair = {view.t("tour.times_zero"): _zeroed(row), view.t("tour.minus_infinity"): right}
+    drawn = [pictures.scores_of(row)], [pictures.two_rows(view, row, pair)]
+    return Posed(options, words, *drawn, row, FILLED)
 
 
-def padding(loaded: LoadedModel, trace: Trace) -> Posed:
+def padding(view: View) -> Posed:
     """Run the text followed by PADs; ask about the mask of the encoder or of a decoder-only
     model."""
-    require(loaded.marks.pad is not None, "no_pad")
-    padded = tracing.trace(loaded, trace.text, None, (), PADS)
-    role: Role = "encoder" if trace.sites_of("encoder") else own_role(trace)
+    require(view.loaded.marks.pad is not None, "no_pad")
+    place, role = {"pads": PADS}, "encoder" if view.sites_of("encoder") else view.own_role
+    padded = cache.trace(replace(view.run, target=None, pads=PADS))
     site = padded.sites_of(role)[0]
     mask = padded.mask(site.name)[0]
     visible, whole = int(mask.sum()), len(mask)
@@ -186,65 +166,41 @@ def padding(loaded: LoadedModel, trace: Trace) -> Posed:
     row, tokens = row_of(padded, site, 0, 0), padded.query_tokens(site.name)
     options = [str(option) for option in (visible, *wrong)]
     words = {"count": n, "pads": PADS, "whole": whole, "cells": whole * whole, "open": visible}
-    before = later(pictures.strip, "padding.strip", site.query_stream, tokens)
-    told, place = "told_causal" if causal else "told", {"pads": PADS}
-    return Posed(options, words, [before], [_matrix("padding", row, **place)], row, place, told)
+    drawn = [pictures.strip(view, site.query_stream, tokens)], [_masked(view, row, **place)]
+    return Posed(options, words, *drawn, row, place, "told_causal" if causal else "told")
 
 
-Filled = dict[tuple[str, str], ResultRow]
+def _filled(view: View) -> tuple[QueryRow, dict[tuple[str, str], ResultRow], list[Exhibited]]:
+    """The third query of the first self-attention head, the result of every fill and dtype if its
+    row is fully masked, and the picture of these."""
+    site = view.sites_of(view.own_role)[0]
+    require(len(view.trace.query_tokens(site.name)) >= 3, "short")
+    row = row_of(view.trace, site, 0, 2)
+    results = fill(view.trace, site, row.head, row.query, "filled", 0).rows
+    drawn = [Exhibited("masks.fills", "cases.fill.grids", row.place, 1)]
+    return row, dict(zip(product(FILLS, DTYPES), results, strict=True)), drawn
 
 
-def _filled(trace: Trace) -> tuple[QueryRow, Filled]:
-    """The third query of the first self-attention head, and the result of every fill and dtype if
-    its row is fully masked."""
-    site = trace.sites_of(own_role(trace))[0]
-    require(len(trace.query_tokens(site.name)) >= 3, "short")
-    row = row_of(trace, site, 0, 2)
-    scores = trace.activations[site.hook("scores")][0]
-    results = filled(scores, trace.mask(site.name)[0], row.query).rows
-    return row, dict(zip(product(FILLS, DTYPES), results, strict=True))
-
-
-def _empty(view: View, kind: str, n_keys: int) -> str:
-    """What a fully masked row becomes, in one line."""
-    return spelt(view, (kind, 1 / n_keys)).replace("\n", " ")
-
-
-def empty(loaded: LoadedModel, trace: Trace) -> Posed:
+def empty(view: View) -> Posed:
     """A fully masked row of -inf, compared with what other fills make of it."""
-    row, results = _filled(trace)
-    n = len(row.weights)
+    row, results, after = _filled(view)
+
+    def becomes(kind: str) -> str:
+        return spelt(view, (kind, 1 / len(row.weights))).replace("\n", " ")
+
     kind_of = {fill: results[fill, "float32"].outcomes[1][0] for fill in FILLS}
     kinds = (kind_of["infinity"], "uniform", "zero", "unmasked")
-    words = {"billion": later(_empty, kind_of["billion"], n)}
-    words |= {"own": later(_empty, kind_of["zeroed"], n)}
-    options, drawn = [later(_empty, kind, n) for kind in kinds], _fills(row, results, "empty")
-    return Posed(options, words, *drawn, row, FILLED, names=kinds)
+    words = {"billion": becomes(kind_of["billion"]), "own": becomes(kind_of["zeroed"])}
+    options, before = [becomes(kind) for kind in kinds], [pictures.softmax_of(row)]
+    return Posed(options, words, before, after, row, FILLED, names=kinds)
 
 
-def half(loaded: LoadedModel, trace: Trace) -> Posed:
+def half(view: View) -> Posed:
     """The fill value that torch rejects in float16."""
-    row, results = _filled(trace)
+    row, results, after = _filled(view)
     refused = [fill for fill in FILLS if results[fill, "float16"].outcomes[0][0] == "refused"]
     require(len(refused) == 1, "alike")
     others = [fill for fill in FILLS if fill not in (*refused, "zeroed")]
-    options = [later(named, FILLS[fill]) for fill in (*refused, *others)]
+    options = [named(view, FILLS[fill]) for fill in (*refused, *others)]
     words = {"value": options[0], "most": "65,504"}
-    return Posed(options, words, *_fills(row, results, "half"), row, FILLED)
-
-
-def _fills(
-    row: QueryRow, results: Filled, name: str
-) -> tuple[list[Later[b.Block]], list[Later[b.Block]]]:
-    """The row, and what becomes of it with every fill if it is fully masked."""
-    before = later(pictures.row_bars, row, f"{name}.row", row.weights)
-    return [before], [later(_outcomes, name, results)]
-
-
-def _outcomes(view: View, name: str, results: Filled) -> b.Matrices:
-    dtypes = ["float32", "float16"]
-    cells = [[results[fill, dtype].outcomes[1] for dtype in dtypes] for fill in FILLS]
-    levels = [[level_of(cell) for cell in line] for line in cells]
-    texts = [[spelt(view, cell) for cell in line] for line in cells]
-    names = [named(view, name) for name in FILLS.values()]
-    return pictures.matrix(view, name, "", outcomes, levels, texts, names, dtypes)
+    return Posed(options, words, [pictures.softmax_of(row)], after, row, FILLED)

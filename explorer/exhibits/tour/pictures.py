@@ -1,172 +1,127 @@
-"""Pictures of the steps: blocks of other pages with the data of a step."""
+"""Pictures of the steps: those of exhibits, and drawings with the data of a step."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from explorer.components.token_strip import pack_token_strip
-from explorer.exhibits import View, block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.exhibit import choices_of, exhibit_of
-from explorer.exhibits.heads import picture
-from explorer.exhibits.heads.opened import Opened, ablation, grid_of
 from explorer.exhibits.links import Links
-from explorer.exhibits.reasons import blocked_by
-from explorer.exhibits.saying import axis_title, blocker_words, site_axes
+from explorer.exhibits.masks.causal import weights_of
+from explorer.exhibits.reasons import blocker_codes
+from explorer.exhibits.saying import axis_title
 from explorer.exhibits.shared import PartChoices
 from explorer.exhibits.tour.rows import QueryRow, tokens_of
 from explorer.exhibits.view import build
 from explorer.figures.bars import row as bars
-from explorer.figures.matrix import Matrix, scores, weights
-from explorer.figures.measured import measured
+from explorer.figures.matrix import Matrix
 from explorer.figures.paired import paired
 from models.rows import Stream
 
 
-def all_heads(view: View) -> b.AllHeads:
-    """All heads as on Heads, with the measure chosen there if it takes no time."""
-    choice = Opened(view)
-    grid = grid_of(view.run, choice.kind, choice.words is not None)
-    measure = choice.measure or ""
-    ready = ablation.is_kept(view.run) if measure == "needed" else bool(measure)
-    values = picture.values_of(view.run, choice.kind, measure) if ready else None
-    return picture.all_heads(choice, grid, values, "tour.heads", change=lambda chosen: None)
+@dataclass(frozen=True, eq=False)
+class Exhibited:
+    """The picture `block` of the exhibit at an address with these choices; of matrices only
+    `panel`, if it is given. Clicks in it do nothing."""
+
+    address: str
+    block: str
+    place: Mapping[str, Any]
+    panel: int | None = None
+
+    def _there(self, view: View) -> tuple[Exhibit[Any], View]:
+        own, exhibit = choices_of(self.address.partition(".")[0]), exhibit_of(self.address)
+        state = Links(PartChoices, own).change(replace(view.state, owned=()), **self.place)
+        return exhibit, build(state, view.dark)
+
+    def answer(self, view: View) -> Any:
+        """The exhibit's answer for the text and model of a view. Raises any error of it."""
+        exhibit, there = self._there(view)
+        return exhibit.answer(there)
+
+    def shown(self, view: View) -> b.Block:
+        """The picture for the text and model of a view."""
+        exhibit, there = self._there(view)
+        blocks = b.inside(exhibit.show(exhibit.answer(there), there))
+        picture = next(shown for shown in blocks if getattr(shown, "name", "") == self.block)
+        match picture:
+            case b.Canvas():
+                return replace(picture, on={})
+            case b.Chart():
+                return replace(picture, clicks=())
+            case b.AllHeads():
+                return replace(picture, change=lambda chosen: None, down=None)
+            case b.Matrices():
+                panels = picture.panels if self.panel is None else [picture.panels[self.panel]]
+                return replace(picture, panels=panels, picked=None, painted=None, words={})
+        raise TypeError(f"{self.block} is a {type(picture).__name__}, not a picture")
 
 
-def chart(
-    view: View,
-    key: str,
-    alt: str | Sequence[str],
-    figure: Callable[..., b.Figure],
-    *data: Any,
-    **options: Any,
-) -> b.Chart:
-    """A chart of a step: `figure` with these arguments, except `dark`.
-
-    `key` begins with the step's name. `alt` is a text key ("": of the step's title) or the names in
-    the legend; of the options, `axes` and `title` are text keys, `words` is a table of texts.
-    """
-    label, options = _named(view, key, alt, **options)
-    return b.Chart(f"tour.{key}", partial(figure, *data, **options), label)
+Drawing = Exhibited | Matrix | b.Canvas | Callable[..., b.Figure]
+"""A picture of a step; a figure lacks only `dark`."""
 
 
-def matrix(
-    view: View, key: str, alt: str, made: Callable[..., Matrix], *data: Any, **options: Any
-) -> b.Matrices:
-    """A matrix of a step; arguments as those of `chart`."""
-    label, options = _named(view, key, alt, **options)
-    return b.Matrices(f"tour.{key}", ((label, made(*data, **options)),), captioned=False)
+def drawn(view: View, drawing: Drawing, name: str, title: str) -> b.Block:
+    """A picture under this name; `title` is the text alternative of a step's own drawing."""
+    match drawing:
+        case Exhibited():
+            shown: Any = drawing.shown(view)
+            return replace(shown, name=name)
+        case b.Canvas():
+            return replace(drawing, name=name)
+        case Matrix():
+            return b.Matrices(name, ((title, drawing),), captioned=False)
+    return b.Chart(name, drawing, title)
 
 
-def _named(
-    view: View,
-    key: str,
-    alt: str | Sequence[str],
-    axes: tuple[str, ...] = (),
-    title: str = "",
-    words: str = "",
-    **options: Any,
-) -> tuple[str, dict[str, Any]]:
-    options |= view.axes(*axes) if axes else {}
-    options |= {"title": view.t(title)} if title else {}
-    options |= {"words": view.words(words)} if words else {}
-    alt = alt or f"tour.steps.{key.split('.')[0]}.title"
-    return view.t(alt) if isinstance(alt, str) else " · ".join(alt), options
+def heatmap(view: View, row: QueryRow, *, whole: bool = True) -> Matrix:
+    """The head with the row outlined; with a blank row unless `whole`."""
+    codes = blocker_codes(view.trace, row.site.name)[row.head]
+    matrix = weights_of(view, view.trace, row.site, row.head, codes)
+    changed: dict[str, Any] = {"selected": (row.query, None)}
+    if not whole:
+        hidden = np.arange(len(codes))[:, None] == row.query
+        blank: dict[str, Any] = {"values": np.nan, "blocked": 0, "texts": ""}
+        changed = {name: np.where(hidden, by, getattr(matrix, name)) for name, by in blank.items()}
+    return replace(matrix, **changed)
 
 
-def amounts(
-    view: View, name: str, labels: Sequence[str], values: np.ndarray, title: str, alt: str
-) -> b.Chart:
-    """One bar per label; `title` and `alt` as of `chart`."""
-    return chart(view, name, alt, measured, labels, values, title=title)
+def softmax_of(row: QueryRow) -> Exhibited:
+    """The weights of a row as bars, as on Attention score."""
+    return Exhibited("score.chain", "score.softmax", {**row.place, "stage": 3})
 
 
-def heatmap(view: View, row: QueryRow, name: str, *, whole: bool = True) -> b.Matrices:
-    """The head as a matrix; without the query's own row unless `whole`."""
-    trace, site = view.trace, row.site
-    queries = trace.query_tokens(site.name)
-    shown = [at for at in range(len(queries)) if whole or at != row.query]
-    cells = (of(site.name)[row.head][shown] for of in (trace.pattern, trace.mask))
-    tokens = [queries[at] for at in shown], trace.key_tokens(site.name)
-    why = blocker_words(view, blocked_by(trace, site.name)[row.head][shown])
-    more: dict[str, Any] = {"why": why, "selected": row.query if whole else None}
-    axes = site_axes(view, site, tokens=tokens)
-    return matrix(view, name, "", weights, *cells, axes, words="figures.heatmap", **more)
+def scores_of(row: QueryRow) -> Exhibited:
+    """The scores of the head before mask and softmax, as on Masks."""
+    return Exhibited("masks.effect", "masks.scores", {**row.place, "picture": "scores"}, 0)
 
 
-def scores_map(view: View, row: QueryRow, name: str) -> b.Matrices:
-    """The scores of the head before mask and softmax."""
-    trace, site, key = view.trace, row.site, "tour.score"
-    cells = trace.activations[site.hook("scores")][row.head], trace.mask(site.name)[row.head]
-    axes = site_axes(view, site)
-    return matrix(view, name, key, scores, *cells, axes, title=key, words="figures.heatmap")
-
-
-def row_bars(
-    view: View, row: QueryRow, name: str, weights: np.ndarray, allowed: np.ndarray | None = None
-) -> b.Chart:
-    """Weights [key] of one query as bars over the keys."""
+def row_bars(view: View, row: QueryRow, weights: np.ndarray) -> Callable[..., b.Figure]:
+    """Weights [key] of one query as bars over the keys, none of them blocked."""
     tokens, stream = view.trace.key_tokens(row.site.name), row.site.key_stream
-    title = axis_title(view, "key", stream)
-    drawn = partial(bars, tokens, weights, stream=stream, allowed=allowed, title=title)
-    return chart(view, name, "", drawn, words="figures.bars")
-
-
-def two_bars(
-    view: View,
-    name: str,
-    labels: Sequence[str],
-    pair: tuple[np.ndarray, np.ndarray],
-    names: tuple[str, str],
-    title: str,
-    stream: Stream | None,
-) -> b.Chart:
-    """Two bars per label; `title` is text."""
-    drawn = partial(paired, labels, *pair, names, title=title, stream=stream)
-    return chart(view, name, names, drawn)
+    words, title = view.words("figures.bars"), axis_title(view, "key", stream)
+    return partial(bars, tokens, weights, stream=stream, title=title, words=words)
 
 
 def two_rows(
-    view: View,
-    row: QueryRow,
-    name: str,
-    pair: tuple[np.ndarray, np.ndarray],
-    names: tuple[str, str],
-    title: str = "",
-) -> b.Chart:
-    """Two shares [key], 0 to 1, of one query's keys as bars in percent."""
-    tokens, shares = view.trace.key_tokens(row.site.name), (100 * pair[0], 100 * pair[1])
-    title = title or view.t("tour.weight")
-    return two_bars(view, name, tokens, shares, names, title, row.site.key_stream)
+    view: View, row: QueryRow, shares: Mapping[str, np.ndarray], title: str = ""
+) -> Callable[..., b.Figure]:
+    """Two shares [key], 0 to 1, of one query's keys by their names, as bars in percent."""
+    tokens, stream = view.trace.key_tokens(row.site.name), row.site.key_stream
+    (one, first), (other, second) = shares.items()
+    pair, title = (100 * first, 100 * second), title or view.t("tour.weight")
+    return partial(paired, tokens, *pair, (one, other), title=title, stream=stream)
 
 
 def strip(
-    view: View, name: str, stream: Stream, tokens: Sequence[str] = (), at: int | None = None
+    view: View, stream: Stream, tokens: Sequence[str] = (), at: int | None = None
 ) -> b.Canvas:
     """A token strip, by default of the view's own tokens, with one token selected."""
-    pack = partial(
-        pack_token_strip,
-        tokens or tokens_of(view.trace, stream)[0],
-        stream=stream,
-        title=view.stream(stream),
-        selected=at,
-        words=view.words("components.token_strip"),
-    )
-    return b.Canvas(f"tour.{name}", "token_strip", lambda file: pack())
-
-
-def exhibited(view: View, name: str, address: str, block: str, /, **place: Any) -> b.Block:
-    """A picture of an exhibit with these choices, and without what clicks in it do."""
-    own = choices_of(address.partition(".")[0])
-    state = Links(PartChoices, own).change(replace(view.state, owned=()), **place)
-    there, exhibit = build(state, view.dark), exhibit_of(address)
-    blocks = b.inside(exhibit.show(exhibit.answer(there), there))
-    picture = next(drawing for drawing in blocks if getattr(drawing, "name", "") == block)
-    if isinstance(picture, b.Canvas):
-        return replace(picture, name=f"tour.{name}.{block}", on={})
-    if isinstance(picture, b.Matrices):
-        return replace(picture, name=f"tour.{name}.{block}", picked=None, painted=None, words={})
-    assert isinstance(picture, b.Chart)
-    return replace(picture, name=f"tour.{name}.{block}", clicks=())
+    words, title = view.words("components.token_strip"), view.stream(stream)
+    shown = tokens or tokens_of(view.trace, stream)[0]
+    pack = partial(pack_token_strip, shown, stream=stream, title=title, selected=at, words=words)
+    return b.Canvas("", "token_strip", lambda file: pack())

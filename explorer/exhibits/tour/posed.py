@@ -1,21 +1,20 @@
 """One step of the guided tour: its question, its picture, and the page for further exploration."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import View, block as b
+from explorer.exhibits.links import State
 from explorer.exhibits.saying import quoted_at
-from explorer.exhibits.tour.later import Later, for_view
-from explorer.exhibits.tour.rows import MissingError, QueryRow
-from explorer.library import LoadedModel
-from explorer.runs.trace import Trace
+from explorer.exhibits.tour.pictures import Drawing, drawn
+from explorer.exhibits.tour.rows import MissingError, QueryRow, require
+from explorer.exhibits.view import build
 
 LONGEST = 64
 """The longest sequence that the tour asks about: longer ones cannot be read off a picture."""
@@ -32,7 +31,7 @@ class Missing:
 
 @dataclass(frozen=True, eq=False)
 class Posed:
-    """What a step finds in a run: its question and pictures, the same in all languages.
+    """What a step finds in a run: its question and pictures.
 
     `options` are the right one and wrong ones, of which the first that differ are used; `names`
     identify them where their words depend on the language. `values` fill the words of the step,
@@ -41,10 +40,10 @@ class Posed:
     page of the step opens.
     """
 
-    options: Sequence[str | Later[str]]
+    options: Sequence[str]
     values: Mapping[str, object]
-    before: Sequence[Later[b.Block]]
-    after: Sequence[Later[b.Block]]
+    before: Sequence[Drawing]
+    after: Sequence[Drawing]
     row: QueryRow | None = None
     place: Mapping[str, Any] = field(default_factory=dict)
     told: str = "told"
@@ -53,14 +52,14 @@ class Posed:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step: `find` returns what it asks about a run without edits and padding, or raises
+    """One step: `find` returns what it asks about a view without edits and padding, or raises
     MissingError. `page` is the page for further exploration, `formula` LaTeX, `telling` the lesson
     of `assets/lessons/telling.toml` whose sentences show it ("": the default sentence does).
 
     Its words are at `tour.steps.<id>`: title, lead, ask and told.
     """
 
-    find: Callable[[LoadedModel, Trace], Posed]
+    find: Callable[[View], Posed]
     page: str
     formula: str
     telling: str = ""
@@ -114,45 +113,47 @@ def question(step: str, options: Sequence[str], names: Sequence[str] = ()) -> Qu
 
 @dataclass(frozen=True, eq=False)
 class PosedStep:
-    """A step on one run in the user's language, with the pictures and the place of `Posed`."""
+    """A step on one run in the user's language: `Posed` with its question, and with the words and
+    the place of its row."""
 
+    step: str
     question: Question
     values: Mapping[str, object]
-    picture: Callable[[bool], Iterable[b.Block]]
+    before: Sequence[Drawing]
+    after: Sequence[Drawing]
     place: Mapping[str, Any]
     told: str
 
+    def picture(self, view: View, answered: bool) -> Iterator[b.Block]:
+        """The pictures before or after the answer."""
+        title, drawings = view.t(f"tour.steps.{self.step}.title"), [*self.before, *self.after]
+        for drawing in self.after if answered else self.before:
+            name = f"tour.{self.step}.{drawings.index(drawing)}"
+            yield drawn(view, drawing, name, title)
+
 
 @cached
-def found_by(run: Run, step: Step) -> Posed | Missing:
-    """What a step finds in a run. Raises InputProblem."""
-    trace = cache.trace(run)
+def found_by(run: Run, lang: str, step: Step) -> PosedStep | Missing:
+    """What a step asks about a run, in a language. Raises InputProblem."""
+    view = build(State(lang=lang, **vars(run)), dark=False)
     try:
-        if max(len(trace.src_tokens), len(trace.tgt_tokens)) > LONGEST:
-            raise MissingError("long")
-        if step.page == "decoding" and not trace.config.lm_head:
-            raise MissingError("no_logits")
-        return step.find(cache.open_model(run.model), trace)
+        require(max(len(view.trace.src_tokens), len(view.trace.tgt_tokens)) <= LONGEST, "long")
+        require(step.page != "decoding" or view.trace.config.lm_head, "no_logits")
+        return _asked(view, step.id, step.find(view))
     except MissingError as error:
         return Missing(error.why)
 
 
-def asked(view: View, step: Step, posed: Posed | Missing) -> PosedStep | Missing:
-    """A step with this answer of `found_by`, in the user's language."""
-    if isinstance(posed, Missing):
-        return posed
-    asks = question(step.id, for_view(view, list(posed.options)), posed.names)
+def _asked(view: View, step: str, posed: Posed) -> PosedStep:
+    """The question of a step. Raises MissingError if too few of its options differ."""
+    asks = question(step, posed.options, posed.names)
     if asks is None:
-        return Missing("alike")
-    row, values, place = posed.row, for_view(view, dict(posed.values)), dict(posed.place)
-    if row is not None:
-        site = row.site
-        query = quoted_at(view, view.trace.query_tokens(site.name), row.query)
+        raise MissingError("alike")
+    values, place = posed.values, posed.place
+    if posed.row is not None:
+        site = posed.row.site
+        query = quoted_at(view, view.trace.query_tokens(site.name), posed.row.query)
         where = {"kind": view.t(f"kinds.{site.role}"), "layer": site.layer + 1}
-        values = {**where, "head": row.head + 1, "query": query, **values}
-        place = row.place | place
-
-    def picture(answered: bool) -> list[b.Block]:
-        return [draw(view) for draw in (posed.after if answered else posed.before)]
-
-    return PosedStep(asks, values, picture, place, posed.told)
+        values = {**where, "head": posed.row.head + 1, "query": query, **values}
+        place = {**posed.row.place, **place}
+    return PosedStep(step, asks, values, posed.before, posed.after, place, posed.told)

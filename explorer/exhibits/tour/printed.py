@@ -9,16 +9,16 @@ from explorer.exhibits.picking import toggle
 from explorer.exhibits.tour.asked import guesses
 from explorer.exhibits.tour.choices import TourChoices
 from explorer.exhibits.tour.course import ENTRIES, GROUPS, STEPS, heading, opened, title_of
-from explorer.exhibits.tour.posed import Missing, Posed, asked, found_by
+from explorer.exhibits.tour.posed import Missing, PosedStep, found_by
 from explorer.exhibits.tour.steps import lead
 from explorer.runs.passes import Steps
 
 LETTERS = "ABCD"
-Printed = dict[str, Posed | Missing | None]
+Printed = dict[str, PosedStep | Missing | None]
 
 
-def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Steps[Printed]:
-    """The entries of the sheet, else of the open chapter, and what each step finds in a run.
+def compute(run: Run, lang: str, lesson: str, sheet: tuple[str, ...]) -> Steps[Printed]:
+    """The entries of the sheet, else of the open chapter, and what each step asks about a run.
 
     Yields the entries done and their number. Raises InputProblem.
     """
@@ -28,7 +28,7 @@ def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Steps[Printed]:
     for name in named:
         if (yield len(posed), len(named)) is False:
             break
-        posed[name] = found_by(run, STEPS[name]) if name in STEPS else None
+        posed[name] = found_by(run, lang, STEPS[name]) if name in STEPS else None
     return posed
 
 
@@ -49,19 +49,18 @@ def show(printed: Printed, view: View) -> b.Blocks:
     yield b.Hero(sheet)
 
 
-def _entry(view: View, name: str, found: Posed | Missing | None) -> tuple[list[b.Block], str]:
+def _entry(view: View, name: str, posed: PosedStep | Missing | None) -> tuple[list[b.Block], str]:
     """An entry on paper, and its solution; "–" if there is none here."""
     kind, _, id = name.partition("_")
     if kind == "task" and (task := task_of(id)):
         return [*task_on_paper(view, task)], task.solution[view.lang]
-    if found is None:
+    if posed is None:
         return [_boxes(guesses(view, id).values())], "–"
-    posed = asked(view, STEPS[name], found)
     blocks: list[b.Block] = [b.Prose(lead(view, name))]
     if isinstance(posed, Missing):
         return [*blocks, b.Prose(view.t(f"tour.missing.{posed.why}"))], "–"
     asks, question = view.t(f"tour.steps.{name}.ask", **posed.values), posed.question
-    blocks += [*posed.picture(False), b.Title(asks), _boxes(question.options)]
+    blocks += [*posed.picture(view, False), b.Title(asks), _boxes(question.options)]
     return blocks, f"{LETTERS[question.right]}. {question.answer}"
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from explorer.exhibits import View
 from explorer.exhibits.saying import quoted_at
-from explorer.exhibits.tour.later import Later, later
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, Role
 from models.rows import Stream
@@ -32,13 +32,15 @@ def require(condition: object, why: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class QueryRow:
-    """One query of one head: its weights, and the keys that it may attend to."""
+    """One query of one head: its weights, the keys that it may attend to, and its scores before
+    the mask; numbers are float64."""
 
     site: AttentionSite
     head: int
     query: int
     weights: Float[np.ndarray, " key"] = field(repr=False)
     allowed: Bool[np.ndarray, " key"] = field(repr=False)
+    scores: Float[np.ndarray, " key"] = field(repr=False)
 
     @property
     def place(self) -> dict[str, Any]:
@@ -53,21 +55,16 @@ class QueryRow:
 
 
 def row_of(trace: Trace, site: AttentionSite, head: int, query: int) -> QueryRow:
-    """A row of a Trace, its weights in float64."""
+    """A row of a Trace."""
     weights = trace.pattern(site.name)[head, query].astype(np.float64)
-    return QueryRow(site, head, query, weights, trace.mask(site.name)[head, query].copy())
+    scores = trace.activations[site.hook("scores")][head, query].astype(np.float64)
+    return QueryRow(site, head, query, weights, trace.mask(site.name)[head, query].copy(), scores)
 
 
-def scores_of(trace: Trace, row: QueryRow) -> Float[np.ndarray, " key"]:
-    """The scores of a row before its mask, float64."""
-    scores: np.ndarray = trace.activations[row.site.hook("scores")][row.head, row.query]
-    return scores.astype(np.float64)
-
-
-def keys_of(trace: Trace, row: QueryRow) -> list[Later[str]]:
+def keys_of(view: View, row: QueryRow) -> list[str]:
     """The keys of a row as options: distinct tokens in quotation marks."""
-    tokens = trace.key_tokens(row.site.name)
-    return [later(quoted_at, tokens, key) for key in range(len(tokens))]
+    tokens = view.trace.key_tokens(row.site.name)
+    return [quoted_at(view, tokens, key) for key in range(len(tokens))]
 
 
 def best_row(trace: Trace, role: Role, why: str, worth: Callable[[QueryRow], Any]) -> QueryRow:
@@ -87,11 +84,6 @@ def main_role(trace: Trace) -> Role:
     """Cross-attention if the model has it; otherwise the attention of its one text."""
     roles: tuple[Role, ...] = ("cross", "decoder", "encoder")
     return next(role for role in roles if trace.sites_of(role))
-
-
-def own_role(trace: Trace) -> Role:
-    """The kind of self-attention in the sequence that the logits belong to."""
-    return trace.stack("tgt").role
 
 
 def tokens_of(trace: Trace, stream: Stream) -> tuple[tuple[str, ...], int]:

@@ -15,18 +15,18 @@ from explorer.exhibits.tour.chapters import CHAPTERS
 from explorer.exhibits.tour.choices import StepAnswer, TourChoices
 from explorer.exhibits.tour.contents import ICONS
 from explorer.exhibits.tour.course import open_step
-from explorer.exhibits.tour.posed import Missing, Posed, PosedStep, Question, Step, asked, found_by
+from explorer.exhibits.tour.posed import Missing, PosedStep, Question, Step, found_by
 from explorer.exhibits.view import default_model, first_sentence
 
 SIGNS = {True: " ✓", False: " ✗", None: ""}
 
 
-def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Posed | Missing:
-    """What the open step finds in a run, or `Missing`. Raises InputProblem."""
-    return found_by(run, course.STEPS[course.opened(lesson, sheet)])
+def compute(run: Run, lang: str, lesson: str, sheet: tuple[str, ...]) -> PosedStep | Missing:
+    """What the open step asks about a run, or `Missing`. Raises InputProblem."""
+    return found_by(run, lang, course.STEPS[course.opened(lesson, sheet)])
 
 
-def show(result: Posed | Missing, view: View) -> b.Blocks:
+def show(posed: PosedStep | Missing, view: View) -> b.Blocks:
     """The step, and the way to others."""
     yield from course.heading(view)
     tour = view.choices(TourChoices)
@@ -47,7 +47,6 @@ def show(result: Posed | Missing, view: View) -> b.Blocks:
     more = b.More(said=label, change=open_step, quiet=True)
     yield pick_one(view, "tour.step", inside, step.id, **more)
     yield b.SentenceLine()
-    posed = asked(view, step, result)
     yield b.Hero(tuple(_lesson(view, step, posed)))
     yield b.Row(tuple(_onward(view, step, named, posed)), align="center")
     yield b.Formula((step.formula,), view.t("tour.formula"))
@@ -117,7 +116,7 @@ def _lesson(view: View, step: Step, posed: PosedStep | Missing) -> b.Blocks:
         return
     answer = _answer_to(view, step, posed.question)
     right = [b.Prose(lead(view, step.id)), *_ask(view, step, posed, answer)]
-    yield b.Columns((tuple(posed.picture(answer is not None)), right), widths=(3, 2))
+    yield b.Columns((tuple(posed.picture(view, answer is not None)), right), widths=(3, 2))
 
 
 def _ask(view: View, step: Step, posed: PosedStep, step_answer: StepAnswer | None) -> b.Blocks:

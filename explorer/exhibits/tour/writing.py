@@ -1,6 +1,6 @@
 """Chapter 5 of the guided tour: decoding token by token."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -14,15 +14,14 @@ from explorer.exhibits.escape import escape
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.exhibits.tour import pictures
 from explorer.exhibits.tour.attention import times
-from explorer.exhibits.tour.later import Later, later, word
+from explorer.exhibits.tour.pictures import Exhibited
 from explorer.exhibits.tour.posed import Posed, Words
 from explorer.exhibits.tour.rows import MissingError, require, varied
-from explorer.figures.bars import row as bars
-from explorer.library import LoadedModel
+from explorer.figures.measured import measured
+from explorer.figures.paired import paired
 from explorer.numbers import fixed, number, percent
 from explorer.problems import InputProblem
 from explorer.runs.generation import Candidate, Generation
-from explorer.runs.trace import Trace
 from models.strategies import Beam, Greedy, Sample, Strategy
 
 MOST, TO_THE_END, FEW = 12, 32, 8
@@ -30,18 +29,17 @@ MOST, TO_THE_END, FEW = 12, 32, 8
 TEMPERATURE = 0.5
 PS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.95)
 WIDTH = 4
-CHANCE = "tour.chance"
 
 
 def _written(
-    trace: Trace, most: int, strategy: Strategy | None = None, forced: tuple[int, ...] = ()
+    view: View, most: int, strategy: Strategy | None = None, forced: tuple[int, ...] = ()
 ) -> Generation:
     """The model's output for this text after the `forced` tokens, by default of greedy decoding.
 
     Raises MissingError, also for a greedy output of fewer than three tokens.
     """
-    require(trace.config.generates, "no_next")
-    run = trace.model, trace.text, strategy or Greedy(), (), most
+    require(view.loaded.config.generates, "no_next")
+    run = view.loaded.name, view.text, strategy or Greedy(), (), most
     try:
         written = cache.generate(*run, forced, ruled=False)
     except InputProblem:
@@ -61,43 +59,50 @@ def _sequence(tokens: Sequence[str]) -> str:
     return " · ".join((["…"] if len(tokens) > 6 else []) + shown) + f" ({len(tokens)})"
 
 
-def _exhibited(name: str, exhibit: str, block: str, most: int, step: int) -> Later[b.Block]:
+def _exhibited(exhibit: str, block: str, most: int, step: int) -> Exhibited:
     """A picture of the Decoding page for a greedy output of at most `most` tokens, at a step."""
-    more = {"limit": most, "ruled": False, "step": step}
-    return later(pictures.exhibited, name, f"decoding.{exhibit}", block, **more)
+    place = {"limit": most, "ruled": False, "step": step}
+    return Exhibited(f"decoding.{exhibit}", block, place)
 
 
-def _so_far(written: Generation, index: int, name: str) -> list[Later[b.Block]]:
+def _so_far(view: View, written: Generation, index: int) -> list[b.Canvas]:
     """The source, if any, and the decoder's input before a step."""
-    rows = {"src": written.src_str_tokens, "tgt": written.steps[index].input_tokens}
-    return [later(pictures.strip, f"{name}.{key}", key, row) for key, row in rows.items() if row]
+    target = pictures.strip(view, "tgt", written.steps[index].input_tokens)
+    source = written.src_str_tokens
+    return [*([pictures.strip(view, "src", source)] if source else []), target]
 
 
-def given(loaded: LoadedModel, trace: Trace) -> Posed:
+def _bars(view: View, tokens: Sequence[str], shares: np.ndarray) -> Callable[..., b.Figure]:
+    """Tokens with their probabilities in percent, as bars; NaN has none."""
+    title = view.t("tour.chance")
+    return partial(measured, tokens, shares, title=title)
+
+
+def given(view: View) -> Posed:
     """A step in the middle of a greedy decoding."""
-    written = _written(trace, MOST)
+    written = _written(view, MOST)
     last = len(written.steps) - 1
-    index = round(varied(trace, 1, min(4, last - 1)))
+    index = round(varied(view.trace, 1, min(4, last - 1)))
     tokens, chosen = written.steps[index].input_tokens, written.steps[index].chosen_str
-    right, before = (*tokens, chosen), _so_far(written, index, "given")
+    right, before = (*tokens, chosen), _so_far(view, written, index)
     sequences = (right, (*tokens[1:], chosen), (chosen,), tokens, (*right, chosen))
     options = [_sequence(option) for option in sequences]
-    words = {"chosen": later(quoted, chosen), "count": len(right)}
-    film = _exhibited("given", "film", "decoding.film", MOST, index + 1)
+    words = {"chosen": quoted(view, chosen), "count": len(right)}
+    film = _exhibited("film", "decoding.film", MOST, index + 1)
     after = [film] if index < last else before
     return Posed(options, words, before, after, place={"step": index})
 
 
-def ended(loaded: LoadedModel, trace: Trace) -> Posed:
+def ended(view: View) -> Posed:
     """The last step of a decoding that reached its end."""
-    written = _written(trace, TO_THE_END)
+    written = _written(view, TO_THE_END)
     require(written.finished, "unfinished")
     tokens, last = _tokens(written), len(written.steps) - 1
-    options = [later(quoted_at, tokens, at) for at in (last, last - 1, 0, len(tokens) // 2)]
+    options = [quoted_at(view, tokens, at) for at in (last, last - 1, 0, len(tokens) // 2)]
     words: Words = {"end": options[0], "last": options[1], "count": len(tokens)}
     words |= {"chance": percent(written.steps[last].chosen_prob)}
-    before = _so_far(written, last, "ended")
-    after = _exhibited("ended", "film", "decoding.film", TO_THE_END, last)
+    before = _so_far(view, written, last)
+    after = _exhibited("film", "decoding.film", TO_THE_END, last)
     return Posed(options, words, before, [after], place={"step": last})
 
 
@@ -110,64 +115,56 @@ def _labelled(tokens: Sequence[str], chances: np.ndarray) -> list[str]:
     return [f"{token} {percent(chance)}" for token, chance in zip(tokens, chances, strict=True)]
 
 
-def product(loaded: LoadedModel, trace: Trace) -> Posed:
+def product(view: View) -> Posed:
     """The model's own probability of each token of the greedy output, and of all together."""
-    written = _written(trace, FEW)
+    written = _written(view, FEW)
     chances = np.array([step.chosen_prob for step in written.steps])
     least, whole = chances.min(), np.exp(written.logprob)
     options = [_chance(float(option)) for option in (whole, chances.mean(), least, chances.max())]
     words: Words = {"count": len(chances), "whole": options[0], "least": options[2]}
     words |= {"logprob": fixed(written.logprob, 2)}
     tokens, pair = _tokens(written), (100 * chances, 100 * np.cumprod(chances))
-    names = word("tour.chance_each"), word("tour.chance_all")
-    labels = _labelled(tokens, chances)
-    before = later(pictures.amounts, "product.each", labels, pair[0], CHANCE, CHANCE)
-    after = later(pictures.two_bars, "product", tokens, pair, names, "%", "tgt")
+    before = _bars(view, _labelled(tokens, chances), pair[0])
+    names = view.t("tour.chance_each"), view.t("tour.chance_all")
+    after = partial(paired, tokens, *pair, names, title="%", stream="tgt")
     return Posed(options, words, [before], [after], place={"step": 0})
 
 
 def _sampled(
-    trace: Trace, written: Generation, index: int, sample: Sample
+    view: View, written: Generation, index: int, sample: Sample
 ) -> tuple[list[str], np.ndarray, list[Candidate]]:
     """The candidates of a step: their tokens, their probabilities, and the candidates of sampling
     after the same prefix."""
     shown = written.steps[index].candidates
-    again = _written(trace, index + 1, sample, written.tokens[:index]).steps[index]
+    again = _written(view, index + 1, sample, written.tokens[:index]).steps[index]
     chances = np.array([float(np.exp(candidate.logprob)) for candidate in shown])
     return [candidate.str_token for candidate in shown], chances, list(again.candidates)
 
 
-def temperature(loaded: LoadedModel, trace: Trace) -> Posed:
+def temperature(view: View) -> Posed:
     """The step whose two best candidates are closest to a given ratio."""
-    written = _written(trace, MOST)
+    written = _written(view, MOST)
     best = [[candidate.logprob for candidate in step.candidates[:2]] for step in written.steps]
     ratios = [float(np.exp(first - second)) for first, second in best]
-    index = int(np.abs(np.log(np.array(ratios) / varied(trace, 2.0, 5.0))).argmin())
+    index = int(np.abs(np.log(np.array(ratios) / varied(view.trace, 2.0, 5.0))).argmin())
     require(1.3 < ratios[index] < 60, "flat")
-    tokens, usual, colder = _sampled(trace, written, index, Sample(temperature=TEMPERATURE))
+    tokens, usual, colder = _sampled(view, written, index, Sample(temperature=TEMPERATURE))
     chance_of = {candidate.token: candidate.prob for candidate in colder}
     tokens, usual, shown = tokens[:5], usual[:5], written.steps[index].candidates[:5]
     cooled = np.array([chance_of[candidate.token] for candidate in shown])
     before, after = float(usual[0] / usual[1]), float(cooled[0] / cooled[1])
     options = [times(option) for option in (after, 2 * before, before, before**0.5)]
     words: Words = {"before": options[2], "after": options[0], "temperature": TEMPERATURE}
-    words |= {"first": later(quoted, tokens[0]), "second": later(quoted, tokens[1])}
+    words |= {"first": quoted(view, tokens[0]), "second": quoted(view, tokens[1])}
+    first = _bars(view, _labelled(tokens, usual), 100 * usual)
     pair, names = (100 * usual, 100 * cooled), ("T = 1", f"T = {TEMPERATURE}")
-    first = later(_candidates, tokens, usual)
-    second = later(pictures.two_bars, "temperature.both", tokens, pair, names, word(CHANCE), "tgt")
+    second = partial(paired, tokens, *pair, names, title=view.t("tour.chance"), stream="tgt")
     return Posed(options, words, [first], [second], place={"step": index})
 
 
-def _candidates(view: View, tokens: Sequence[str], chances: np.ndarray) -> b.Chart:
-    """The probabilities of a step's candidates."""
-    words, key = view.words("figures.bars") | {"weight": view.t(CHANCE)}, "tour.candidates"
-    drawn = partial(bars, tokens, chances, stream="tgt", words=words)
-    return pictures.chart(view, "temperature", key, drawn, title=key)
-
-
-def nucleus(loaded: LoadedModel, trace: Trace) -> Posed:
+def nucleus(view: View) -> Posed:
     """The step and p for which top-p keeps two to seven tokens, with the clearest cutoff."""
-    written = _written(trace, MOST)
+    written = _written(view, MOST)
     cutoffs: list[tuple[float, int, float]] = []
     for index, step in enumerate(written.steps):
         sums = np.cumsum([np.exp(candidate.logprob) for candidate in step.candidates])
@@ -178,69 +175,62 @@ def nucleus(loaded: LoadedModel, trace: Trace) -> Posed:
                 cutoffs += [(border, index, p)] if border > 0.01 else []
     require(cutoffs, "flat")
     _, index, p = max(cutoffs, key=lambda cutoff: cutoff[0])
-    tokens, chances, cut = _sampled(trace, written, index, Sample(top_p=p))
+    tokens, chances, cut = _sampled(view, written, index, Sample(top_p=p))
     kept = sum(candidate.kept for candidate in cut)
     labels = _labelled(tokens, chances)[: max(8, kept + 1)]
     shares = 100 * chances[: len(labels)]
     visible = np.where(np.arange(len(labels)) < kept, shares, np.nan)
-    before, after = (
-        later(pictures.amounts, "nucleus", labels, values, CHANCE, CHANCE)
-        for values in (shares, visible)
-    )
     less, total = (percent(float(np.sum(chances[:n]))) for n in (kept - 1, kept))
     words = {"p": f"{p:g}", "share": percent(p), "kept": kept, "less": less, "sum": total}
     options = [str(option) for option in (kept, kept - 1, kept + 1, kept + 2)]
+    before, after = (_bars(view, labels, values) for values in (shares, visible))
     return Posed(options, words, [before], [after], place={"step": index})
 
 
-def beam(loaded: LoadedModel, trace: Trace) -> Posed:
+def beam(view: View) -> Posed:
     """A beam search that finds a more probable text than greedy decoding."""
     greedy, best = (
-        _written(trace, TO_THE_END, search)
+        _written(view, TO_THE_END, search)
         for search in (None, Beam(width=WIDTH, length_penalty=0.0))
     )
     less, more = greedy.logprob, best.logprob
     require(greedy.finished and best.finished and more >= less + 0.05, "beam_same")
-    both = (("greedy", greedy), ("beam", best))
-    strips = [later(pictures.strip, f"beam.{name}", "tgt", _tokens(of)) for name, of in both]
-    labels = [later(_searched, name, of.text) for name, of in both]
-    chances, key = 100 * np.exp([less, more]), "tour.chance_all"
+    both = {"greedy": greedy, "beam": best}
+    strips = [pictures.strip(view, "tgt", _tokens(of)) for of in both.values()]
+    labels = [f"{view.t(f'decoding.{name}')}: {of.text}" for name, of in both.items()]
     options = [fixed(option, 2) for option in (more, less, 2 * less - more, 2 * less)]
-    words: Words = {name: f"“{escape(of.text)}”" for name, of in both}
+    words: Words = {name: f"“{escape(of.text)}”" for name, of in both.items()}
     words |= {"less": options[1], "more": options[0], "times": times(float(np.exp(more - less)))}
-    chart, place = later(pictures.amounts, "beam", labels, chances, key, key), {"part": "branches"}
+    chances = 100 * np.exp([less, more])
+    chart = partial(measured, labels, chances, title=view.t("tour.chance_all"))
+    place = {"part": "branches"}
     return Posed(options, words | {"width": WIDTH}, strips, [*strips, chart], place=place)
 
 
-def _searched(view: View, name: str, text: str) -> str:
-    return f"{view.t(f'decoding.{name}')}: {text}"
-
-
-def passes(loaded: LoadedModel, trace: Trace) -> Posed:
+def passes(view: View) -> Posed:
     """The steps of a decoding, each computed step by step, and all in one pass."""
-    answer = walked(one_pass(loaded, _written(trace, MOST)))
+    answer = walked(one_pass(view.loaded, _written(view, MOST)))
     require(answer.largest < 1e-3 < answer.largest_open, "flat")
     n = len(answer.tokens)
-    rows = {"queries": answer.queries, "tokens": answer.tokens}
-    strips = [later(pictures.strip, f"passes.{name}", "tgt", row) for name, row in rows.items()]
-    after = _exhibited("passes", "one_pass", "onepass.gaps", MOST, n)
+    strips = [pictures.strip(view, "tgt", row) for row in (answer.queries, answer.tokens)]
+    after = _exhibited("one_pass", "onepass.gaps", MOST, n)
     options = [str(option) for option in (1, n, n * (n + 1) // 2, n * n)]
     words = {"count": n, "largest": number(answer.largest), "open": fixed(answer.largest_open, 1)}
     return Posed(options, words, strips, [after], place={"part": "pass"})
 
 
-def kept(loaded: LoadedModel, trace: Trace) -> Posed:
+def kept(view: View) -> Posed:
     """Read a decoding with a cache, and measure its growth in bytes after each step."""
-    written, config = _written(trace, MOST), loaded.config
-    contents = walked(cached_and_not(loaded, written))
+    written, config = _written(view, MOST), view.loaded.config
+    contents = walked(cached_and_not(view.loaded, written))
     growths = set(np.diff(np.array(contents.n_bytes[1:])).tolist())
     require(len(growths) == 1, "flat")
     growth, n_steps = growths.pop(), len(written.steps)
-    layers = sum(site.kind == "self" and site.query_stream == "tgt" for site in trace.sites)
+    layers = len(view.sites_of(view.own_role))
     counts = (growth, growth // 2, growth // layers, growth * n_steps, growth * 2)
     options = [f"{option:,}" for option in counts]
     words: Words = {"layers": layers, "heads": config.kv_heads, "d_head": config.d_head}
     words |= {"bytes": options[0], "numbers": f"{growth // 4:,}"}
-    before = _so_far(written, n_steps - 1, "kept")
-    after = _exhibited("kept", "caching", "caching.view", MOST, n_steps)
+    before = _so_far(view, written, n_steps - 1)
+    after = _exhibited("caching", "caching.view", MOST, n_steps)
     return Posed(options, words, before, [after], place={"part": "cache"})
