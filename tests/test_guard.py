@@ -57,7 +57,7 @@ def test_names_that_the_owner_gave_are_own(monkeypatch):
     assert guard.is_own("https://elsewhere.example", "10.0.0.1:8501")
 
 
-def test_each_answer_says_what_a_browser_may_do_and_hashes_its_script():
+def test_each_answer_says_what_a_browser_may_do_and_who_may_frame_the_app(monkeypatch):
     for path in ("/", "/static/js/none.js", "/media/a.png", "/_stcore/health", "/_stcore/metrics"):
         said = asked(path).headers
         assert said["x-content-type-options"] == "nosniff"
@@ -73,9 +73,6 @@ def test_each_answer_says_what_a_browser_may_do_and_hashes_its_script():
     page = "<script>\n  a = 1\n</script><script src='./b.js'></script>"
     found = base64.b64encode(hashlib.sha256(b"\n  a = 1\n").digest()).decode()
     assert f"script-src 'self' blob: 'sha256-{found}';" in guard.policy(page, ())
-
-
-def test_pages_that_may_frame_the_app_are_named_and_metrics_opened(monkeypatch):
     monkeypatch.setenv(guard.EMBEDDING, "https://school.example:8443, https://*.example.org")
     said = asked("/").headers
     wanted = "frame-ancestors 'self' https://school.example:8443 https://*.example.org"

@@ -52,7 +52,7 @@ def port(tmp_path_factory) -> Iterator[int]:
             outside.accept()
 
 
-def test_only_this_machine_is_answered_and_no_other_site_reads_it(port):
+def test_only_this_machine_and_its_own_site_are_answered_and_others_hold_nobody_up(port):
     """A server on every address would answer at 127.0.0.2 too, which Linux routes to itself."""
     assert answers(f"http://127.0.0.1:{port}/_stcore/health")
     assert not answers(f"http://127.0.0.2:{port}/_stcore/health")
@@ -63,9 +63,6 @@ def test_only_this_machine_is_answered_and_no_other_site_reads_it(port):
         allowed = response.headers.get("Access-Control-Allow-Origin", "")
     assert allowed != "*"
     assert "example.org" not in allowed
-
-
-def test_pages_of_other_sites_open_no_session_and_hold_nobody_up(port):
     address = f"ws://127.0.0.1:{port}/_stcore/stream"
     with connect(address, subprotocols=STREAM, origin=Origin(f"http://127.0.0.1:{port}")):
         pass

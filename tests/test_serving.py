@@ -41,15 +41,12 @@ def test_the_front_end_comes_from_memory_as_it_is_on_disk():
     assert "immutable" in headers["cache-control"]
 
 
-def test_a_view_has_its_script_and_its_rules_at_a_name_of_its_content():
+def test_a_view_has_its_script_and_rules_at_a_name_of_its_content_and_not_in_messages():
     source, name = script("matrices")
     answer = asked(serving.FromMemory, f"/base/{SCRIPTS}/{name}")
     assert answer.body.decode() == source
     assert "immutable" in answer.headers["cache-control"]
     assert json.dumps((FOLDER / "matrices.css").read_text("utf-8"))[1:-1] in source
-
-
-def test_a_message_to_a_view_has_neither_its_script_nor_its_rules():
     at = AppTest.from_string(
         "from explorer.components.mount import view\nview('matrices')(key='a', data={})"
     ).run()

@@ -222,7 +222,7 @@ class Connection:
         self.aborted.set()
 
 
-def test_a_connection_that_sends_half_a_request_is_dropped(monkeypatch):
+def test_half_sent_requests_are_dropped_and_too_many_connections_refused(monkeypatch):
     monkeypatch.setattr(admission, "SILENT", 0.05)
 
     class Cycle:
@@ -240,8 +240,6 @@ def test_a_connection_that_sends_half_a_request_is_dropped(monkeypatch):
 
     run(test)
 
-
-def test_connections_beyond_the_descriptors_are_refused():
     async def test() -> None:
         beyond = Connection(admission.MOST_CONNECTIONS + 1)
         admission.watch(beyond, asyncio.get_running_loop())

@@ -72,14 +72,11 @@ def replacing(part: str, tokenizer: dict[str, Any]) -> None:
     tokenizer[part] = {"type": "Sequence", f"{part}s": [one] * 8}
 
 
-def test_a_list_of_tokens_that_is_long_is_refused(files, monkeypatch):
+def test_tokenizers_that_are_long_panic_cut_or_write_for_long_are_refused(files, monkeypatch):
     assert "more than 20,000 added tokens" in refusal(changed(files, many_tokens))
     monkeypatch.setattr(tokenizing, "READING", 0)  # and up to one more: it takes two
     hostile = changed(files, partial(many_tokens, most=400_000))
     assert "reading it takes more than 0 seconds or" in refusal(hostile)
-
-
-def test_tokenizers_that_panic_cut_or_write_for_long_are_refused(files):
     assert "tokenizer.json" in refusal(zipped(files | {"tokenizer.json": b"[" * 1_000_000}))
     assert "tokenizer.json" in refusal(zipped(files | {"tokenizer.json": b"\xff"}))
     assert refusal(changed(files, partial(replacing, "normalizer"))).startswith("heavy_tokenizer")

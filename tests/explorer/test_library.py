@@ -142,16 +142,13 @@ def test_the_app_is_told_where_models_are(tmp_path, monkeypatch, capsys):
     assert len(started) == 3
 
 
-def test_models_in_the_cache_of_the_hub_are_known_by_their_configs(tmp_path, monkeypatch):
+def test_models_with_one_vocabulary_are_known_by_their_files(tmp_path, monkeypatch):
     for name in ("one", "two"):
         Golden.load("marian").write(tmp_path / f"models--org--{name}" / "snapshots" / "a", "own")
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     assert library.translators(["org/one"]) == ("org/one",)
     assert library.same_vocabulary("org/one") == ("org/two",)
-
-
-def test_models_with_one_vocabulary_are_known_by_their_tokenizers(tmp_path):
-    """Twins share one vocabulary, and so do the two translators."""
+    # Twins share one vocabulary, and so do the two translators.
     assert library.same_vocabulary("en-zh") == ("zh-en",)
     assert library.same_vocabulary("stories") == ()
     twins = library.same_vocabulary("twin-right")

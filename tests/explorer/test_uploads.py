@@ -140,16 +140,13 @@ def test_an_adapter_alone_names_its_base(folder):
     assert refusal(zipped({"adapter_config.json": b"{"})).key == "upload_no_zip"
 
 
-def test_a_pickle_inside(folder):
+def test_a_pickle_or_a_model_that_does_not_open_is_refused_by_its_name(folder):
     files = files_of(folder)
     files["pytorch_model.bin"] = files.pop("model.safetensors")
     assert refusal(zipped(files)).key == "upload_pickle"
     # Beside safetensors it is left alone, as in many folders.
     both = files_of(folder) | {"pytorch_model.bin": b"evil"}
     assert open_zip("a.zip", zipped(both)).name == "a"
-
-
-def test_a_model_that_does_not_open_says_why_by_its_name(folder):
     files = files_of(folder) | {"config.json": b'{"model_type": "nobody"}'}
     found = refusal(zipped(files), "theirs.zip")
     assert found.key == "broken_model"

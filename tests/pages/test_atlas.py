@@ -93,13 +93,12 @@ def test_filters_are_by_length_word_and_number():
     assert not passes(AtlasChoices(least=1), text, 5, float("nan"))
 
 
-def test_a_model_without_an_atlas_is_measured_over_sentences_at_hand(open_page):
+def test_a_model_without_an_atlas_is_measured_over_the_sentences_at_hand_that_can_be(
+    open_page, monkeypatch
+):
     at = open_page("atlas", model="reader")
     assert "headlight atlas reader" in everything(at)
     assert at.get("plotly_chart")
-
-
-def test_sentences_that_could_not_be_measured_are_counted_apart(open_page, monkeypatch):
     texts = Text("She went to the park."), Text("We saw a cat."), Text("the cat " * 700)
     monkeypatch.setattr(measured, "texts_for", lambda _: texts)
     said = everything(open_page("atlas", model="writer"))

@@ -47,9 +47,12 @@ def test_a_writer_is_taken_out_and_the_model_does_as_predicted(open_page, side):
     assert f"Removing **{t('attribution.writers.embedding', lang='en')}**" in said
 
 
-def test_a_hidden_key_counts_for_nothing(open_page):
+def test_a_hidden_key_and_a_head_of_the_encoder_are_no_share(open_page):
     at = open_page("attribution", site="decoder", row="0", key="1")
     assert "has no effect" in reading(at, "A mask hides")
+    at = open_page("attribution", part="writes", site="encoder", row="1")
+    assert "It is not a share of any logit." in everything(at)
+    assert "Measured: with this head ablated" in everything(at)
 
 
 def type_word(at: AppTest, key: str, word: str) -> None:
@@ -89,12 +92,6 @@ def test_a_typed_word_is_a_token_of_the_model_or_is_refused(shelf):
     assert isinstance(pieces, list)
     assert "".join(pieces).replace("·", "") == "parkbook"
     assert token_of(loaded, "☃") == []
-
-
-def test_a_head_of_the_encoder_is_no_share_of_a_logit(open_page):
-    at = open_page("attribution", part="writes", site="encoder", row="1")
-    assert "It is not a share of any logit." in everything(at)
-    assert "Measured: with this head ablated" in everything(at)
 
 
 def test_the_lens_says_where_it_misleads_and_a_film_ends_at_its_step(open_page):

@@ -18,24 +18,21 @@ def test_the_circuit_built_by_hand_fails_without_its_first_head(open_page):
     assert "in 100 % of cases" in everything(at)
 
 
-def test_a_head_of_the_link_is_looked_at(open_page):
+def test_a_head_of_the_link_is_looked_at_and_one_token_has_nothing_to_foresee(open_page):
     at = open_page("circuits", model="writer", layer="2", head="3", part="vocabulary")
     assert at.selectbox(key="circuits.head").value == (1, 2)
     at.selectbox(key="circuits.head").set_value((0, 1)).run()
     assert (link(at)["layer"], link(at)["head"]) == ("1", "2")
     at.segmented_control(key="circuits.head_map").set_value("qk").run()
     assert "By the weights alone" in reading(at, "matches")
+    at = open_page("circuits", model="writer", text="a", part="circuit", made_of="text")
+    assert [each.value for each in at.info] == [t("circuits.one_token", lang="en")]
+    at = open_page("circuits", model="writer", text="a")
 
 
 @pytest.mark.parametrize(("model", "said"), [("en-zh", "translator"), ("headless", "both_ways")])
 def test_what_is_measured_in_each_family_is_said(open_page, model, said):
     assert t(f"circuits.{said}", lang="en") in everything(open_page("circuits", model=model))
-
-
-def test_a_text_of_one_token_has_nothing_to_foresee(open_page):
-    at = open_page("circuits", model="writer", text="a", part="circuit", made_of="text")
-    assert [each.value for each in at.info] == [t("circuits.one_token", lang="en")]
-    at = open_page("circuits", model="writer", text="a")
 
 
 @pytest.mark.parametrize(("model", "why"), [("headless", "no_output"), ("my-bert", "head_net")])
@@ -127,13 +124,10 @@ def test_heads_that_align_equally_well_are_all_named(open_page, shipped):
     assert fewest.count("layer ") == 3
 
 
-def test_without_a_model_of_the_other_direction_the_page_says_so(open_page):
+def test_without_the_other_direction_or_a_source_the_page_says_so(open_page):
     at = open_page("alignment", part="matrices")  # the test's own en-zh has no zh-en beside it
     assert t("alignment.score_sharpness", lang="en") in everything(at)
     assert "does not say whether a head points to the right word" in everything(at)
-
-
-def test_a_model_of_one_text_shows_what_there_is_instead(open_page):
     at = open_page("alignment", model="writer", part="matrices")
     assert [each.value for each in at.info] == [t("alignment.no_cross", lang="en")]
     assert at.get("plotly_chart")

@@ -54,12 +54,17 @@ def test_a_seed_draws_its_own_sentence_and_the_next_is_one_click_away(open_page)
     assert at.query_params["strategy"] == "sample-1-0-1-0"
 
 
-def test_cut_candidates_are_shown_and_have_no_probability_left(open_page):
+def test_cut_candidates_have_no_probability_left_and_a_limit_of_0_is_refused(open_page):
     frame = film(open_page("decoding", strategy="sample-1-3-1-7"))["frames"][0]
     assert frame["kept"][:3] == [True] * 3
     assert not any(frame["kept"][3:])
     assert sum(frame["left"]) == pytest.approx(1, abs=1e-4)
     assert len(frame["own"]) >= 12
+    at = open_page("decoding", limit="2")
+    assert len(film(at)["frames"]) == 2
+    at.number_input(key="decoding.limit").set_value(0).run()
+    assert "0" in at.warning[0].value
+    assert t("settings.max_new_tokens", lang="en") in at.warning[0].value
 
 
 def test_a_beam_of_the_link_is_kept_when_the_strategy_changes(open_page):
@@ -71,14 +76,6 @@ def test_a_beam_of_the_link_is_kept_when_the_strategy_changes(open_page):
     at.segmented_control(key="decoding.strategy").set_value("greedy").run()
     at.segmented_control(key="decoding.strategy").set_value("beam").run()
     assert at.query_params["strategy"] == "beam-2-1"
-
-
-def test_a_limit_cuts_and_a_limit_of_0_is_refused_in_words(open_page):
-    at = open_page("decoding", limit="2")
-    assert len(film(at)["frames"]) == 2
-    at.number_input(key="decoding.limit").set_value(0).run()
-    assert "0" in at.warning[0].value
-    assert t("settings.max_new_tokens", lang="en") in at.warning[0].value
 
 
 def test_a_batch_of_own_sentences_is_padded_and_bad_ones_are_refused(open_page):

@@ -39,13 +39,17 @@ def test_the_starter_of_the_first_task_is_told_what_it_sees(open_page, lang):
     assert reading(at, t("exercises.sees", lang=lang, q=0, k=1, reason=future))
 
 
-def test_a_right_program_passes_is_certified_and_kept_in_the_link(open_page):
+def test_a_right_program_passes_and_stands_in_the_link_and_a_shared_one_opens(open_page):
     at = typed(open_page("exercises"), tasks()[0].reference)
     assert reading(at, "Correct: all 436 values in 6 cases")
-    assert t("exercises.certified", lang="en", count=14) in everything(at)
+    assert t("exercises.certified", lang="en", count=15) in everything(at)
     assert t("exercises.same", lang="en") in everything(at)
     assert link(at)["solved"] == "causal"
     assert "programs" not in link(at)
+    packed = write_programs((("causal", "def may_attend(q, k):\n    return k < q"),))
+    at = open_page("exercises", programs=packed)
+    assert "return k < q" in at.text_area(key="exercises.code.causal").value
+    assert reading(at, "Query 0 does not see key 0: itself.")
 
 
 def test_a_wrong_mask_is_put_into_the_model_when_asked_for(open_page):
@@ -87,7 +91,7 @@ def test_a_stopped_check_says_so_and_runs_again_when_asked(open_page, monkeypatc
 
 def test_a_window_breaks_what_the_right_window_breaks_and_no_more(open_page):
     at = typed(open_page("exercises", task="window"), task_of("window").reference, "window")
-    assert t("exercises.as_expected", lang="en", kept=13, count=14) in everything(at)
+    assert t("exercises.as_expected", lang="en", kept=14, count=15) in everything(at)
     open_cells = t("certify.open_cells.title", lang="en")
     assert t("exercises.expected", lang="en", promise=open_cells) in everything(at)
     crosses = open_page("exercises", task="cross", model="writer")
@@ -169,13 +173,6 @@ def test_a_link_of_results_is_run_again_for_the_class(open_page):
     assert eve == "| Eve | 0 / 3 | – | ? | – |"
     assert total.endswith(" | 1 / 2 | 0 / 2 | 0 / 2 |")
     assert t("tour.class_bad", lang="en", count=2, lines="3, 4") in messages(sheet)
-
-
-def test_a_shared_program_opens_in_the_editor(open_page):
-    packed = write_programs((("causal", "def may_attend(q, k):\n    return k < q"),))
-    at = open_page("exercises", programs=packed)
-    assert "return k < q" in at.text_area(key="exercises.code.causal").value
-    assert reading(at, "Query 0 does not see key 0: itself.")
 
 
 def test_programs_go_through_a_link_and_back_and_others_are_refused():

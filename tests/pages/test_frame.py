@@ -23,15 +23,12 @@ from explorer.ui.stage import BEAMER
 CAUSAL = "causal-off"
 
 
-def test_a_first_visit_in_chinese_translates_from_chinese_and_its_link_says_so(open_page, shipped):
+def test_a_first_visit_or_a_sentence_leads_to_the_model_that_reads_its_language(open_page, shipped):
     assert first_state("en") == State(lang="en")
     assert first_state("zh") == State(lang="zh", model="zh-en")
     assert LINKS.write(first_state("zh"))["model"] == "zh-en"
     at = open_page("model", lang="zh", text="I love you.")  # a link without a model means the first
     assert at.selectbox(key="sidebar.model").value == "en-zh"
-
-
-def test_a_sentence_in_another_language_leads_to_the_model_that_reads_it(open_page, shipped):
     at = open_page("model", text="我爱你。", edits=CAUSAL)
     assert t("hints.language", lang="en", written="Chinese", reads="English") in everything(at)
     at.button(key="hints.take").click().run()
@@ -40,7 +37,7 @@ def test_a_sentence_in_another_language_leads_to_the_model_that_reads_it(open_pa
     assert not [each for each in at.button if each.key == "hints.take"]
 
 
-def test_another_model_keeps_the_sentence_and_the_edits_that_it_can_use(open_page, shipped):
+def test_another_model_keeps_sentence_edits_and_translation_that_it_can_use(open_page, shipped):
     at = open_page("model", text="She reads a book.", edits=CAUSAL)
     at.selectbox(key="sidebar.model").select("stories").run()
     assert at.query_params["text"] == "She reads a book."
@@ -53,9 +50,6 @@ def test_another_model_keeps_the_sentence_and_the_edits_that_it_can_use(open_pag
     assert dropped in everything(at)
     at.selectbox(key="sidebar.model").select("copy").run()
     assert dropped not in everything(at)
-
-
-def test_a_translation_of_ones_own_goes_with_the_language_it_is_in(open_page, shipped):
     given = {"text": "I love you.", "target": "我爱你。"}
     at = open_page("model", **given)
     at.selectbox(key="sidebar.model").select("stories").run()

@@ -147,12 +147,19 @@ def test_the_language_switch_changes_every_word_and_keeps_the_picture(open_page)
     assert titles(at) == ("查询 · 目标序列", "键 · 源序列")
 
 
-def test_another_kind_of_attention_has_its_own_axes(open_page):
+def test_another_kind_or_model_has_its_own_axes_and_forgets_the_place(open_page):
     at = open_page("heads", pins="2.1")
     assert titles(at) == ("query · target", "key · source")
     at.segmented_control(key="heads.kind").set_value("encoder").run()
     assert titles(at) == ("query · source", "key · source")
     assert at.query_params["site"] == "encoder"
+    assert "pins" not in at.query_params
+    at = open_page("heads", layer="2", head="3", pins="1.1")
+    at.selectbox(key="sidebar.model").select("writer").run()
+    assert not at.warning
+    assert titles(at) == ("query · text", "key · text")
+    assert at.query_params["model"] == "writer"
+    assert "layer" not in at.query_params
     assert "pins" not in at.query_params
 
 
@@ -187,16 +194,6 @@ def test_the_encoder_asks_which_token_it_is_about(open_page):
     at.selectbox(key="heads.token").select(2).run()
     assert reading(at, "How does layer 1, head 2") != first
     assert at.query_params["step"] == "3"
-
-
-def test_another_model_opens_at_its_own_telling_head(open_page):
-    at = open_page("heads", layer="2", head="3", pins="1.1")
-    at.selectbox(key="sidebar.model").select("writer").run()
-    assert not at.warning
-    assert titles(at) == ("query · text", "key · text")
-    assert at.query_params["model"] == "writer"
-    assert "layer" not in at.query_params
-    assert "pins" not in at.query_params
 
 
 def test_the_code_of_a_model_of_ones_own_has_its_folder(tmp_path):

@@ -111,11 +111,13 @@ def test_no_two_pages_may_use_one_name_in_links():
         Links(SharedName)
 
 
-def test_every_field_of_every_page_can_stand_in_a_link():
+def test_every_field_can_stand_in_a_short_link_that_counts_from_one():
     """A control that a page keeps but no link carries would be lost on reload."""
     for kind in (State, ScreenChoices, PartChoices, *(page.choices for page in PAGES)):
         missing = {each.name for each in fields(kind) if form_of(each) is None}
         assert missing <= {"owned"}, kind
+    place = {"layer": "1", "head": "5", "step": "3"}
+    assert write(State(layer=0, head=4, step=2)) == {"lang": "en", **place}
 
 
 @given(states)
@@ -133,11 +135,6 @@ def test_every_state_comes_back_and_another_kind_of_attention_forgets_places(sta
 def test_a_choice_that_nobody_owns_is_an_error():
     with pytest.raises(KeyError, match="no_such_choice"):
         LINKS.change(State(), no_such_choice=1)
-
-
-def test_a_link_is_short_and_counts_layers_heads_and_steps_from_one():
-    place = {"layer": "1", "head": "5", "step": "3"}
-    assert write(State(layer=0, head=4, step=2)) == {"lang": "en", **place}
 
 
 @given(st.text(max_size=40))

@@ -196,13 +196,10 @@ def test_two_visitors_do_not_see_each_others_edits(open_page):
     assert everything(edited.run()) == shown
 
 
-def test_one_reason_is_given_where_the_causal_mask_is_off(open_page):
+def test_one_reason_is_given_where_the_causal_mask_is_off_and_a_head_is_no_mask(open_page):
     words = everything(open_page("masks", text="I love you.", edits="causal-off"))
     reasons = ("with or without the mask", "The causal mask hides nothing from it")
     assert sum(reason in words for reason in reasons) == 1
-
-
-def test_a_head_that_is_off_is_not_called_a_mask(open_page):
     words = everything(open_page("masks", edits="head-decoder.blocks.1.attn-0"))
     assert "without your changes, **" in words
     assert not re.search("correct masks|your masks", words)

@@ -103,16 +103,13 @@ def test_a_second_sentence_that_cannot_be_read_is_refused_in_words(open_page):
     assert "Ω" in everything(at)
 
 
-def test_a_path_leads_from_a_head_to_another(open_page):
+def test_a_path_leads_from_a_head_to_another_and_masked_words_are_asked_at_the_mask(open_page):
     asked = {"receiver": "decoder-2-1", "sender": "decoder-1-3", "into_head": "k"}
     at = open_page("patching", model="writer", text=FIRST, part="paths", **asked)
     found = reading(at, "bypassing all heads in between")
     assert "From layer 1, head 3" in found
     assert "through its keys" in found
     assert link(at) | asked == link(at)
-
-
-def test_masked_words_are_asked_about_where_the_mask_is(open_page):
     text = "She reads a [MASK] every morning."
     at = open_page("patching", model="reader", text=text, second=text.replace("She", "He"))
     assert len(at.selectbox(key="patching.question").options) == 1
@@ -128,30 +125,24 @@ def test_what_misplaced_activations_do_too_is_no_more_than_chance(open_page, mon
             assert said(at, key, most=share(most), draws=DRAWS, rate="5.0 %")
 
 
-def test_a_sentence_about_all_words_asks_the_vectors_of_all_layers(open_page, shipped):
+def test_the_words_that_carry_the_answer_are_named_or_the_layers_that_do(open_page, shipped):
     """No embedding recovers half, but a later vector recovers 75 %."""
     text, second = "He bought strawberries yesterday.", "He bought cucumbers yesterday."
     words = everything(open_page("patching", model="en-zh", text=text, second=second))
     assert "No single embedding carries half of the answer" in words
     assert "recovers **75 %** of the answer" in words
     assert "No single position" not in words
-
-
-def test_an_exchanged_word_is_named_with_both_words(open_page, shipped):
-    """The answer of the first sentence comes from its word, not from the one that it replaces."""
+    # The answer of the first sentence comes from its word, not from the one that it replaces.
     text, second = "She reads a book every morning.", "He reads a book every morning."
     words = everything(open_page("patching", model="en-zh", text=text, second=second))
     assert "“She→He” carries the answer" in words
 
 
-def test_what_may_be_chance_is_not_called_the_place_of_the_answer(open_page, shipped):
+def test_what_may_be_chance_and_a_third_token_that_wins_are_named(open_page, shipped):
     asked = {"text": "My grandmother is old.", "second": "My grandfather is old."}
     words = everything(open_page("patching", model="en-zh", **asked))
     assert "This may be chance" in words
     assert "carries the answer" not in words
-
-
-def test_a_third_token_that_wins_is_named(open_page, shipped):
     words = everything(open_page("patching", model="reader", text="hello", second="yello"))
     assert said_third(words) == "“J” (78 %)"
 

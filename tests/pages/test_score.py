@@ -45,15 +45,12 @@ def test_every_step_has_its_picture_and_its_sentence(open_page, lang, stage):
     assert SAID[lang][stage] in everything(at)
 
 
-def test_the_next_step_follows_and_stands_in_the_link(open_page):
+def test_the_next_step_follows_and_without_a_key_the_strongest_is_open(open_page):
     at = open_page("score")
     for stage in range(2, 6):
         at.button(key="score.next").click().run()
         assert at.query_params["stage"] == str(stage)
     assert at.button(key="score.next").disabled
-
-
-def test_without_a_key_the_strongest_of_the_row_is_open(open_page):
     at = open_page("score", site="encoder", layer="1", head="2", row="1")
     weights = figure(open_page("score", site="encoder", layer="1", head="2", row="1", stage="4"))
     assert at.selectbox(key="score.key").value == numbers(weights["data"][0]["y"]).argmax()
@@ -62,14 +59,11 @@ def test_without_a_key_the_strongest_of_the_row_is_open(open_page):
     assert at.query_params["row"] == "1"
 
 
-def test_a_blocked_cell_says_so_and_writes_nothing(open_page):
+def test_a_blocked_cell_writes_nothing_and_another_goal_has_another_gain(open_page):
     at = open_page("score", site="decoder", layer="1", head="1", row="1", key="3", stage="4")
     assert "The mask blocks this cell" in everything(at)
     assert metric(at, t("score.exponential", lang="en")) == t("score.blocked", lang="en")
     assert metric(at, t("score.written", lang="en")) == "0.00"
-
-
-def test_another_goal_has_another_gain(open_page):
     at = open_page("score", site="cross", layer="2", head="1", row="1", stage="5")
     before = reading(at, "is added to a residual stream")
     box = at.selectbox(key="score.goal")

@@ -70,16 +70,13 @@ def test_the_first_answer_counts_and_the_same_question_is_not_asked_again(open_p
     assert answers_of(at) == given
 
 
-def test_a_link_that_claims_a_right_answer_is_put_right(open_page):
+def test_a_link_that_claims_a_right_answer_is_put_right_and_another_sentence_asks_anew(open_page):
     tried = (answer(open_page("tour", lesson="sees", **LONG), option) for option in range(2))
     honest = next(given for given in map(answers_of, tried) if given.split(".")[2] == "0")
     claimed = ".".join((*honest.split(".")[:2], "1", honest.split(".")[3]))
     at = open_page("tour", lesson="sees", answers=claimed, **LONG)
     assert words("right", answer="")[:6] not in everything(at)
     assert answers_of(at) == honest
-
-
-def test_another_sentence_asks_anew_and_says_so(open_page):
     given = answers_of(answer(open_page("tour", lesson="rest"), 0))
     at = open_page("tour", lesson="rest", answers=given, text="We went to the park yesterday.")
     assert at.radio

@@ -79,15 +79,12 @@ def test_the_first_view_says_what_chance_would_give_and_start_gives_a_room_and_a
     ROOMS.close(found)
 
 
-def test_an_architecture_that_cannot_work_is_refused_before_it_starts(open_page):
+def test_an_architecture_that_cannot_work_and_too_few_pairs_are_refused(open_page):
     at = open_page("training", setup="n_heads-5")
     assert "must be a multiple of n&#95;heads &#61; 5" in messages(at)
     assert at.button(key="training.start").disabled
     at = open_page("training", setup="n_layers-6~d_model-128~d_ff-512", lang="zh")
     assert "1,000,000" in messages(at)
-
-
-def test_own_pairs_are_counted_and_too_few_are_refused(open_page):
     at = open_page("training", setup="task-own")
     assert t("problems.training_pairs", lang="en", count=0, limit=2) in messages(at)
     at.text_area(key="training.pairs").set_value("a b\tb a\nno tab\nc d\td c\n\tx\n").run()
@@ -123,7 +120,7 @@ def test_both_accuracies_are_said_and_the_model_is_opened_on_the_other_pages(
     assert link(at)["model"].startswith("reverse-50-steps-1~")
 
 
-def test_a_press_on_stop_is_answered_before_the_process_has_stopped(open_page, room):
+def test_a_press_on_stop_is_answered_at_once_and_a_divergence_explained(open_page, room):
     run = trained(room, parse_setup(SMALL), 0.0, 0.25, state="running")
     stop = "training.stop"
     at = open_page("training", setup=SMALL, room=room.name)
@@ -132,6 +129,11 @@ def test_a_press_on_stop_is_answered_before_the_process_has_stopped(open_page, r
     at.run()
     assert t("training.stopping", lang="en", step=50) in everything(at)
     assert stop not in {each.key for each in at.button}
+    run = trained(room, parse_setup(SMALL), 0.0, 0.25, state="paused")
+    run.diverged, run.kept = "loss", {0, 50}
+    at = open_page("training", setup=SMALL, room=room.name)
+    diverged = t("training.diverged.loss", lang="en", step=50)
+    assert any(diverged in each.value for each in at.error)
 
 
 def test_the_page_is_drawn_again_only_while_what_it_shows_may_change(open_page, room):
@@ -164,14 +166,6 @@ def test_a_refused_start_is_said_once(open_page, room, monkeypatch, changed, sai
     at.button(key="training.start").click().run()
     assert said in messages(at)
     assert not at.run().warning
-
-
-def test_a_divergence_is_explained(open_page, room):
-    run = trained(room, parse_setup(SMALL), 0.0, 0.25, state="paused")
-    run.diverged, run.kept = "loss", {0, 50}
-    at = open_page("training", setup=SMALL, room=room.name)
-    diverged = t("training.diverged.loss", lang="en", step=50)
-    assert any(diverged in each.value for each in at.error)
 
 
 def test_two_kinds_of_training_are_compared_by_their_seeds(open_page, room):

@@ -51,11 +51,13 @@ def uploaded(data: bytes, lang: str = "en", name: str = "mine.zip") -> AppTest:
     return at
 
 
-def test_no_uploader_where_the_owner_does_not_allow_it(monkeypatch):
+def test_no_uploader_where_it_is_not_allowed_and_how_to_name_a_folder(monkeypatch):
     monkeypatch.delenv(zips.VARIABLE)
     at = models_page()
     assert "shelf.upload" not in {each.key for each in at.get("file_uploader")}
     assert t("shelf.uploaded", lang="en") not in [each.value for each in at.subheader]
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert any(VARIABLE in each.value for each in models_page(model="gone").info)
 
 
 def test_an_upload_opens_and_is_on_the_menu(data, visited):
@@ -93,13 +95,19 @@ def test_another_visitor_with_its_link_lacks_it_and_sees_the_rest(data, open_pag
     assert not compared.get("plotly_chart")
 
 
-def test_it_counts_among_what_is_kept_and_goes_with_its_session(data):
+def test_it_counts_among_what_is_kept_and_goes_with_its_session_or_by_its_owner(data):
     before = caching.STORE.n_bytes
     name = str(uploaded(data).query_params["model"])
     assert any(name in repr(key) for key in caching.STORE._kept)
     leave()
     assert not [key for key in caching.STORE._kept if name in repr(key)]
     assert caching.STORE.n_bytes <= before + 100_000
+    at = models_page_of(uploaded(data))
+    name = str(at.query_params["model"])
+    at.button(key=f"shelf.remove.{name}").click().run()
+    assert "model" not in at.query_params
+    assert "**mine**" not in [words_of(each) for each in at.markdown]
+    assert not [key for key in caching.STORE._kept if name in repr(key)]
 
 
 def leave() -> None:
@@ -123,15 +131,6 @@ def test_a_session_whose_line_broke_finds_its_model_again(data, monkeypatch):
     assert not uploads._LEAVING
     monkeypatch.setattr(uploads, "PATIENCE", 0)
     leave()  # it goes when the session does, all the same
-    assert not [key for key in caching.STORE._kept if name in repr(key)]
-
-
-def test_its_owner_can_remove_it(data):
-    at = models_page_of(uploaded(data))
-    name = str(at.query_params["model"])
-    at.button(key=f"shelf.remove.{name}").click().run()
-    assert "model" not in at.query_params
-    assert "**mine**" not in [words_of(each) for each in at.markdown]
     assert not [key for key in caching.STORE._kept if name in repr(key)]
 
 
@@ -213,11 +212,6 @@ def test_a_tokenizer_of_few_tokens_is_said_beside_the_name(own):
     assert sum(said in each.value for each in at.main.warning) == 1
     assert sum(said in each.value for each in at.sidebar.warning) == 1
     assert not models_page(lang="en", model="mine").sidebar.warning
-
-
-def test_without_a_folder_it_says_how_to_name_one(monkeypatch):
-    monkeypatch.delenv(VARIABLE, raising=False)
-    assert any(VARIABLE in each.value for each in models_page(model="gone").info)
 
 
 def test_names_out_of_a_strangers_files_are_shown_and_never_obeyed(tmp_path):

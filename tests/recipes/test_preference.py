@@ -39,7 +39,7 @@ SIZES = {"vocab_size": 16, "d_model": 24, "n_layers": 1, "n_heads": 4, "d_ff": 4
 CONFIG = ModelConfig(family="decoder-only", positions="rotary", dropout=0.0, **SIZES)
 
 
-def test_own_words_are_marked_where_they_repeat():
+def test_own_words_are_marked_where_they_repeat_and_half_are_given_at_most():
     """A, B, C, A, B, C ... for ever after A; D ends at once."""
     model = chain(8, _3={4: 1.0}, _4={5: 1.0}, _5={3: 1.0})
     batch = collate([Example((), (A, B, D, D)), Example((), (D, D))], model)
@@ -55,9 +55,6 @@ def test_own_words_are_marked_where_they_repeat():
     assert own.labels[1, 2] == EOS
     assert not own.loss_mask[1].any()
     assert own.rows.tgt_valid[1].tolist() == [True] * 4 + [False] * (own.rows.tgt.shape[1] - 4)
-
-
-def test_at_most_half_of_what_the_model_reads_is_given():
     model = chain(8)  # ends at once, whatever it reads
     model.config = dataclasses.replace(model.config, n_ctx=40)
     own = own_words(model, collate([Example((), (D,) * 35)], model), n_given=48)
@@ -154,7 +151,7 @@ def test_the_loss_is_that_of_the_paper():
     assert preference_loss(worse, worse) == pytest.approx(2 * math.log(2))
 
 
-def test_the_objective_is_counted_from_where_the_model_stood():
+def test_the_objective_is_counted_from_where_the_model_stood_on_texts_cut_to_fit():
     model, before = built(0), built(1)
     pairs = [Preference((3, 4), (5, 6, 7), (8,)), Preference((9,), (10, 11), (12, 13, 14, 15, 3))]
     expected = 0.0
@@ -167,9 +164,6 @@ def test_the_objective_is_counted_from_where_the_model_stood():
         expected -= LIKELIHOOD * log_p(model, pair.given, pair.better) / len(pair.better)
     objective = objective_of(model, before, pairs)
     assert float(objective.detach()) == pytest.approx(expected, rel=1e-4)
-
-
-def test_what_is_longer_than_the_model_reads_is_cut():
     long = Preference((3,) * 40, (5,) * 60, (6,) * 10)
     cut = Preference((3,) * 40, (5,) * 24, (6,) * 10)
     model, before = built(0), built(1)

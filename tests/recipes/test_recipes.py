@@ -60,7 +60,15 @@ def test_longer_rows_are_trained_on_beside_the_short_ones_and_scored_alone(
     }
 
 
-def test_a_number_is_kept_where_the_translation_names_it(folder, monkeypatch):
+def test_numbers_are_asked_for_and_kept_where_the_translation_names_them(
+    folder, tmp_path, capsys, monkeypatch
+):
+    data = tmp_path / "pairs.tsv"
+    data.write_text("the fox is 20\t狐狸二十岁\n", encoding="utf-8")
+    arguments = ["evaluate", "--model", str(folder), "--pairs", str(data), "--numbered", "7"]
+    assert main(arguments) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert result == {"model": "tiny", "numbers": 0.0, "sentences": 7}
     checkpoint = load_checkpoint(folder)
     asked: list[list[str]] = []
 
@@ -73,15 +81,6 @@ def test_a_number_is_kept_where_the_translation_names_it(folder, monkeypatch):
     result = numbering.numbers_kept(checkpoint.model, checkpoint.tokenizer, rows)
     assert result == {"numbers": 66.7, "sentences": 3}
     assert asked == [["twenty", "five", "half past seven"]]
-
-
-def test_the_shell_asks_for_other_numbers(folder, tmp_path, capsys):
-    data = tmp_path / "pairs.tsv"
-    data.write_text("the fox is 20\t狐狸二十岁\n", encoding="utf-8")
-    arguments = ["evaluate", "--model", str(folder), "--pairs", str(data), "--numbered", "7"]
-    assert main(arguments) == 0
-    result = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert result == {"model": "tiny", "numbers": 0.0, "sentences": 7}
 
 
 @pytest.mark.parametrize("option", ["--joined", "--numbered"])

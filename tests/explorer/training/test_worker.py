@@ -108,13 +108,18 @@ def test_a_source_with_a_vocabulary_of_its_own_is_trained_kept_and_read(tmp_path
     assert generate(again, "a b", Greedy(), 3).src_str_tokens == found.src_str_tokens
 
 
-def test_a_training_that_was_stopped_before_its_turn_never_begins(tmp_path):
+def test_a_stop_keeps_what_was_learnt_and_who_waits_never_begins(tmp_path):
     setups = [replace(TINY, seed=seed).as_json() for seed in (1, 2)]
     folders = [str(tmp_path / name) for name in ("one", "two")]
     found = said(tmp_path, {"do": "stop", "run": 1}, setups=setups, folders=folders)
     states = [each["state"] for each in found if each["kind"] == "state"]
     assert states == ["running", "done", "stopped"]
     assert [each["kind"] for each in found if each["run"] == 1] == ["state"]
+    run = heard(tmp_path, {"do": "stop"})
+    assert (run.state, run.step) == ("stopped", 0)
+    assert (tmp_path / "checkpoint" / "model.safetensors").is_file()
+    with pytest.raises(EndedError):
+        heard(tmp_path, {"do": "end"})
 
 
 def test_wound_back_it_takes_the_same_steps_again(tmp_path):
@@ -138,14 +143,6 @@ def test_orders_are_carried_out_between_steps(tmp_path):
     assert run.faults == [(1, "no_causal", True)]
     assert run.planted() == ("no_causal",)
     assert {0, 1, 12} <= run.kept
-
-
-def test_stopping_keeps_what_was_learnt_and_an_end_says_nothing_more(tmp_path):
-    run = heard(tmp_path, {"do": "stop"})
-    assert (run.state, run.step) == ("stopped", 0)
-    assert (tmp_path / "checkpoint" / "model.safetensors").is_file()
-    with pytest.raises(EndedError):
-        heard(tmp_path, {"do": "end"})
 
 
 def test_numbers_that_are_none_stop_it_and_can_be_wound_back(tmp_path):
@@ -194,16 +191,13 @@ def test_a_step_by_formula_is_the_step_by_autograd(tmp_path, name, at):
     assert min(means) < told["loss"] < max(means)
 
 
-def test_gradients_that_nobody_clears_add_up(tmp_path):
+def test_faults_change_gradients_and_what_is_measured(tmp_path):
     made = learner(tmp_path)
     made.faults.add("no_zero_grad")
     made.take(made.next_batch())
     told = opened(made, "encoder.embed.weight", (9, 3))
     assert told["left"] != 0
     assert told["formula"] == pytest.approx(told["grad"], rel=1e-3, abs=1e-7)
-
-
-def test_faults_change_what_is_measured_and_padding_shows_in_no_curve(tmp_path):
     made = learner(tmp_path)
     right = made.measure()
     assert abs(right.padded) < 1e-5
