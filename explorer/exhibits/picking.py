@@ -117,11 +117,13 @@ def slider(
     key: str,
     scale: b.Span | Sequence[int],
     now: float,
+    field: str = "",
     typed: bool = False,
     display: b.Display = b.Display(),  # noqa: B008
 ) -> b.Slider:
-    """A slider that sets a choice, the last part of the key, with its label's text at `key`."""
-    return b.Slider(key, view.t(key), scale, now, b.sets(_field(key, "")), typed, display)
+    """A slider that sets a choice, with its label's text at `key`, whose last part is the choice
+    unless `field` names it."""
+    return b.Slider(key, view.t(key), scale, now, b.sets(_field(key, field)), typed, display)
 
 
 def toggle(view: View, key: str, now: bool, field: str = "", **more: Any) -> b.Toggle:

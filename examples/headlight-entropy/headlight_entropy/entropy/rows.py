@@ -33,7 +33,10 @@ def show(entropies: np.ndarray, view: View) -> b.Blocks:
     yield b.Chart("entropy.rows", draw, title)
     floor = view.choices(EntropyChoices).entropy_floor
     yield b.Row(
-        (*pick_place(view, "entropy"), slider(view, "entropy.floor", 0, 50, floor, "entropy_floor"))
+        (
+            *pick_place(view, "entropy"),
+            slider(view, "entropy.floor", b.Span(0, 50), floor, "entropy_floor"),
+        )
     )
     yield b.Formula((r"H_i = -\sum_j p_{ij} \log_2 p_{ij}",), view.t("entropy.formula"))
     yield b.Numbers(lambda: {view.t("place.query"): tokens, title: entropies.round(4).tolist()})
