@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -289,6 +290,23 @@ def test_the_tokens_of_a_word_are_one_where_the_link_says_so(open_page):
     said = reading(at, "attends to")
     assert f"“{escape(words.labels[row])}”" in said
     assert f"“{escape(words.labels[top])}” ({percent(float(pattern[row, top]))})" in said
+
+
+def test_a_word_of_several_tokens_to_fill_in_has_no_prediction(open_page, shelf):
+    link = {"model": "reader", "text": "unbelievable dogs.", "layer": "1", "head": "1"}
+    starts = words_of(trace(open_model("reader", shelf), link["text"]).tgt_str_tokens).starts
+    for word, (first, end) in enumerate(pairwise(starts)):
+        at = open_page("heads", **link, words="1", row=str(first))
+        is_one = end - first == 1
+        assert ("⟶" in sent(at)[0]["queries"]["labels"][word]) is is_one
+        assert ("predicts" in reading(at, "attends to")) is is_one
+    assert {end - first == 1 for first, end in pairwise(starts)} == {True, False}
+
+
+def test_the_mean_of_ablated_heads_is_not_called_blocked(open_page):
+    off = "~".join(f"head-encoder.blocks.0.attn-{head}" for head in range(4))
+    at = open_page("heads", site="encoder", edits=off, instead="mean-1")
+    assert reading(at, "attends to nothing").endswith("attends to nothing.")
 
 
 def test_the_heads_of_a_long_text_come_layer_by_layer_and_measures_when_chosen(

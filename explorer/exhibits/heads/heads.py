@@ -114,8 +114,7 @@ def _grid(side: Opened, is_computed: bool) -> HeadGrid | None:
 
 
 def _reading(choice: Opened) -> str:
-    """The current query in one sentence with its numbers; by word if the picture is by word. A
-    word's prediction is at its last token."""
+    """The current query in one sentence with its numbers; by word if the picture is by word."""
     view, shown = choice.view, choice.current
     if shown is None:
         return view.t("heads.closed")
@@ -136,7 +135,9 @@ def _reading(choice: Opened) -> str:
         values |= {"layer": shown.site.layer + 1, "head": shown.head + 1}
     else:
         values["name"] = shown.name
-    return _sentence(view, shown, bool(top), values, last)
+    after = predictions(choice)
+    predicted = after[row] if after else ""
+    return _sentence(view, shown, bool(top), values, predicted, _given(view, last))
 
 
 def _looks(view: View, keys: Sequence[str], top: Sequence[KeyWeight]) -> str:
@@ -148,19 +149,22 @@ def _looks(view: View, keys: Sequence[str], top: Sequence[KeyWeight]) -> str:
 
 
 def _sentence(
-    view: View, shown: EnlargedPattern, sees: bool, values: dict[str, object], last: int
+    view: View,
+    shown: EnlargedPattern,
+    sees: bool,
+    values: dict[str, object],
+    predicted: str,
+    given: str | None,
 ) -> str:
     if shown.site is None:
         return view.t("heads.reading_extra" if sees else "heads.nothing_extra", **values)
     if not sees:
         return view.t("heads.nothing", **values)
-    after = predictions(view)
-    if after is None or not after[last]:
+    if not predicted:
         return view.t("heads.reading", **values)
-    values["next"] = quoted(view, after[last])
-    token = _given(view, last)
-    if token is not None and token != after[last]:
-        return view.t("heads.reading_given", given=quoted(view, token), **values)
+    values["next"] = quoted(view, predicted)
+    if given is not None and given != predicted:
+        return view.t("heads.reading_given", given=quoted(view, given), **values)
     return view.t("heads.reading_next", **values)
 
 

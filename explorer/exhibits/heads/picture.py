@@ -102,15 +102,11 @@ def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
     """The arguments of `heads_view` besides the thumbnails, its key and the name of its file."""
     view, trace = choice.view, choice.view.trace
     tokens = None
-    about_to_write = predictions(view)
     starts: tuple[Any, ...] = (slice(None), slice(None))
     if choice.words is not None:
         queries, keys = choice.words
         tokens = (queries.labels, keys.labels)
         starts = np.ix_(queries.starts, keys.starts)
-        if about_to_write is not None:  # a word's prediction is at its last token
-            ends = (*queries.starts[1:], len(about_to_write))
-            about_to_write = [about_to_write[end - 1] for end in ends]
 
     def why(layer: int, head: int) -> list[list[str]]:
         names = blocked_by(trace, choice.sites[layer].name)[head]
@@ -119,7 +115,7 @@ def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
     return {
         "cells_of": lambda address: choice.cells(choice.at(address)),
         "axes": site_axes(view, tokens=tokens),
-        "about_to_write": about_to_write,
+        "about_to_write": predictions(choice),
         "blocked_by": why,
         "aggregates": {
             choice.aggregate_name(aggregate): aggregate.pattern for aggregate in choice.aggregates
@@ -150,15 +146,26 @@ def _by_word(choice: Opened) -> HeadsSelection:
     )
 
 
-def predictions(view: View) -> list[str] | None:
-    """The prediction at each query of the open kind of attention; "" for padding.
+def predictions(choice: Opened) -> list[str] | None:
+    """The prediction at each query of the open kind of attention, by word if the picture is; "" for
+    padding.
 
-    None if there are no predictions: in the encoder of an encoder-decoder, or without an LM head.
+    The next token's is at a word's last token; a word of several tokens to fill in has none. None
+    if there are no predictions: in the encoder of an encoder-decoder, or without an LM head.
     """
-    if view.site.query_stream != "tgt" or not view.trace.config.lm_head:
+    view, trace = choice.view, choice.view.trace
+    if view.site.query_stream != "tgt" or not trace.config.lm_head:
         return None
-    tokens = view.trace.predicted_str_tokens
-    return [token if real else "" for token, real in zip(tokens, view.trace.tgt_valid, strict=True)]
+    tokens = trace.predicted_str_tokens
+    tokens = [token if real else "" for token, real in zip(tokens, trace.tgt_valid, strict=True)]
+    if choice.words is None:
+        return tokens
+    starts = choice.words[0].starts
+    ends = (*starts[1:], len(tokens))
+    return [
+        "" if trace.config.fills and end - start > 1 else tokens[end - 1]
+        for start, end in zip(starts, ends, strict=True)
+    ]
 
 
 def _titled(view: View) -> str:

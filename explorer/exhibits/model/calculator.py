@@ -165,12 +165,12 @@ def _lengths(view: View, costs: Sequence[Cost]) -> b.Blocks:
     right = _curves(view, "model.memory", costs, memory, "MiB", 2**20)
     yield b.Columns((left, right))
     first = costs[0]
-    crossing = round(first.length * first.linear_flops / first.attention_flops)
+    equal = first.length * first.linear_flops / first.attention_flops
     here = len(view.trace.tgt_tokens)
     values = {
-        "crossing": f"{crossing:,}",
+        "crossing": f"{int(equal) + 1:,}",
         "length": here,
-        "share": percent(here / (here + crossing)),
+        "share": percent(here / (here + equal)),
     }
     yield b.Sentence("lengths", view.t("model.lengths_reading", **values))
 
