@@ -45,14 +45,12 @@ def require_one_tokenizer(
         if value is None and name != "strip_accents":
             value = False if null_is_false else written
         if value != written:
-            raise Refusal("tokenizer_setting", name=name, **_both(value, written), command=MAKING)
+            value, other = repr(value), repr(written)
+            raise Refusal("tokenizer_setting", name=name, value=value, other=other, command=MAKING)
     for name, mark in marks.items():
         value = settings.get(name, "")
         text = value.get("content") if isinstance(value, dict) else value
         ignored = text == "" or (text is None and name != "unk_token")
         if not ignored and id_of(str(text)) is None:
-            raise Refusal("tokenizer_setting", name=name, **_both(text, mark), command=MAKING)
-
-
-def _both(value: object, other: object) -> dict[str, str]:
-    return {"value": repr(value), "other": repr(other)}
+            value, other = repr(text), repr(mark)
+            raise Refusal("tokenizer_setting", name=name, value=value, other=other, command=MAKING)
