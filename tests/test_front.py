@@ -106,7 +106,7 @@ def test_the_picture_is_at_a_configured_name(host, origin, monkeypatch):
     assert tags(html)["og:image"].startswith(f"{origin}/preview.png?")
 
 
-def test_a_links_picture_shows_its_sentence():
+def test_a_links_picture_shows_its_sentence_and_is_drawn_once(monkeypatch):
     pictures = []
     for text in ("I like dogs.", "I like dogs and cats.", "我喜欢狗。"):
         drawn = asked(f"/preview.png?{urlencode({'text': text, 'site': 'cross'})}")
@@ -120,9 +120,6 @@ def test_a_links_picture_shows_its_sentence():
         assert asked(f"/preview.png?{query}").status == 404
     assert drawable("dogs")
     assert not drawable("\U0010fffd")  # no font has it, so it is left out and not drawn as a box
-
-
-def test_pictures_are_drawn_once_and_not_without_end(monkeypatch):
     drawn: list[str] = []
     monkeypatch.setattr(front, "drawn_for", lambda query: (drawn.append(query), b"png")[1])
 

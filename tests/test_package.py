@@ -195,7 +195,7 @@ def test_input_that_cannot_be_used_is_told_with_status_2(wrong, said, capsys):
     assert error.count("\n") == 1
 
 
-def test_unread_characters_and_empty_lines_are_named(capsys, monkeypatch):
+def test_texts_come_in_either_way_and_what_is_unread_or_stopped_is_named(capsys, monkeypatch):
     for command in (["translate"], ["generate"]):
         assert cli.main([*command, "--model", "copy", "a ☃ b"]) == 0
         said = capsys.readouterr()
@@ -208,6 +208,20 @@ def test_unread_characters_and_empty_lines_are_named(capsys, monkeypatch):
     said = capsys.readouterr()
     assert said.out == "\nb\n"
     assert said.err == "note: nothing is written for 'a': the model ends it at once\n"
+    monkeypatch.setattr(
+        "models.training.using.translate", lambda model, tokenizer, texts, how, rules: texts
+    )
+    assert cli.main(["translate", "--model", "copy", "a", "--text", "b"]) == 0
+    assert capsys.readouterr().out == "a\nb\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(" a  b \n \n\tc"))
+    assert cli.main(["translate", "--model", "copy"]) == 0
+    assert capsys.readouterr().out == " a  b \n\tc\n"
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("models.training.using.translate", stop)
+    assert cli.main(["translate", "--model", "copy", "a b"]) == 130
 
 
 def test_a_certificate_takes_the_edits_of_a_link(capsys):
@@ -228,23 +242,6 @@ def test_a_certificate_takes_the_edits_of_a_link(capsys):
     assert cli.main([*arguments, "--edits", edits, "--json"]) == 1
     record = json.loads(capsys.readouterr().out)
     assert (record["edits"], record["left_out"]) == ("causal-off", {"cache": "uncached"})
-
-
-def test_texts_come_in_either_way_and_a_stop_leaves_no_traceback(monkeypatch, capsys):
-    monkeypatch.setattr(
-        "models.training.using.translate", lambda model, tokenizer, texts, how, rules: texts
-    )
-    assert cli.main(["translate", "--model", "copy", "a", "--text", "b"]) == 0
-    assert capsys.readouterr().out == "a\nb\n"
-    monkeypatch.setattr("sys.stdin", io.StringIO(" a  b \n \n\tc"))
-    assert cli.main(["translate", "--model", "copy"]) == 0
-    assert capsys.readouterr().out == " a  b \n\tc\n"
-
-    def stop(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("models.training.using.translate", stop)
-    assert cli.main(["translate", "--model", "copy", "a b"]) == 130
 
 
 def pins(file: str) -> dict[str, Version]:

@@ -86,13 +86,23 @@ def session_id(client: ClientConnection, query: str = "") -> str:
     return next(new).initialize.session_id
 
 
-def test_a_message_above_the_limit_ends_its_session(port):
+def test_messages_and_uploads_stay_below_their_limits_and_need_the_token_of_the_page(port):
     address = f"ws://127.0.0.1:{port}/_stcore/stream"
     with connect(address, subprotocols=STREAM) as client:
         assert session_id(client, "pad=" + "x" * MEGABYTE)
     with connect(address, subprotocols=STREAM) as client, pytest.raises(ConnectionClosed):
         session_id(client, "pad=" + "x" * 33 * MEGABYTE)
     assert answers(f"http://127.0.0.1:{port}/_stcore/health")
+    asked = urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=30)
+    (cookie,) = (v for k, v in asked.headers.items() if k.lower() == "set-cookie")
+    name, _, token = cookie.partition(";")[0].partition("=")
+    trusted = {"Cookie": f"{name}={token}", "X-Xsrftoken": token}
+    with connect(f"ws://127.0.0.1:{port}/_stcore/stream", subprotocols=STREAM) as client:
+        session = session_id(client)
+        assert upload(port, session, 1000, {}) == 403
+        assert upload(port, session, 1000, {"X-Xsrftoken": token}) == 403
+        assert upload(port, session, 1000, trusted) == 204
+        assert upload(port, session, 1_200_000, trusted) == 413
 
 
 def upload(port: int, session: str, size: int, headers: dict[str, str]) -> int:
@@ -106,19 +116,6 @@ def upload(port: int, session: str, size: int, headers: dict[str, str]) -> int:
         return line.getresponse().status
     finally:
         line.close()
-
-
-def test_uploads_need_the_token_of_the_page_and_stay_below_a_megabyte(port):
-    asked = urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=30)
-    (cookie,) = (v for k, v in asked.headers.items() if k.lower() == "set-cookie")
-    name, _, token = cookie.partition(";")[0].partition("=")
-    trusted = {"Cookie": f"{name}={token}", "X-Xsrftoken": token}
-    with connect(f"ws://127.0.0.1:{port}/_stcore/stream", subprotocols=STREAM) as client:
-        session = session_id(client)
-        assert upload(port, session, 1000, {}) == 403
-        assert upload(port, session, 1000, {"X-Xsrftoken": token}) == 403
-        assert upload(port, session, 1000, trusted) == 204
-        assert upload(port, session, 1_200_000, trusted) == 413
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -71,7 +71,7 @@ def test_all_else_is_answered_by_the_app(path, method):
     assert asked(serving.FromMemory, path, method=method).body == b"other"
 
 
-def test_a_connection_sends_without_delay(monkeypatch):
+def test_a_connection_sends_without_delay_and_in_order(monkeypatch):
     made: list[object] = []
     usual: Callable[..., None] = lambda self, transport: made.append(transport)  # noqa: E731
     monkeypatch.setattr(AutoHTTPProtocol, "connection_made", usual)
@@ -91,8 +91,6 @@ def test_a_connection_sends_without_delay(monkeypatch):
     assert made == [transport]
     assert watched == [protocol]
 
-
-def test_what_threads_send_arrives_in_order_and_wakes_the_loop_once():
     async def test() -> None:
         loop, told, woken = asyncio.get_running_loop(), [], []
         usual = loop.call_soon_threadsafe

@@ -100,13 +100,19 @@ def test_what_cannot_be_linked_is_refused(tmp_path, view, others, message):
         link(written(tmp_path, view=f"{view}\n{DEFAULT}", **others), "view.js")
 
 
-def test_a_view_needs_a_file_and_a_default_export(tmp_path):
+def test_a_view_needs_a_file_and_a_default_export_and_keeps_its_rules(tmp_path):
     with pytest.raises(LinkError, match=r"view\.js: there is no such file"):
         link(tmp_path, "view.js")
     with pytest.raises(
         LinkError, match=r"view\.js: the view itself needs `export default function`"
     ):
         link(written(tmp_path, view=A), "view.js")
+    made = page("", [Component("film", pack({})), Component("heads_view", pack({}))], "en")
+    for name in ("film", "heads_view"):
+        sheet = (FOLDER / f"{name}.css").read_text(encoding="utf-8")
+        assert f":where(.in-{name}) {{\n{sheet}\n}}" in made
+        assert f'class="in-{name}"' in made
+        assert "@keyframes" not in sheet  # invalid inside another rule
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -168,12 +174,3 @@ def test_a_chart_keeps_the_ground_of_its_theme_or_has_a_figure_for_each(colours)
         "", [Plot(figure, "a")], "en"
     )
     assert 'aria-label="a"></div>' in page("", [Plot(figure, "a", dark=figure)], "en")
-
-
-def test_the_rules_of_a_view_stay_inside_it():
-    made = page("", [Component("film", pack({})), Component("heads_view", pack({}))], "en")
-    for name in ("film", "heads_view"):
-        sheet = (FOLDER / f"{name}.css").read_text(encoding="utf-8")
-        assert f":where(.in-{name}) {{\n{sheet}\n}}" in made
-        assert f'class="in-{name}"' in made
-        assert "@keyframes" not in sheet  # invalid inside another rule

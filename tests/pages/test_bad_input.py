@@ -205,12 +205,18 @@ def test_an_example_goes_into_the_link_and_an_own_translation_is_read_instead(op
     assert spec(at) != before
 
 
-def test_an_own_continuation_stands_behind_the_text_with_its_marks_escaped(open_page):
+def test_typed_markup_is_shown_and_never_obeyed_in_a_text_and_its_continuation(open_page):
     at = open_page("heads", model="writer", text="the fox", target="likes *the* dog")
     assert at.text_area(key="sidebar.target").label == t("sidebar.continuation", lang="en")
     line = reading(at, ":green[the fox]")
     assert line.startswith(":green[the fox] **:orange[likes &#42;the&#42; dog]** (")
     assert ":orange" not in reading(open_page("heads", model="writer", text="the fox"), "the fox")
+    typed = "**you** $x$ <script>alert(1)</script> [a](http://b) :red[c] `d`"
+    at = open_page("heads", text=typed)
+    line = next(words_of(each) for each in at.markdown if "→" in words_of(each))
+    for mark in ("**you", "$x", "<script", "](http", ":red[", "`d"):
+        assert mark not in line
+    assert "&#60;script&#62;" in line
 
 
 # Emoji, letters from right to left, unknown letters and markup in a sentence.
@@ -252,15 +258,6 @@ def test_what_is_read_other_than_typed_is_said(open_page, add_own, model, text, 
     values = {"characters": "U+202E U+0007", "pair": "[SEP]"}
     for name in ("folded", "invisible", "paired"):
         assert (t(f"place.{name}", lang="en", **values) in said) == (name in notes)
-
-
-def test_typed_markup_is_shown_and_never_obeyed(open_page):
-    typed = "**you** $x$ <script>alert(1)</script> [a](http://b) :red[c] `d`"
-    at = open_page("heads", text=typed)
-    line = next(words_of(each) for each in at.markdown if "→" in words_of(each))
-    for mark in ("**you", "$x", "<script", "](http", ":red[", "`d"):
-        assert mark not in line
-    assert "&#60;script&#62;" in line
 
 
 OUTSIDE = re.compile("[\u0590-\u08ff]")

@@ -26,13 +26,18 @@ def test_every_fault_of_the_clinic_is_shown(open_page):
         assert sum(words in everything(at) for words in where) == 1
 
 
-def test_a_planted_fault_shows_in_what_the_model_writes(open_page):
+def test_a_planted_fault_shows_in_what_is_written_and_errors_are_counted(open_page):
     at = open_page("cases", case="inverted_padding")
     loss = reading(at, "Loss per predicted token")
     before, after = (float(part.split("**")[0]) for part in loss.split("**")[1::2])
     assert after > before
     unchanged = open_page("cases", case="row_per_head")
     assert t("cases.not_planted", lang="en") in everything(unchanged)
+    at = open_page("cases", case="unpacked_batch")
+    assert reading(at, "raise an error in **3** and run silently in **1**")
+    (rows,) = (words_of(e) for e in at.markdown if "ValueError" in words_of(e))
+    assert [("ValueError" in line) for line in rows.splitlines()[2:]] == [True, False, True, True]
+    assert reading(open_page("cases", case="tiny_epsilon"), "an error in **0** and run silently")
 
 
 @pytest.mark.parametrize(
@@ -58,14 +63,6 @@ def test_every_fault_has_a_formula_of_its_own(open_page):
         lines = [str(each.value) for each in at.latex]
         assert all(word in line for word, line in zip(("Wrong", "Right"), lines, strict=True))
         assert all(symbol in line and "m_{ij}" not in line for line in lines)
-
-
-def test_which_cases_raise_an_error_is_said_from_what_happened(open_page):
-    at = open_page("cases", case="unpacked_batch")
-    assert reading(at, "raise an error in **3** and run silently in **1**")
-    (rows,) = (words_of(e) for e in at.markdown if "ValueError" in words_of(e))
-    assert [("ValueError" in line) for line in rows.splitlines()[2:]] == [True, False, True, True]
-    assert reading(open_page("cases", case="tiny_epsilon"), "an error in **0** and run silently")
 
 
 @pytest.mark.parametrize(

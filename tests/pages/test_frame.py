@@ -159,11 +159,15 @@ def test_the_room_for_a_sentence_is_that_of_the_model(open_page, monkeypatch, mo
     assert f"and {limit} tokens, including" in at.text_area(key="sidebar.text").help
 
 
-def test_a_bias_of_the_positions_stands_in_the_formula_of_attention(open_page):
+def test_a_bias_stands_in_the_formula_and_vectors_not_added_are_not_measured(open_page):
     for model, biased in (("en-zh", False), ("reader", True)):
         at = open_page("heads", model=model, **({"text": FILL_IN} if biased else {}))
         at.segmented_control(key="heads.more").set_value("formula").run()
         assert any("+ B" in str(line.value) for line in at.latex) == biased
+    case = {"case": "batch_positions"}
+    own, fixed = (t(f"cases.{name}", lang="en") for name in ("own", "fixed"))
+    assert own in everything(open_page("cases", **case))
+    assert fixed in everything(open_page("cases", model="reader", text=FILL_IN, **case))
 
 
 def test_a_row_with_one_visible_key_has_no_ranking_by_weight(open_page):
@@ -211,34 +215,31 @@ def test_a_shift_that_lowers_the_loss_is_told_as_one(open_page, monkeypatch):
     )
 
 
-def test_a_prefix_seen_by_all_parts_one_pass_from_step_by_step(open_page):
+def test_a_prefix_parts_one_pass_from_steps_and_rounding_is_not_called_looking_ahead(
+    open_page, monkeypatch
+):
     for edits, apart in (("", False), ("prefix-4", True)):
         words = everything(open_page("decoding", part="pass", edits=edits))
         assert ("do **not** give the same logits" in words) == apart
         assert ("which is rounding" in words) != apart
         assert ("tokens that did not exist at its step" in words) == apart
-
-
-def test_rounding_in_half_precision_is_not_called_looking_ahead(open_page, monkeypatch):
     monkeypatch.setattr(one_pass, "ROUNDING", -1.0)
     words = everything(open_page("decoding", part="pass"))
     assert "do **not** give the same logits" in words
     assert "did not exist" not in words
 
 
-def test_only_a_model_with_a_source_caches_one(open_page):
+def test_only_a_model_that_writes_has_a_cache_and_one_with_a_source_caches_it(open_page):
     source = t("caching.source", lang="en")
     assert source in everything(open_page("decoding", part="cache"))
     writer = everything(open_page("decoding", part="cache", model="writer", text="I like you."))
     assert t("caching.lead", lang="en") in writer
     assert source not in writer
-
-
-def test_vectors_that_a_model_does_not_add_are_not_measured_in_it(open_page):
-    case = {"case": "batch_positions"}
-    own, fixed = (t(f"cases.{name}", lang="en") for name in ("own", "fixed"))
-    assert own in everything(open_page("cases", **case))
-    assert fixed in everything(open_page("cases", model="reader", text=FILL_IN, **case))
+    cache = f'"name": "{t("model.cache", lang="en")}"'
+    assert charts(open_page("model"), cache)
+    read_both_ways = open_page("model", model="reader", text=FILL_IN)
+    assert not charts(read_both_ways, cache)
+    assert charts(read_both_ways, t("model.patterns", lang="en"))
 
 
 @pytest.mark.parametrize(
@@ -282,15 +283,12 @@ def test_a_twin_says_how_it_was_trained_and_how_it_runs(open_page, shipped, lang
     assert trained not in everything(open_page("heads", model="twin-right", **link))
 
 
-def test_each_matrix_of_masks_has_a_name_of_its_own(open_page):
+def test_each_matrix_of_masks_has_a_name_and_extras_of_heads_are_explained(open_page):
     for page, params in (("masks", {}), ("mask_tests", {"tested": "1"})):
         at = open_page(page, **params)
         names = [each["title"] for each in panels(at) if each["scale"] is None]
         assert len(names) == len(set(names)) == 3
         assert all(names)
-
-
-def test_the_squares_behind_the_heads_are_explained(open_page):
     rollout, cross, flow = (
         t(f"heads.{name}_note", lang="en") for name in ("rollout", "rollout_cross", "flow")
     )
@@ -311,11 +309,3 @@ def test_an_encoder_is_asked_for_predictions_at_its_tokens(open_page):
     assert where.label == t("filling.masks.next", lang="en")
     assert where.options[1].startswith("2  ")
     assert not any(option.startswith("<s>") for option in where.options)
-
-
-def test_only_a_model_that_writes_has_a_cache_to_keep(open_page):
-    cache = f'"name": "{t("model.cache", lang="en")}"'
-    assert charts(open_page("model"), cache)
-    read_both_ways = open_page("model", model="reader", text=FILL_IN)
-    assert not charts(read_both_ways, cache)
-    assert charts(read_both_ways, t("model.patterns", lang="en"))

@@ -90,12 +90,14 @@ def test_sizes_and_switches_move_the_count(open_page):
     assert metric(at) > tied + 2 * 37_000 * 512
 
 
-def test_the_curves_say_where_attention_overtakes(open_page):
+def test_the_curves_say_where_attention_overtakes_and_without_predictions_none_change(open_page):
     at = open_page("model", sizes="llama")
     words = reading(at, "attention itself costs more")
     # 2 · weights / (4 · d · layers), the weights without the table that is only looked up
     weights = 32 * (4 * 4096**2 + 3 * 4096 * 11_008) + 32_000 * 4096
     assert f"{2 * weights // (4 * 4096 * 32) + 1:,}" in words  # at 25,204 both cost the same
+    at = open_page("model", model="headless", text="I like you.", further="differences")
+    assert any("no LM head" in each.value for each in at.info)
 
 
 @pytest.mark.parametrize("model", ["en-zh", "reader"])
@@ -106,11 +108,6 @@ def test_where_implementations_differ(open_page, model):
     said = next(words_of(each) for each in at.markdown if "nothing beyond rounding" in each.value)
     count, *kinds = (int(each) for each in re.findall(r"\b\d+\b", said.split("best tokens.")[0]))
     assert count == sum(kinds) > 15
-
-
-def test_a_model_without_predictions_has_none_that_could_change(open_page):
-    at = open_page("model", model="headless", text="I like you.", further="differences")
-    assert any("no LM head" in each.value for each in at.info)
 
 
 def net_rows(at: AppTest, lang: str = "en") -> list[str]:

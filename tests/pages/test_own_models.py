@@ -71,11 +71,15 @@ def test_one_cell_says_what_the_model_does(open_page, model, link, said):
     assert said in "\n".join(words_of(each) for each in at.markdown)
 
 
-def test_an_example_that_is_too_long_for_a_model_stops_nothing(open_page):
+def test_an_example_that_is_too_long_stops_nothing_and_languages_have_names(open_page):
     """One of the sentences by which heads are ranked has 51 of its tokens; it can read 40."""
     at = open_page("alignment", model="my-marian", text=SHORT)
     assert [each.value for each in at.warning] == []
     assert all("and watch TV" not in each.label for each in at.button)  # offered in the sidebar
+    assert language_name("zho_Hans", "zh") == "中文（zho_Hans）"
+    assert language_name("__fr__", "en") == "French (__fr__)"
+    assert language_name("ro_RO", "en") == "Romanian (ro_RO)"
+    assert language_name("ayr_Latn", "en") == "ayr_Latn"
 
 
 TEXT = "We went to the park."
@@ -154,10 +158,3 @@ def test_a_pair_of_languages_is_chosen_in_the_sidebar(open_page):
 @pytest.mark.parametrize("pair", ["eng_Latn-xxx_Latn", "eng_Latn-", "en-zh"])
 def test_a_language_that_the_model_lacks_is_no_error(open_page, pair):
     open_page("heads", model=f"nllb@{pair}", text="I like you.")
-
-
-def test_a_language_is_named_in_the_visitor_s_words():
-    assert language_name("zho_Hans", "zh") == "中文（zho_Hans）"
-    assert language_name("__fr__", "en") == "French (__fr__)"
-    assert language_name("ro_RO", "en") == "Romanian (ro_RO)"
-    assert language_name("ayr_Latn", "en") == "ayr_Latn"

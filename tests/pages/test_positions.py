@@ -98,11 +98,15 @@ def test_words_in_one_order_only_are_not_shuffled(open_page, text):
     assert t("positions.texts", lang="en") not in words
 
 
-def test_a_causal_mask_tells_the_order(open_page):
+def test_a_causal_mask_tells_the_order_and_without_positions_there_is_none_to_change(open_page):
     at = open_page("positions", model="writer", text="She reads a book every morning.")
     said = reading(at, "this order changes the vectors")
     assert "Without positions the change is still" in said
     assert "Without that mask it is **0 %**" in said
+    at = open_page("positions", part="head", model="placeless")
+    assert t("positions.none_to_change", lang="en") in everything(at)
+    at = open_page("positions", model="placeless")
+    assert "| with positions |" not in everything(at)
 
 
 def test_positions_are_changed_and_stand_in_the_link(open_page):
@@ -127,13 +131,6 @@ def test_positions_are_changed_and_stand_in_the_link(open_page):
     again = open_page("positions", **link(at))
     assert again.segmented_control(key="positions.show").value == "scores"
     assert reading(again, "has moved to other keys") == reading(at, "has moved to other keys")
-
-
-def test_a_model_without_positions_has_none_to_change(open_page):
-    at = open_page("positions", part="head", model="placeless")
-    assert t("positions.none_to_change", lang="en") in everything(at)
-    at = open_page("positions", model="placeless")
-    assert "| with positions |" not in everything(at)
 
 
 def test_query_and_key_of_the_arrows_are_chosen(open_page):
@@ -174,16 +171,15 @@ def test_neighbours_are_close_where_they_are_closer_than_all_pairs(open_page, ad
     assert ("Neighbours are no closer than chance" in words) != said
 
 
-def test_how_far_training_came_is_measured(open_page):
+def test_how_far_training_came_is_measured_or_that_nothing_was_learned(
+    open_page, shelf, monkeypatch
+):
     at = open_page("positions", part="learned", model="twin-right")
     assert "the 40 vectors of this model" in everything(at)
     assert "Training covered **7** positions" in everything(at)
     assert "moved them by 25 % of their norm" in everything(at)
     assert "From position **7** to 39 nothing moved" in everything(at)
     assert t("positions.learned_alike_note", lang="en", last=6) in everything(at)
-
-
-def test_without_learned_vectors_or_an_output_that_is_said(open_page, shelf, monkeypatch):
     monkeypatch.setattr(library, "CHECKPOINTS", shelf)
     at = open_page("positions", part="learned")
     assert t("positions.learned_nobody", lang="en") in everything(at)

@@ -107,9 +107,15 @@ def test_it_runs_once_one_at_a_time_behind_everything_else(started, monkeypatch)
     assert order == ["visitor", "check", "check"]
 
 
-def test_a_model_that_does_not_open_has_no_result(started):
+def test_a_model_that_does_not_open_has_no_result_and_a_result_needs_no_cache(
+    started, open_page, monkeypatch
+):
     finish(started, "gone")
     assert list(checking._FOUND.values()) == [None]
+    # Else the page would ask for it, and the server check the model, again and again.
+    monkeypatch.setattr(caching, "STORE", caching.Store(0))
+    finish(started, "en-zh")
+    assert shown(open_page("card")) == [t("self_check.shipped", lang="en", kept=16, tested=16)]
 
 
 def test_the_oldest_results_are_forgotten_and_may_be_found_again(started, monkeypatch):
@@ -120,10 +126,3 @@ def test_the_oldest_results_are_forgotten_and_may_be_found_again(started, monkey
         started[checking._key(model, ())].join(20)
     kept = [checking._key(model, ()) for model in ("third", "first")]
     assert list(checking._FOUND) == kept == list(started)
-
-
-def test_it_is_known_where_the_cache_keeps_nothing(open_page, started, monkeypatch):
-    """Else the page would ask for it, and the server check the model, again and again."""
-    monkeypatch.setattr(caching, "STORE", caching.Store(0))
-    finish(started, "en-zh")
-    assert shown(open_page("card")) == [t("self_check.shipped", lang="en", kept=16, tested=16)]

@@ -112,14 +112,11 @@ def test_a_changed_mask_shows_what_it_took_and_brought(open_page):
     assert picture(open_page("start", text=TEXT))[0]["diff"] == []
 
 
-def test_only_a_decoder_has_a_causal_mask_to_switch_off(open_page):
+def test_only_a_decoder_has_a_causal_mask_and_a_mask_takes_the_place_of_others(open_page):
     for model, names in (("en-zh", list(CHANGES)), ("reader", ["trained", "alone"])):
         head, _ = picture(open_page("start", model=model, text=TEXT))
         assert [name for name, _ in head["masks"]] == names
         assert head["mask"] == "trained"
-
-
-def test_a_mask_takes_the_place_of_other_masks_and_leaves_heads_alone():
     off = HeadOff("decoder.blocks.0.attn", 1)
     edits = with_mask((off, MaskSize("window", 4)), "causal")
     assert edits == (off, MaskSwitch("causal", False))

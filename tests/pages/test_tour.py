@@ -45,7 +45,7 @@ def title(at: AppTest) -> str:
     return next(each.value for each in at.subheader if " · " in each.value).partition(" · ")[2]
 
 
-def test_the_answer_comes_after_the_question_and_stands_in_the_link(open_page):
+def test_the_answer_comes_after_the_question_and_comes_back_from_its_link(open_page):
     at = open_page("tour", lesson="blocked", **LONG)
     assert "÷ 2" not in everything(at)
     assert len(at.radio[0].options) == 4
@@ -58,6 +58,11 @@ def test_the_answer_comes_after_the_question_and_stands_in_the_link(open_page):
     assert (step, option) == ("blocked", "1")
     assert (words("right", answer="")[:6] in said) == (right == "1")
     assert not open_page("tour", **link(at)).radio
+    answers = (StepAnswer("look", 2, True, "k3f"), StepAnswer("sees", 0, False, "9ab1"))
+    assert write_answers(answers) == "look.3.1.k3f~sees.1.0.9ab1"
+    assert read_answers(write_answers(answers)) == answers
+    with pytest.raises(RefusedError):
+        read_answers("look.0.1.abc")
 
 
 def test_the_first_answer_counts_and_the_same_question_is_not_asked_again(open_page):
@@ -195,14 +200,6 @@ def test_links_of_a_class_make_a_table_of_a_bounded_number(open_page):
     assert words("class_many", most=MOST_LINKS, count=MOST_LINKS + 5) in at.warning[0].value
     assert read_results("x?answers=nosuch.1.1.a") is None
     assert read_results("x?solved=nosuch&learner=a") is None
-
-
-def test_answers_come_back_from_their_link():
-    answers = (StepAnswer("look", 2, True, "k3f"), StepAnswer("sees", 0, False, "9ab1"))
-    assert write_answers(answers) == "look.3.1.k3f~sees.1.0.9ab1"
-    assert read_answers(write_answers(answers)) == answers
-    with pytest.raises(RefusedError):
-        read_answers("look.0.1.abc")
 
 
 def test_every_page_but_the_card_and_the_path_leads_back_to_its_chapter(open_page):

@@ -136,16 +136,13 @@ def test_what_cannot_be_compared_is_said(open_page, model, other, site, key):
 VALUES = ("one", "other", "kind", "layers", "heads", "their_layers", "their_heads")
 
 
-def test_heads_without_numbers_in_common_open_beside_their_most_similar(open_page):
+def test_heads_without_numbers_in_common_open_beside_their_most_similar_with_its_code(open_page):
     at = compared(open_page, "en-zh", model="writer", site="decoder", text="We went to the park.")
     nearest = sent(at, 1)["chosen"]["opened"]
     assert "is most similar to" in everything(at)
     at = compared(open_page, "en-zh", model="writer", site="decoder", text=TEXT, with_head="3.4")
     assert sent(at, 1)["chosen"]["opened"] == 11
     assert nearest is not None
-
-
-def test_formula_code_and_numbers(open_page):
     at = compared(open_page)
     more = at.segmented_control(key="heads.more")
     assert any("JS" in each.value for each in more.set_value("formula").run().latex)

@@ -56,14 +56,11 @@ def test_changes_to_a_recipe_name_its_objectives(recipe, changes, expected):
     assert make_objectives(settings_of(objectives)) == objectives
 
 
-def test_exactly_one_objective_learns_from_the_batch(tmp_path):
+def test_one_objective_learns_from_the_batch_with_its_masks_in_what_is_held_apart_too(tmp_path):
     with pytest.raises(ValueError, match="likelihood, r_drop would learn from the batch"):
         trainer(tmp_path, objectives=(Likelihood(), RDrop(weight=1.0)))
     with pytest.raises(ValueError, match="no objective would learn from the batch"):
         trainer(tmp_path, objectives=())
-
-
-def test_wrong_masks_are_those_of_training_and_of_what_is_held_apart(tmp_path):
     objective = WrongMasks(masks="no_causal")
     run = trainer(tmp_path, objectives=[objective])
     batch = collate(VALID, run.model.eval())

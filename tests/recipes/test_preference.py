@@ -314,19 +314,7 @@ def test_the_text_that_keeps_sense_longer_is_the_better_one(letters):
     assert len(found) == 6
 
 
-def test_a_text_that_goes_on_in_other_pieces_is_left_out():
-    whole = train_tokenizer(["cat cat cat cats"], 19)  # "cat" is one piece, and "ca" another
-    assert len(whole.encode("cat")) < len(whole.encode("ca")) + len(whole.encode("t"))
-    judged = [
-        Judged(0, len(whole.encode("ca")), "t" + " cat" * LEAD, " a"),
-        Judged(0, len(whole.encode("ca")), " cat" * (2 * LEAD), " a"),
-        Judged(0, len(whole.encode("ca")), "", " a"),
-    ]
-    found = preferences_of(judged, ["ca"], whole)
-    assert [whole.decode(pair.better) for pair in found] == ["cat " * (2 * LEAD - 1) + "cat"]
-
-
-def test_the_story_itself_goes_on_to_the_end_of_a_sentence():
+def test_the_story_goes_on_to_the_end_of_a_sentence_and_not_in_other_pieces():
     text = "a cat. a dog! a fox and a cat? a"
     one = train_tokenizer([text] * 20, 30)
     given, ids = len(one.encode("a cat.")), one.encode(text)
@@ -341,6 +329,15 @@ def test_the_story_itself_goes_on_to_the_end_of_a_sentence():
     assert better(" a dog!" * 9) == "a dog! a fox and a cat? a"  # it has no more
     whole = Judged(0, len(ids), "", " a dog!")
     assert preferences_of([whole], [text], one) == []  # and here nothing at all
+    whole = train_tokenizer(["cat cat cat cats"], 19)  # "cat" is one piece, and "ca" another
+    assert len(whole.encode("cat")) < len(whole.encode("ca")) + len(whole.encode("t"))
+    judged = [
+        Judged(0, len(whole.encode("ca")), "t" + " cat" * LEAD, " a"),
+        Judged(0, len(whole.encode("ca")), " cat" * (2 * LEAD), " a"),
+        Judged(0, len(whole.encode("ca")), "", " a"),
+    ]
+    found = preferences_of(judged, ["ca"], whole)
+    assert [whole.decode(pair.better) for pair in found] == ["cat " * (2 * LEAD - 1) + "cat"]
 
 
 @pytest.mark.parametrize("one", [Judged(2, 3, " so", ""), Judged(0, 99, " so", "")])

@@ -102,17 +102,6 @@ def test_a_blocked_cell_counts_neither_as_weight_nor_as_darkest():
     assert head["chosen"]["summaries"] == ["<s> → the 38 %; <script>alert(1)</script> → </s> 25 %"]
 
 
-def test_pinned_heads_come_first_and_none_twice():
-    chosen = HeadsSelection((0, 0), ((0, 1), (0, 0)), 1, 2, "log", shared=False, by_measure=True)
-    assert chosen.shown == ((0, 1), (0, 0))
-    head, arrays = packed(selection=chosen, turn=7)
-    heads = {"opened": 0, "pinned": [1, 0], "shown": [1, 0], "reasons": [], "by_measure": True}
-    place = {"query": 1, "key": 2, "scale": "log", "shared": False, "turn": 7}
-    assert head["chosen"] | {"summaries": None} == {**heads, **place, "summaries": None}
-    np.testing.assert_array_equal(weights_of(arrays, 0), PATTERNS[0, 1])
-    np.testing.assert_array_equal(weights_of(arrays, 1), PATTERNS[0, 0].astype(np.float16))
-
-
 def test_blocked_cells_have_reasons_which_share_one_list():
     asked = []
 
@@ -277,13 +266,21 @@ def test_held_thumbnails_are_not_sent_again_and_another_pictures_row_is_not_lock
     assert head["chosen"]["query"] == 1
 
 
-def test_a_row_can_say_what_it_is_about_to_write():
+def test_pinned_heads_come_first_and_rows_can_say_what_they_are_about_to_write():
     head, _ = packed(about_to_write=("the", ""))
     assert head["queries"]["labels"] == ["<s> ⟶ the", QUERIES[1]]
     assert head["queries"]["tokens"] == list(QUERIES)
     assert "labels" not in packed()[0]["queries"]
     with pytest.raises(ValueError, match="about_to_write has 1 entries"):
         pack_heads_view(PATTERNS, about_to_write=("the",), **TOKENS)
+    chosen = HeadsSelection((0, 0), ((0, 1), (0, 0)), 1, 2, "log", shared=False, by_measure=True)
+    assert chosen.shown == ((0, 1), (0, 0))
+    head, arrays = packed(selection=chosen, turn=7)
+    heads = {"opened": 0, "pinned": [1, 0], "shown": [1, 0], "reasons": [], "by_measure": True}
+    place = {"query": 1, "key": 2, "scale": "log", "shared": False, "turn": 7}
+    assert head["chosen"] | {"summaries": None} == {**heads, **place, "summaries": None}
+    np.testing.assert_array_equal(weights_of(arrays, 0), PATTERNS[0, 1])
+    np.testing.assert_array_equal(weights_of(arrays, 1), PATTERNS[0, 0].astype(np.float16))
 
 
 def test_many_heads_fit_into_a_megabyte():

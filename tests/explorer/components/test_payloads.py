@@ -258,12 +258,6 @@ def clicked(points: Any) -> int | None:
     return controls.clicked_point("chart", 3)
 
 
-def test_only_whole_numbers_are_numbers():
-    assert whole(3) == whole(3.0) == 3
-    others = (3.5, True, "3", None, [3], float("nan"), float("inf"))
-    assert [each for each in others if whole(each) is not None] == []
-
-
 @given(records | anything | some.lists(records, min_size=1, max_size=2))
 def test_whatever_is_sent_only_what_exists_is_read(sent):
     assert inside(sent, 3) in (None, 0, 1, 2)
@@ -336,11 +330,14 @@ def test_long_patterns_are_pooled_to_their_maxima_and_short_ones_are_not() -> No
     assert further_step(np.zeros((24, 64, 64), np.uint8)) == 1
 
 
-def test_token_strip_sends_tokens_and_the_one_chosen() -> None:
+def test_token_strip_sends_the_one_chosen_and_only_whole_numbers_are_numbers() -> None:
     head, arrays = unpack(pack_token_strip(KEYS, stream="src", selected=0, words=STRIP))
     assert not arrays
     assert (head["stream"], head["selected"]) == ("src", 0)
     assert head["special"] == [False, False, True]
+    assert whole(3) == whole(3.0) == 3
+    others = (3.5, True, "3", None, [3], float("nan"), float("inf"))
+    assert [each for each in others if whole(each) is not None] == []
 
 
 @pytest.mark.parametrize(

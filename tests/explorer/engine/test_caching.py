@@ -201,13 +201,20 @@ def test_two_models_in_use_stay_whatever_their_size_and_idle_ones_go_as_results_
     assert store.n_bytes <= 2_000_000
 
 
-def test_a_model_in_use_can_be_forgotten_too(store):
+def test_a_model_in_use_can_be_forgotten_and_the_budget_set_by_the_environment(store, monkeypatch):
     for name in ("idle", "a", "b"):
         opened(name, 4000)
     for name in ("idle", "a"):
         opened.forget(name, 4000)
         assert not opened.is_kept(name, 4000)
         assert store.n_bytes == 0
+    monkeypatch.delenv(caching.VARIABLE, raising=False)
+    assert budget() == caching.USUAL_MEGABYTES * 10**6
+    monkeypatch.setenv(caching.VARIABLE, "64")
+    assert budget() == 64 * 10**6
+    monkeypatch.setenv(caching.VARIABLE, "much")
+    with pytest.raises(ValueError, match=r"HEADLIGHT_CACHE_MB .* 'much'"):
+        budget()
 
 
 # Two sessions at once.
@@ -367,13 +374,3 @@ def test_the_bytes_of_arrays_modules_and_words_are_counted_once():
     ring: list[object] = []
     ring.append(ring)
     assert size_of(ring) < 200
-
-
-def test_the_budget_is_set_by_the_environment(monkeypatch):
-    monkeypatch.delenv(caching.VARIABLE, raising=False)
-    assert budget() == caching.USUAL_MEGABYTES * 10**6
-    monkeypatch.setenv(caching.VARIABLE, "64")
-    assert budget() == 64 * 10**6
-    monkeypatch.setenv(caching.VARIABLE, "much")
-    with pytest.raises(ValueError, match=r"HEADLIGHT_CACHE_MB .* 'much'"):
-        budget()

@@ -182,7 +182,7 @@ def test_who_waits_for_the_same_result_lets_its_maker_compute():
     assert results == ["made"]
 
 
-def test_a_step_is_a_rest(clock):
+def test_others_go_first_at_each_step_and_before_each_pass_of_a_model(clock):
     with turn_before(TURNS, "a") as order:
 
         def steps() -> Steps[str]:
@@ -194,6 +194,16 @@ def test_a_step_is_a_rest(clock):
             return "made"
 
         assert walked(steps()) == "made"
+    # An analysis that reads many times need not know of turns.
+    model = build_model(ModelConfig(vocab_size=7, d_model=8, n_heads=2, family="decoder-only"))
+    rows = Rows(torch.tensor([[1, 2, 3]]))
+    with turn_before(Turns(), "a") as order:
+        clock.now += 2 * SHORT
+        with seeded(0):  # who went first might wait for the seed
+            model.read(rows)
+        assert order == []
+        model.read(rows)
+        assert order == ["a"]
 
 
 def test_work_ends_some_time_after_its_visitor_has_gone(monkeypatch):
@@ -253,19 +263,6 @@ def test_a_job_goes_on_while_the_page_waits_and_knows_how_many_go_first():
         assert (job.ahead, job.result()) == (0, 7)
     for thread in threads:
         thread.join(PATIENCE)
-
-
-def test_others_go_first_before_each_pass_of_a_model(clock):
-    """An analysis that reads many times need not know of turns."""
-    model = build_model(ModelConfig(vocab_size=7, d_model=8, n_heads=2, family="decoder-only"))
-    rows = Rows(torch.tensor([[1, 2, 3]]))
-    with turn_before(Turns(), "a") as order:
-        clock.now += 2 * SHORT
-        with seeded(0):  # who went first might wait for the seed
-            model.read(rows)
-        assert order == []
-        model.read(rows)
-        assert order == ["a"]
 
 
 def test_at_the_end_of_the_process_who_computes_ends_a_step_and_nobody_begins_another():

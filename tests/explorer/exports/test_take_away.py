@@ -104,7 +104,7 @@ def test_views_that_are_not_there(view, translator, writer):
     compile(code, "view.py", "exec")
 
 
-def test_a_table_has_gaps_where_blocked_and_no_formula():
+def test_a_table_has_gaps_where_blocked_and_a_picture_the_hatching_of_the_app():
     pattern = np.array([[0.25, 0.75], [1.0, 0.0]])
     mask = np.array([[True, True], [True, False]])
     text = to_csv(pattern, mask, ("a", 'say "b"'), ("x,y", "=1+1"))
@@ -115,9 +115,6 @@ def test_a_table_has_gaps_where_blocked_and_no_formula():
         csv.reader(io.StringIO(to_csv(np.zeros((6, 0)), np.ones((6, 0), bool), tokens, ())))
     )
     assert [row[0] for row in rows[1:]] == ["'+1", "'-1", "'@x", "'\t=1", "'=", "a=b"]
-
-
-def test_each_rule_is_hatched_as_in_the_app():
     script = Path(explorer.__file__).parent / "components" / "canvas.js"
     moves = script.read_text(encoding="utf-8").split("const HATCHES = [")[1].split("];")[0]
     strokes = [len(re.findall("moveTo", line)) for line in moves.splitlines() if "moveTo" in line]

@@ -36,7 +36,7 @@ def test_wavelengths_stand_on_a_log_axis_and_waves_are_columns():
         encoding.waves(TABLE, (3,), words=POSITIONS)
 
 
-def test_curves_differ_without_colour_and_escape_their_names():
+def test_curves_differ_without_colour_and_shuffled_bars_share_their_tokens():
     ys = np.arange(12.0).reshape(6, 2)
     figure = curves.lines(np.arange(2), ys, ["<i>"] * 6, x_title="x", y_title="y", marked_x=1)
     assert len({trace["line"]["dash"] for trace in figure["data"]}) == 6
@@ -44,6 +44,19 @@ def test_curves_differ_without_colour_and_escape_their_names():
     assert figure["layout"]["shapes"][0]["x0"] == 1
     with pytest.raises(ValueError, match=r"ys has shape \(6, 2\), expected \(1, 2\)"):
         curves.lines(np.arange(2), ys, ["one"], x_title="x", y_title="y")
+    values = np.array([[0.5, 0.25, 0.1], [0.0, 1e-7, 0.0]])
+    figure = moved(
+        ["a", "a", "<b>"], values, ["with", "without"], y_title="y", x_title="x", stream="src"
+    )
+    with_, without = figure["data"]
+    np.testing.assert_allclose(with_["y"], [50, 25, 10])
+    assert list(without["text"]) == ["0", "0", "0"]
+    assert list(with_["text"]) == ["", "", ""]
+    assert len(set(with_["x"])) == 3
+    assert "&lt;b&gt;" in with_["x"][2]
+    assert with_["marker"]["color"] != without["marker"]["color"]
+    with pytest.raises(ValueError, match="distances"):
+        moved(["a"], values, ["with", "without"], y_title="y", x_title="x", stream="src")
 
 
 def test_row_shows_weights_and_hatches_what_is_blocked():
@@ -63,22 +76,6 @@ def test_row_shows_weights_and_hatches_what_is_blocked():
     for wrong in ((2, 3), (2,)):  # one weight per token
         with pytest.raises(ValueError, match=rf"weights has shape {re.escape(str(wrong))}, expect"):
             bars.row(("a", "b", "c"), np.ones(wrong), title="key", words=BARS)
-
-
-def test_bars_of_a_shuffled_row_share_their_tokens():
-    values = np.array([[0.5, 0.25, 0.1], [0.0, 1e-7, 0.0]])
-    figure = moved(
-        ["a", "a", "<b>"], values, ["with", "without"], y_title="y", x_title="x", stream="src"
-    )
-    with_, without = figure["data"]
-    np.testing.assert_allclose(with_["y"], [50, 25, 10])
-    assert list(without["text"]) == ["0", "0", "0"]
-    assert list(with_["text"]) == ["", "", ""]
-    assert len(set(with_["x"])) == 3
-    assert "&lt;b&gt;" in with_["x"][2]
-    assert with_["marker"]["color"] != without["marker"]["color"]
-    with pytest.raises(ValueError, match="distances"):
-        moved(["a"], values, ["with", "without"], y_title="y", x_title="x", stream="src")
 
 
 def test_arrows_begin_at_their_circle_and_keep_their_direction():

@@ -230,20 +230,6 @@ def test_each_cell_of_a_patch_says_its_share():
     assert heads["columns"]["tokens"][-1] == "17"
 
 
-def test_composition_is_coloured_above_chance():
-    found = np.full((4, 4), np.nan)
-    found[2:, :2] = [[0.2, 0.1], [0.15, 0.05]]
-    heads = [(0, 0), (0, 1), (1, 0), (1, 1)]
-    (panel,) = sent(
-        maps.composed(
-            found, heads, baseline=0.1, **MAPS | {"words": family("figures.composed", lang="en")}
-        )
-    )
-    assert panel["codes"][2:, :2].tolist() == [[248, 0], [124, 0]]
-    assert (panel["codes"][:, 2:] == BLANK).all()
-    assert panel["rows"]["tokens"] == ["1.1", "1.2", "2.1", "2.2"]
-
-
 @pytest.mark.parametrize(
     ("kind", "values", "nearest"),
     [("chance", [[0.1, 0.9]], 1), ("ranked", [[1.0, 500.0]], 0), ("distance", [[4.0, 0.0]], 1)],
@@ -276,7 +262,7 @@ def test_tokens_stand_in_cells_coloured_by_their_numbers():
     assert panel["cells"][1].tolist() == ["c: 2", ""]
 
 
-def test_small_heads_stand_apart_and_say_their_place():
+def test_small_heads_stand_apart_and_links_have_marks():
     layers = [np.full((2, 1, 2), share, np.float32) for share in (0.25, 0.5)]
     words = {"layer": "layer", "head": "head", "query": "q", "key": "k"}
     (panel,) = sent(small_heads(layers, ["a"], ["b", "c"], words=words))
@@ -285,22 +271,6 @@ def test_small_heads_stand_apart_and_say_their_place():
     assert panel["cells"][3, 4] == "layer 2, head 2 · 50.0 %"
     assert panel["words"][2].tolist() == ["2.1", "", "", "2.2", "", ""]
     assert panel["codes"][1].tolist() == [62, 62, BLANK] * 2
-
-
-def test_units_and_experts_keep_their_numbers_and_positions_their_scale():
-    titles = {name: UNITS[name] for name in ("title", "x_title", "y_title")}
-    (panel,) = sent(units(np.array([[1.0, -3.0]]), [4, 90], ["a"], **UNITS))
-    assert (panel["columns"]["tokens"], panel["columns"]["numbered"]) == (["4", "90"], True)
-    assert panel["codes"].tolist() == [[165, 0]]
-    assert sent(routes(np.array([[0.25]]), ["a"], ["e"], **titles))[0]["codes"].tolist() == [[62]]
-    words = {"words": family("figures.positions", lang="en")}
-    table = encoding.table(np.array([[0.0, 1.0, 0.0], [0.5, -0.5, 2.0]]), **words)
-    assert (table.scale.low, table.scale.high) == (-2, 2)
-    with pytest.raises(ValueError, match=r"values has shape \(2, 3\), expected \(2, 2\)"):
-        encoding.gram(np.ones((2, 3)), **words)
-
-
-def test_each_link_has_a_mark_in_the_matrix():
     by = np.array([["both", ""], ["reverse", "forward"]], object)
     words: Any = {"both": "both", "forward": "one", "reverse": "other"}
     drawn = of_words(
@@ -312,3 +282,27 @@ def test_each_link_has_a_mark_in_the_matrix():
         {"shape": "circle", "name": "one", "cells": [[1, 1]]},
         {"shape": "diamond", "name": "other", "cells": [[1, 0]]},
     ]
+
+
+def test_units_keep_their_numbers_positions_their_scale_and_composition_its_chance():
+    titles = {name: UNITS[name] for name in ("title", "x_title", "y_title")}
+    (panel,) = sent(units(np.array([[1.0, -3.0]]), [4, 90], ["a"], **UNITS))
+    assert (panel["columns"]["tokens"], panel["columns"]["numbered"]) == (["4", "90"], True)
+    assert panel["codes"].tolist() == [[165, 0]]
+    assert sent(routes(np.array([[0.25]]), ["a"], ["e"], **titles))[0]["codes"].tolist() == [[62]]
+    words = {"words": family("figures.positions", lang="en")}
+    table = encoding.table(np.array([[0.0, 1.0, 0.0], [0.5, -0.5, 2.0]]), **words)
+    assert (table.scale.low, table.scale.high) == (-2, 2)
+    with pytest.raises(ValueError, match=r"values has shape \(2, 3\), expected \(2, 2\)"):
+        encoding.gram(np.ones((2, 3)), **words)
+    found = np.full((4, 4), np.nan)
+    found[2:, :2] = [[0.2, 0.1], [0.15, 0.05]]
+    heads = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    (panel,) = sent(
+        maps.composed(
+            found, heads, baseline=0.1, **MAPS | {"words": family("figures.composed", lang="en")}
+        )
+    )
+    assert panel["codes"][2:, :2].tolist() == [[248, 0], [124, 0]]
+    assert (panel["codes"][:, 2:] == BLANK).all()
+    assert panel["rows"]["tokens"] == ["1.1", "1.2", "2.1", "2.2"]

@@ -15,7 +15,7 @@ CAUSE_WORDS = family("figures.attribution", lang="en")
 TOKENS = ["a", "<b>", "a"]
 
 
-def test_vectors_keep_their_numbers_and_products_are_summed_up():
+def test_vectors_keep_their_numbers_and_blocked_bars_are_hatched():
     figure = cell.vectors(
         np.array([[1.0, -2.0], [0.5, 4.0]]),
         ["q", "<k>"],
@@ -36,9 +36,6 @@ def test_vectors_keep_their_numbers_and_products_are_summed_up():
     np.testing.assert_array_equal(bars["y"], [1.0, -3.0, 0.5])
     np.testing.assert_array_equal(line["y"], [1.0, -2.0, -1.5])
     assert bars["marker"]["color"][0] != bars["marker"]["color"][1]
-
-
-def test_blocked_bars_are_hatched_and_the_open_cell_is_outlined():
     figure = cell.signed(
         ["a", "b", "b"],
         np.array([1.0, -1.0, 2.0]),

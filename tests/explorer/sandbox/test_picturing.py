@@ -232,7 +232,9 @@ def test_few_pictures_are_read_at_once(monkeypatch):
     assert max(counts) == MOST_AT_ONCE
 
 
-def test_a_photograph_is_prepared_as_its_model_wants_it(tmp_path):
+def test_a_photograph_is_prepared_as_its_model_wants_it_or_refused_by_its_size(
+    tmp_path, monkeypatch
+):
     """In colours, resized and cut, and the same each time; too long a strip is refused."""
     loaded = open_model(Golden.load("dinov2").write(tmp_path / "dinov2"))
     levels = np.random.Generator(np.random.PCG64(3)).integers(0, 256, (18, 40, 3), dtype=np.uint8)
@@ -243,9 +245,6 @@ def test_a_photograph_is_prepared_as_its_model_wants_it(tmp_path):
     with pytest.raises(InputProblem) as caught:
         open_picture("a", io.BytesIO(strip), loaded.tokenizer)
     assert caught.value.key == "picture_heavy"
-
-
-def test_a_file_is_refused_by_its_size_before_any_process_starts(monkeypatch):
     monkeypatch.setattr("explorer.uploads.MOST_PICTURE", 10)
     monkeypatch.setattr("explorer.uploads.ask_once", None)
     with pytest.raises(InputProblem) as caught:

@@ -59,11 +59,17 @@ def test_a_template_gives_the_text_of_the_library(name):
     assert rendered(source, TOKENS, "Hi!") == prompt
 
 
-def test_json_and_dates_are_the_librarys_and_no_start_token_is_doubled(tmp_path):
+def test_json_and_dates_are_the_librarys_and_dropped_letters_are_named(tmp_path):
     source = "{{ messages | tojson }}{{ strftime_now('%%') }}"
     assert rendered(source, {}, "<é>") == '[{"role": "user", "content": "<é>"}]%'
     assert metaspace().encode("").tokens == ["<s>"]
     assert chat(tmp_path / "chat", TEMPLATES["Mistral v0.3"][0]) == "[INST] Hi![/INST]"
+    raw = tokenizers.Tokenizer(models.BPE({c: i for i, c in enumerate("theca")}, []))
+    raw.pre_tokenizer = pre_tokenizers.Whitespace()
+    raw.normalizer = normalizers.Lowercase()
+    raw.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = ForeignTokenizer(read_apart(tmp_path / "tokenizer.json"))
+    assert tokenizer.unknown("THE dog") == ["d", "o", "g"]
 
 
 def chat(folder: Path, source: str) -> str:
@@ -103,12 +109,3 @@ def test_a_special_token_that_is_typed_is_text_for_a_unigram_model(tmp_path, tex
         ids = tokenizer.encode(text)
         assert not any(map(tokenizer.is_special, ids)), ids
         assert "".join(map(tokenizer.piece, ids)) == "▁" + text.replace(" ", "▁")
-
-
-def test_dropped_letters_are_named_there_too(tmp_path):
-    raw = tokenizers.Tokenizer(models.BPE({c: i for i, c in enumerate("theca")}, []))
-    raw.pre_tokenizer = pre_tokenizers.Whitespace()
-    raw.normalizer = normalizers.Lowercase()
-    raw.save(str(tmp_path / "tokenizer.json"))
-    tokenizer = ForeignTokenizer(read_apart(tmp_path / "tokenizer.json"))
-    assert tokenizer.unknown("THE dog") == ["d", "o", "g"]
