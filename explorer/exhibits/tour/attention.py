@@ -6,7 +6,7 @@ from explorer.analysis.score.steps import attended, bias_of
 from explorer.exhibits import View
 from explorer.exhibits.tour import pictures, rows
 from explorer.exhibits.tour.pictures import Exhibited
-from explorer.exhibits.tour.posed import Posed, Words
+from explorer.exhibits.tour.posed import Posed, Words, grouped
 from explorer.exhibits.tour.rows import MissingError, QueryRow, keys_of, main_role, require
 from explorer.numbers import digits, percent, root
 from explorer.runs.trace import Trace
@@ -21,10 +21,8 @@ def _sharpest(trace: Trace) -> QueryRow:
     """A row with one dominant weight."""
 
     def worth(row: QueryRow) -> tuple[bool, float] | None:
-        if row.allowed.sum() < 3 or row.query == 0:
-            return None
         second, first = np.sort(row.weights)[-2:]
-        if first < LEAST_SHARP * second:
+        if row.query == 0 or first < LEAST_SHARP * second:
             return None
         # Attention to a special token, or to the token itself, makes no useful question.
         best = row.descending[0]
@@ -32,7 +30,7 @@ def _sharpest(trace: Trace) -> QueryRow:
         dull = getattr(trace.key_tokens(row.site.name)[best], "special", False) or is_self
         return first >= SHARP * second, float(first - second - dull)
 
-    return rows.best_row(trace, main_role(trace), "flat", worth)
+    return rows.best_row(trace, "flat", worth, least=3)
 
 
 def look(view: View) -> Posed:
@@ -40,27 +38,26 @@ def look(view: View) -> Posed:
     row = _sharpest(view.trace)
     keys, (best, *others) = keys_of(view, row), [k for k in row.descending if row.allowed[k]]
     near = sorted(others, key=lambda key: (abs(key - best), key))
-    words = {"weight": percent(row.weights[best]), "key": keys[best]}
+    words = {"weight": row.weights[best], "key": keys[best]}
     before, after = (pictures.heatmap(view, row, whole=whole) for whole in (False, True))
-    return Posed([keys[key] for key in (best, *near)], words, [before], [after], row)
+    return Posed([keys[key] for key in (best, *near)], words, [before], [after], row, spelt=percent)
 
 
 def rest(view: View) -> Posed:
     """A row whose largest weight is neither close to 0 nor close to 1."""
     wanted = rows.varied(view.trace, 0.25, 0.6)
 
-    def worth(row: QueryRow) -> float | None:
-        return -abs(float(row.weights.max()) - wanted) if row.allowed.sum() >= 3 else None
+    def worth(row: QueryRow) -> float:
+        return -abs(float(row.weights.max()) - wanted)
 
-    row = rows.best_row(view.trace, main_role(view.trace), "short", worth)
+    row = rows.best_row(view.trace, "short", worth, least=3)
     weights, (hidden, second, *_) = row.weights, row.descending
     shown = np.where(np.arange(len(weights)) == hidden, 0, weights)
     right, others = weights[hidden], np.delete(weights, hidden).sum()
     shares = (right, others, weights[second], 1 / len(weights), right / 2)
-    options = [percent(option) for option in shares]
-    words = {"key": keys_of(view, row)[hidden], "others": options[1], "weight": options[0]}
+    words = {"key": keys_of(view, row)[hidden], "others": others, "weight": right}
     before = pictures.row_bars(view, row, shown)
-    return Posed(options, words, [before], [pictures.softmax_of(row)], row)
+    return Posed(shares, words, [before], [pictures.softmax_of(row)], row, spelt=percent)
 
 
 def times(value: float) -> str:
@@ -80,21 +77,19 @@ def ratio(view: View) -> Posed:
         return float(apart[other]), top, other
 
     def worth(row: QueryRow) -> float | None:
-        if row.allowed.sum() < 2:
-            return None
         apart, top, other = pair(row)
         return -apart if top != other and apart < wanted - 0.4 else None
 
-    row = rows.best_row(view.trace, main_role(view.trace), "flat", worth)
+    row = rows.best_row(view.trace, "flat", worth, least=2)
     (_, more, less), scores, keys = pair(row), row.scores, keys_of(view, row)
     apart = scores[more] - scores[less]
     power, shares = np.exp(apart), [percent(row.weights[key]) for key in (more, less)]
     quotient = [scores[more] / scores[less]] if scores[less] > 0 else []
-    options = [times(number) for number in (power, apart, *quotient, np.exp(2 * apart), 2 * apart)]
+    factors = (power, apart, *quotient, np.exp(2 * apart), 2 * apart)
     words: Words = {"more": keys[more], "less": keys[less], "difference": f"{apart:.2f}"}
-    words |= {"power": f"{power:.1f}", "times": options[0], "weights": " / ".join(shares)}
-    before, after = pictures.scores_of(row), pictures.heatmap(view, row)
-    return Posed(options, words, [before], [after], row, {"key": more, "stage": 3})
+    words |= {"power": f"{power:.1f}", "times": power, "weights": " / ".join(shares)}
+    drawn, place = ([pictures.scores_of(row)], [pictures.heatmap(view, row)]), {"key": more}
+    return Posed(factors, words, *drawn, row, {**place, "stage": 3}, spelt=times)
 
 
 def scale(view: View) -> Posed:
@@ -113,23 +108,22 @@ def scale(view: View) -> Posed:
         return weights
 
     def worth(row: QueryRow) -> float | None:
-        if row.allowed.sum() < 3 or not 0.2 < row.weights.max() < 0.7:
+        if not 0.2 < row.weights.max() < 0.7:
             return None
         top = row.descending[0]  # a bias may let another key win undivided
         return float(divided(row, 1.0)[top] - row.weights[top])
 
-    row = rows.best_row(trace, main_role(trace), "flat", worth)
+    row = rows.best_row(trace, "flat", worth, least=3)
     require((worth(row) or 0) >= 0.1, "flat")
     now, without, twice = (divided(row, by) for by in (divisor, 1.0, divisor**2))
     top, key = int(now.argmax()), root(divisor)
     shares = (without[top], now[top], twice[top], 1 / int(row.allowed.sum()))
-    options = [percent(option) for option in shares]
-    words: Words = {"divisor": key, "now": options[1], "key": keys_of(view, row)[top]}
+    words = {"divisor": key, "now": now[top], "key": keys_of(view, row)[top]}
     pair = {view.t("tour.divided", divisor=key): now, view.t("tour.undivided"): without}
     drawn = [pictures.softmax_of(row)], [pictures.two_rows(view, row, pair)]
     told = "told" if bias_of(trace, row.site) is None else "told_biased"
-    words |= {"without": options[0]}
-    return Posed(options, words, *drawn, row, {"aside": "scaling"}, told)
+    words |= {"without": without[top]}
+    return Posed(shares, words, *drawn, row, {"aside": "scaling"}, told, spelt=percent)
 
 
 def values(view: View) -> Posed:
@@ -140,26 +134,21 @@ def values(view: View) -> Posed:
         v = view.trace.activations[row.site.hook("v")][row.head // group].astype(np.float64)
         return np.linalg.norm(v, axis=-1)
 
-    def heaviest_of(row: QueryRow) -> int:
-        return int(np.where(row.allowed, row.weights, -1).argmax())
-
     def worth(row: QueryRow) -> float | None:
-        if row.allowed.sum() < 3:
-            return None
         brought = row.weights * lengths_of(row)
-        most, second = int(brought.argmax()), np.sort(brought)[-2]
-        if brought[most] < 1.1 * second:
+        *_, second, first = np.argsort(brought)
+        if brought[first] < 1.1 * brought[second]:
             return None
-        return float(row.weights[heaviest_of(row)] / max(row.weights[most], 1e-12))
+        return float(row.weights[row.allowed].max() / max(row.weights[first], 1e-12))
 
-    row = rows.best_row(view.trace, main_role(view.trace), "flat", worth)
+    row = rows.best_row(view.trace, "flat", worth, least=3)
     keys, weights, lengths = keys_of(view, row), row.weights, lengths_of(row)
     brought = weights * lengths
-    most, heaviest = int(brought.argmax()), heaviest_of(row)
+    most, heaviest = (int(np.where(row.allowed, of, -1).argmax()) for of in (brought, weights))
     wrong = [heaviest, *np.argsort(-brought), int(lengths.argmax())]
     options = [keys[key] for key in (most, *(key for key in wrong if row.allowed[key]))]
-    words: Words = {"key": keys[most], "heaviest": keys[heaviest]}
-    words |= {"weight": percent(weights[most]), "top": percent(weights[heaviest])}
+    words = {"key": keys[most], "heaviest": keys[heaviest]}
+    words |= {"weight": weights[most], "top": weights[heaviest]}
     shown = {"value_length": lengths / lengths.max(), "brought": brought / brought.max()}
     weight = view.t("tour.weight")
     before, after = (
@@ -167,7 +156,8 @@ def values(view: View) -> Posed:
         for name, share in shown.items()
     )
     told = "told_same" if most == heaviest else "told"
-    return Posed(options, words, [before], [after], row, {"key": most, "stage": 4}, told)
+    place = {"key": most, "stage": 4}
+    return Posed(options, words, [before], [after], row, place, told, spelt=percent)
 
 
 def heads(view: View) -> Posed:
@@ -180,13 +170,11 @@ def heads(view: View) -> Posed:
     one_head = 4 * config.d_model * n * config.d_head
     shared = config.kv_heads != config.n_heads
     require(shared or own == one_head, "other_shape")
-    options = [f"{number:,}" for number in (one_head, own, own // n, own * n, own * n**2)]
-    words, place = {"heads": n, "own": options[1], "one": options[0]}, {"site": site.role}
-    drawn, told = (
-        [Exhibited("heads.heads", "heads.view", place)],
-        "told_shared" if shared else "told",
-    )
-    return Posed(options, words, drawn, drawn, None, {**place, "layer": site.layer}, told)
+    options = (one_head, own, own // n, own * n, own * n**2)
+    words = {"heads": n, "own": grouped(own), "one": grouped(one_head)}
+    place, told = {"site": site.role}, "told_shared" if shared else "told"
+    drawn, layer = [Exhibited("heads.heads", "heads.view", place)], {"layer": site.layer}
+    return Posed(options, words, drawn, drawn, None, place | layer, told, spelt=grouped)
 
 
 def cross(view: View) -> Posed:

@@ -15,7 +15,7 @@ from explorer.exhibits.blocks.residual import Flows
 from explorer.exhibits.tour import pictures
 from explorer.exhibits.tour.attention import times
 from explorer.exhibits.tour.pictures import Drawing, Exhibited
-from explorer.exhibits.tour.posed import Posed, Words
+from explorer.exhibits.tour.posed import Posed, Words, grouped
 from explorer.exhibits.tour.rows import MissingError, require
 from explorer.figures.blocks import WiringNumbers, wiring
 from explorer.figures.curves import lines
@@ -48,12 +48,13 @@ def divides(view: View) -> Posed:
     (answer, n, norm, place), width = _normed(view), view.loaded.config.d_model
     require(n >= 2, "short")
     scales = statistics(answer.batch.x[:1, :n], norm).scale
-    options = [f"{number:,}" for number in (n, width, 1, n * width)]
     low, high = (fixed(float(end), 2) for end in (scales.min(), scales.max()))
-    words: Words = {"norm": view.t(f"designs.norm.{norm}"), "count": n, "width": f"{width:,}"}
+    words = {"norm": view.t(f"designs.norm.{norm}"), "count": n, "width": grouped(width)}
     before = pictures.strip(view, reading_stream(view.loaded), answer.batch.tokens[0][:n])
     after = Exhibited("blocks.norms", "blocks.statistics.scale", place)
-    return Posed(options, words | {"low": low, "high": high}, [before], [after], place=place)
+    words |= {"low": low, "high": high}
+    options = (n, width, 1, n * width)
+    return Posed(options, words, [before], [after], place=place, spelt=grouped)
 
 
 def tenfold(view: View) -> Posed:
@@ -74,8 +75,8 @@ def tenfold(view: View) -> Posed:
         )
         for kind, vectors in (("vector", inputs), ("normed", outputs))
     )
-    options = [times(option) for option in (grown, 10, 10**0.5, 0.1)]
-    return Posed(options, {"norm": name, "grown": options[0]}, [before], [after], place=place)
+    words, options = {"norm": name, "grown": grown}, (grown, 10, 10**0.5, 0.1)
+    return Posed(options, words, [before], [after], place=place, spelt=times)
 
 
 def company(view: View) -> Posed:
@@ -112,7 +113,7 @@ def added(view: View) -> Posed:
     layers, right = stack.n_layers, len(sizes)
     require(sizes and right % layers == 0, "other_shape")
     per = right // layers
-    options = [str(number) for number in (right, layers, 2 * layers, 3 * layers, per, right + 1)]
+    options = (right, layers, 2 * layers, 3 * layers, per, right + 1)
     words, told = {"layers": layers, "added": right}, "told_cross" if per > 2 else "told"
     after = partial(measured, [*sizes], np.array([*sizes.values()]), title=view.t("tour.size"))
     before = _wiring(view, view.loaded.config.norm_placement)
@@ -132,16 +133,16 @@ def placement(view: View) -> Posed:
     the first block to the end."""
     flows, _, after = _flows(view, "fresh.stream")
     means = {place: flow.stream.mean(0) for place, flow in flows.items()}
-    growths = {place: float(mean[-1] / mean[1]) for place, mean in means.items()}
+    growths: dict[str, float] = {place: float(mean[-1] / mean[1]) for place, mean in means.items()}
     steady, other, *_ = sorted(PLACEMENTS, key=lambda place: abs(growths[place] - 1))
     require(abs(growths[steady] - 1) < 0.1 < 0.3 < abs(growths[other] - 1), "flat")
     order = (steady, *PLACEMENTS)
     options = [view.t(f"tour.place_{place}") for place in order]
     own = view.t(f"tour.place_{view.loaded.config.norm_placement}")
     words: Words = {"depth": DEPTH, "name": options[0], "own": own}
-    words |= {place: times(growth) for place, growth in growths.items()}
     before = _wiring(view, *PLACEMENTS)
-    return Posed(options, words, before, [after], place=RESIDUAL, names=order)
+    words |= growths
+    return Posed(options, words, before, [after], place=RESIDUAL, names=order, spelt=times)
 
 
 def summed(view: View) -> Posed:
@@ -154,9 +155,8 @@ def summed(view: View) -> Posed:
     require(off < on / 4, "flat")
     axes, x = view.axes("blocks.block", "blocks.spread_axis"), np.arange(DEPTH + 1)
     before = partial(lines, x, 100 * curve[None], [view.t("blocks.sum_on")], **axes)
-    options = [percent(option) for option in (off, on, min(0.99, 1.5 * on), on / 2)]
-    words = {"depth": DEPTH, "on": options[1], "off": options[0]}
-    return Posed(options, words, [before], [after], place=RESIDUAL)
+    words, shares = {"depth": DEPTH, "on": on, "off": off}, (off, on, min(0.99, 1.5 * on), on / 2)
+    return Posed(shares, words, [before], [after], place=RESIDUAL, spelt=percent)
 
 
 def parts(view: View) -> Posed:
@@ -174,6 +174,5 @@ def parts(view: View) -> Posed:
         for sizes in (matrices, groups)
     )
     shares = (ffn / whole, attention / whole, 2 / 3, 1 / 2, 1 / 3, kinds["norms"] / whole)
-    options = [percent(option) for option in shares]
-    words = {kind: f"{size:,}" for kind, size in kinds.items()} | {"share": options[0]}
-    return Posed(options, words, [before], [after])
+    words: Words = {kind: grouped(size) for kind, size in kinds.items()}
+    return Posed(shares, words | {"share": ffn / whole}, [before], [after], spelt=percent)

@@ -5,9 +5,12 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import torch
 
 from explorer.analysis.cases.case import ResultRow
 from explorer.analysis.cases.fills import DTYPES, FILLS, fill
+from explorer.analysis.cases.masks import mask_after_softmax, multiplied_by_zero
+from explorer.analysis.cases.planting import Pattern
 from explorer.engine import cache
 from explorer.exhibits import View
 from explorer.exhibits.cases.outcome import named, spelt
@@ -76,7 +79,7 @@ def sees(view: View) -> Posed:
     query = max(2, _middle(view.trace, n))
     row = row_of(view.trace, site, 0, query)
     seen = int(row.allowed.sum())
-    options = [str(count) for count in (seen, query, n, n - query, 1)]
+    options = (seen, query, n, n - query, 1)
     words = {"place": query + 1, "all": n, "seen": seen, "later": n - seen}
     before = pictures.strip(view, "tgt", at=query)
     after = _masked(view, row, mask_cell=(site.role, query, query))
@@ -91,62 +94,56 @@ def blocked(view: View) -> Posed:
     counts = (right, visible, n * n // 2, n * n - n, n * (n - 1) // 2 + n - 1)
     words = {"all": n, "cells": n * n, "blocked": right, "open": visible}
     drawn = [pictures.strip(view, "tgt")], [_masked(view, row)]
-    return Posed([str(option) for option in counts], words, *drawn, row)
+    return Posed(counts, words, *drawn, row)
 
 
-def _near(
-    view: View, measure: Callable[[QueryRow], float], low: float, high: float
-) -> tuple[QueryRow, np.ndarray]:
-    """The row whose `measure` is closest to a number from `low` to `high`, and its weights computed
-    from its scores."""
+def _planted(
+    view: View,
+    way: Pattern,
+    share: Callable[[QueryRow, np.ndarray], float],
+    low: float,
+    high: float,
+) -> tuple[QueryRow, np.ndarray, float]:
+    """The row whose `share` under a wrong mask is closest to a number from `low` to `high`, with
+    the weights and the share that it has then."""
     _, n = _causal(view)
     wanted = varied(view.trace, low, high)
 
+    def wrong(row: QueryRow) -> np.ndarray:
+        weights: np.ndarray = way(torch.tensor(row.scores), torch.tensor(row.allowed)).numpy()
+        return weights
+
     def worth(row: QueryRow) -> float | None:
-        return -abs(measure(row) - wanted) if 0 < row.query < n - 1 else None
+        return -abs(share(row, wrong(row)) - wanted) if 0 < row.query < n - 1 else None
 
-    row = rows.best_row(view.trace, view.own_role, "flat", worth)
-    require(0.02 < measure(row) < 0.98, "flat")
-    return row, softmax(np.where(row.allowed, row.scores, -np.inf))
-
-
-def _left(row: QueryRow) -> float:
-    """The sum of a row's weights if blocked ones are set to 0 after the softmax."""
-    return float(softmax(row.scores)[row.allowed].sum())
-
-
-def _zeroed(row: QueryRow) -> np.ndarray:
-    """A row's weights if blocked scores are 0 instead of minus infinity."""
-    return softmax(np.where(row.allowed, row.scores, 0.0))
-
-
-def _leaked(row: QueryRow) -> float:
-    """The weight on blocked keys if their scores are 0."""
-    return float(_zeroed(row)[~row.allowed].sum())
+    row = rows.best_row(view.trace, "flat", worth, view.own_role)
+    amount = float(share(row, wrong(row)))
+    require(0.02 < amount < 0.98, "flat")
+    return row, wrong(row), amount
 
 
 def after(view: View) -> Posed:
     """The query whose row sum is closest to a target if the mask follows the softmax."""
-    row, right = _near(view, _left, 0.3, 0.7)
-    left, raw = _left(row), softmax(row.scores)
-    pair = {view.t("tour.mask_after"): np.where(row.allowed, raw, 0)}
-    pair |= {view.t("tour.mask_before"): right}
+    row, wrong, left = _planted(view, mask_after_softmax, lambda row, of: of.sum(), 0.3, 0.7)
+    pair = {view.t("tour.mask_after"): wrong, view.t("tour.mask_before"): row.weights}
     shares = (left, 1.0, 1 - left, row.allowed.mean(), left / 2)
-    words = {"left": percent(left), "lost": percent(1 - left)}
-    drawn = [pictures.row_bars(view, row, raw)], [pictures.two_rows(view, row, pair)]
-    return Posed([percent(option) for option in shares], words, *drawn, row, FILLED)
+    words = {"left": left, "lost": 1 - left}
+    before = pictures.row_bars(view, row, softmax(row.scores))
+    drawn = [before], [pictures.two_rows(view, row, pair)]
+    return Posed(shares, words, *drawn, row, FILLED, spelt=percent)
 
 
 def zero(view: View) -> Posed:
     """The query whose leak is closest to a target if blocked scores are multiplied by 0."""
-    row, right = _near(view, _leaked, 0.2, 0.6)
-    leaked, count = _leaked(row), int((~row.allowed).sum())
-    shares = (1 - _left(row), count / len(row.scores), 1.0)
-    options = [percent(leaked), "0 %", *(percent(share) for share in shares)]
-    words = {"count": count, "leaked": options[0], "sum": digits(count / leaked - count)}
-    pair = {view.t("tour.times_zero"): _zeroed(row), view.t("tour.minus_infinity"): right}
+    row, wrong, leaked = _planted(
+        view, multiplied_by_zero, lambda row, of: of[~row.allowed].sum(), 0.2, 0.6
+    )
+    count, lost = int((~row.allowed).sum()), softmax(row.scores)[~row.allowed].sum()
+    shares = (leaked, "0 %", lost, count / len(row.scores), 1.0)
+    words = {"count": count, "leaked": leaked, "sum": digits(count / leaked - count)}
+    pair = {view.t("tour.times_zero"): wrong, view.t("tour.minus_infinity"): row.weights}
     drawn = [pictures.scores_of(row)], [pictures.two_rows(view, row, pair)]
-    return Posed(options, words, *drawn, row, FILLED)
+    return Posed(shares, words, *drawn, row, FILLED, spelt=percent)
 
 
 def padding(view: View) -> Posed:
@@ -164,10 +161,10 @@ def padding(view: View) -> Posed:
     if causal:
         wrong = (n * (n + 1) // 2, whole * (whole + 1) // 2, whole * n, n * n)
     row, tokens = row_of(padded, site, 0, 0), padded.query_tokens(site.name)
-    options = [str(option) for option in (visible, *wrong)]
     words = {"count": n, "pads": PADS, "whole": whole, "cells": whole * whole, "open": visible}
     drawn = [pictures.strip(view, site.query_stream, tokens)], [_masked(view, row, **place)]
-    return Posed(options, words, *drawn, row, place, "told_causal" if causal else "told")
+    told = "told_causal" if causal else "told"
+    return Posed((visible, *wrong), words, *drawn, row, place, told)
 
 
 def _filled(view: View) -> tuple[QueryRow, dict[tuple[str, str], ResultRow], list[Exhibited]]:

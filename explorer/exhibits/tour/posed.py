@@ -22,6 +22,11 @@ MOST_OPTIONS = 4
 Words = dict[str, object]
 
 
+def grouped(number: int) -> str:
+    """A whole number with commas, as 16,384."""
+    return f"{number:,}"
+
+
 @dataclass(frozen=True)
 class Missing:
     """A lesson that this run does not show; `why` is the key of the reason's words."""
@@ -34,13 +39,13 @@ class Posed:
     """What a step finds in a run: its question and pictures.
 
     `options` are the right one and wrong ones, of which the first that differ are used; `names`
-    identify them where their words depend on the language. `values` fill the words of the step,
-    `told` is its explanation if it has several. `before` and `after` the answer are pictures: the
-    first must not reveal it. `row` is the row in question, `place` further choices with which the
-    page of the step opens.
+    identify them where their words depend on the language. `values` fill the words of the step;
+    `spelt` writes options that are numbers, and values that are floats. `before` and `after` the
+    answer are pictures: the first must not reveal it. `row` is the row in question, `place` further
+    choices with which the page of the step opens, `told` its explanation if it has several.
     """
 
-    options: Sequence[str]
+    options: Sequence[str | float]
     values: Mapping[str, object]
     before: Sequence[Drawing]
     after: Sequence[Drawing]
@@ -48,6 +53,7 @@ class Posed:
     place: Mapping[str, Any] = field(default_factory=dict)
     told: str = "told"
     names: Sequence[str] = ()
+    spelt: Callable[[Any], str] = str
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,10 +152,12 @@ def found_by(run: Run, lang: str, step: Step) -> PosedStep | Missing:
 
 def _asked(view: View, step: str, posed: Posed) -> PosedStep:
     """The question of a step. Raises MissingError if too few of its options differ."""
-    asks = question(step, posed.options, posed.names)
+    options = [of if isinstance(of, str) else posed.spelt(of) for of in posed.options]
+    asks = question(step, options, posed.names)
     if asks is None:
         raise MissingError("alike")
-    values, place = posed.values, posed.place
+    values, place = dict(posed.values), posed.place
+    values |= {name: posed.spelt(of) for name, of in values.items() if isinstance(of, float)}
     if posed.row is not None:
         site = posed.row.site
         query = quoted_at(view, view.trace.query_tokens(site.name), posed.row.query)

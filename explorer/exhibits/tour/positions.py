@@ -1,15 +1,13 @@
 """Chapter 3 of the guided tour: positions."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 
 from explorer.analysis.positions.encoding import gram, sizes, table, wavelengths
 from explorer.analysis.positions.order import Moved, reading_stream, shuffled_order
-from explorer.analysis.positions.turning import rotate_as, score_by_offset, turned
+from explorer.analysis.positions.turning import score_by_offset, turned
 from explorer.exhibits import View
 from explorer.exhibits.positions.order import ROUNDING, compute as shuffle
 from explorer.exhibits.saying import quoted_at
@@ -17,7 +15,6 @@ from explorer.exhibits.tour.pictures import Exhibited
 from explorer.exhibits.tour.posed import Posed, Words
 from explorer.exhibits.tour.rows import MissingError, QueryRow, best_row, require, tokens_of, varied
 from explorer.figures.paired import paired
-from explorer.figures.positions.turning import arrows
 from explorer.numbers import fixed, share
 from models.rows import Stream
 
@@ -47,11 +44,11 @@ def bag(view: View) -> Posed:
     barest = list(settings.values())[-1]
     require(barest.mean <= ROUNDING, "ordered")
     as_is = [settings["as_is"].mean] if "as_is" in settings else []
-    options = [share(option) for option in (barest.mean, *as_is, 1 / len(tokens), 0.5, 1.0)]
+    shares = (barest.mean, *as_is, 1 / len(tokens), 0.5, 1.0)
     masked = view.t("tour.and_mask") if barest.setting == "unmasked" else ""
     drawn, place = _exhibited("order", "strip", "moved", stream=stream, shuffle=1)
-    words = {"masked": masked, "moved": options[0]}
-    return Posed(options, words, drawn[:1], drawn, place=place)
+    words = {"masked": masked, "moved": barest.mean}
+    return Posed(shares, words, drawn[:1], drawn, place=place, spelt=share)
 
 
 def leak(view: View) -> Posed:
@@ -130,40 +127,25 @@ def rotary(view: View) -> Posed:
     positions and further on."""
     config, trace, stream = view.loaded.config, view.trace, reading_stream(view.loaded)
     require(config.d_head % 2 == 0 and config.d_head == config.n_turned, "odd")
+    require(config.rope_scaling is None, "rescaled")
     require(tokens_of(trace, stream)[1] >= 4, "short")
 
     def worth(row: QueryRow) -> float:
         return float(row.weights[1 : row.query].max(initial=0))
 
-    row = best_row(trace, trace.stack(stream).role, "short", worth)
+    row = best_row(trace, "short", worth, trace.stack(stream).role)
     require(row.query >= 2, "short")
     key, shift = 1 + int(row.weights[1 : row.query].argmax()), round(varied(trace, 5, 20))
     pair = turned(view.loaded, trace, row.site.name, row.head, row.query, key)
-    # The same vectors, [pair, 2], with both positions moved on.
-    vectors = torch.from_numpy(np.stack([pair.q, pair.k]).reshape(1, 1, 2, -1))
-    places = torch.tensor([row.query, key]) + shift
-    q, k = rotate_as(vectors, places, pair.angles, "interleaved")[0, 0].numpy().reshape(2, -1, 2)
-    further = replace(pair, q_turned=q, k_turned=k, contributions=(q * k).sum(1) / config.divisor)
     apart, flat = row.query - key, (pair.q.ravel(), pair.k.ravel())
-    offsets = np.array([apart + shift, apart - shift])
-    one, other = score_by_offset(*flat, offsets, pair.angles, config.divisor)
+    offsets = np.array([apart, apart + shift, apart - shift])
+    scores = score_by_offset(*flat, offsets, pair.angles, config.divisor)
     bare, tokens = float(flat[0] @ flat[1]) / config.divisor, trace.query_tokens(row.site.name)
-    options = [fixed(option, 2) for option in (further.score, one, other, bare)]
+    options = [fixed(float(option), 2) for option in (*scores, bare)]
     words: Words = {"query": row.query, "key": key, "apart": apart, "shift": shift}
     words |= {"score": fixed(pair.score, 2), "both": options[0], "one": options[1]}
-    words |= {
-        "q_token": quoted_at(view, tokens, row.query),
-        "k_token": quoted_at(view, tokens, key),
-    }
-    before, after = (
-        partial(
-            arrows,
-            *(shown.q, shown.k, shown.q_turned, shown.k_turned),
-            wavelengths=2 * np.pi / np.maximum(pair.angles, 1e-12),
-            contributions=shown.contributions,
-            words=view.words("figures.turning"),
-        )
-        for shown in (pair, further)
-    )
-    place, told = {"part": "rotary", "key": key}, "told" if pair.own else "told_other"
-    return Posed(options, words, [before], [after], row, place, told)
+    places = {"q_token": row.query, "k_token": key}
+    words |= {name: quoted_at(view, tokens, at) for name, at in places.items()}
+    drawn, place = _exhibited("rotary", "arrows", "score_by_offset", **row.place, key=key)
+    told = "told" if pair.own else "told_other"
+    return Posed(options, words, drawn[:1], drawn[1:], row, place, told)

@@ -67,15 +67,23 @@ def keys_of(view: View, row: QueryRow) -> list[str]:
     return [quoted_at(view, tokens, key) for key in range(len(tokens))]
 
 
-def best_row(trace: Trace, role: Role, why: str, worth: Callable[[QueryRow], Any]) -> QueryRow:
-    """The first row of the largest `worth`, of all heads and real queries of a kind of attention;
-    None: it is no example. Raises MissingError(why) if none is."""
+def best_row(
+    trace: Trace,
+    why: str,
+    worth: Callable[[QueryRow], Any],
+    role: Role | None = None,
+    least: int = 1,
+) -> QueryRow:
+    """The first row of the largest `worth`, of all heads and real queries of a kind of attention,
+    with at least `least` allowed keys; None: it is no example. Raises MissingError(why) if none is.
+    """
     examples: list[tuple[Any, QueryRow]] = []
-    for site in trace.sites_of(role):
+    for site in trace.sites_of(role or main_role(trace)):
         valid = trace.src_valid if site.query_stream == "src" else trace.tgt_valid
         for query, head in product(np.flatnonzero(valid), range(site.n_heads)):
             row = row_of(trace, site, head, int(query))
-            examples += [(value, row)] if (value := worth(row)) is not None else []
+            value = worth(row) if row.allowed.sum() >= least else None
+            examples += [] if value is None else [(value, row)]
     require(examples, why)
     return max(examples, key=lambda example: example[0])[1]
 

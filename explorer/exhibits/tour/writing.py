@@ -15,7 +15,7 @@ from explorer.exhibits.saying import quoted, quoted_at
 from explorer.exhibits.tour import pictures
 from explorer.exhibits.tour.attention import times
 from explorer.exhibits.tour.pictures import Exhibited
-from explorer.exhibits.tour.posed import Posed, Words
+from explorer.exhibits.tour.posed import Posed, Words, grouped
 from explorer.exhibits.tour.rows import MissingError, require, varied
 from explorer.figures.measured import measured
 from explorer.figures.paired import paired
@@ -120,14 +120,14 @@ def product(view: View) -> Posed:
     written = _written(view, FEW)
     chances = np.array([step.chosen_prob for step in written.steps])
     least, whole = chances.min(), np.exp(written.logprob)
-    options = [_chance(float(option)) for option in (whole, chances.mean(), least, chances.max())]
-    words: Words = {"count": len(chances), "whole": options[0], "least": options[2]}
+    options = (whole, chances.mean(), least, chances.max())
+    words: Words = {"count": len(chances), "whole": whole, "least": least}
     words |= {"logprob": fixed(written.logprob, 2)}
     tokens, pair = _tokens(written), (100 * chances, 100 * np.cumprod(chances))
     before = _bars(view, _labelled(tokens, chances), pair[0])
     names = view.t("tour.chance_each"), view.t("tour.chance_all")
     after = partial(paired, tokens, *pair, names, title="%", stream="tgt")
-    return Posed(options, words, [before], [after], place={"step": 0})
+    return Posed(options, words, [before], [after], place={"step": 0}, spelt=_chance)
 
 
 def _sampled(
@@ -153,13 +153,13 @@ def temperature(view: View) -> Posed:
     tokens, usual, shown = tokens[:5], usual[:5], written.steps[index].candidates[:5]
     cooled = np.array([chance_of[candidate.token] for candidate in shown])
     before, after = float(usual[0] / usual[1]), float(cooled[0] / cooled[1])
-    options = [times(option) for option in (after, 2 * before, before, before**0.5)]
-    words: Words = {"before": options[2], "after": options[0], "temperature": TEMPERATURE}
+    options = (after, 2 * before, before, before**0.5)
+    words: Words = {"before": before, "after": after, "temperature": str(TEMPERATURE)}
     words |= {"first": quoted(view, tokens[0]), "second": quoted(view, tokens[1])}
     first = _bars(view, _labelled(tokens, usual), 100 * usual)
     pair, names = (100 * usual, 100 * cooled), ("T = 1", f"T = {TEMPERATURE}")
     second = partial(paired, tokens, *pair, names, title=view.t("tour.chance"), stream="tgt")
-    return Posed(options, words, [first], [second], place={"step": index})
+    return Posed(options, words, [first], [second], place={"step": index}, spelt=times)
 
 
 def nucleus(view: View) -> Posed:
@@ -182,7 +182,7 @@ def nucleus(view: View) -> Posed:
     visible = np.where(np.arange(len(labels)) < kept, shares, np.nan)
     less, total = (percent(float(np.sum(chances[:n]))) for n in (kept - 1, kept))
     words = {"p": f"{p:g}", "share": percent(p), "kept": kept, "less": less, "sum": total}
-    options = [str(option) for option in (kept, kept - 1, kept + 1, kept + 2)]
+    options = (kept, kept - 1, kept + 1, kept + 2)
     before, after = (_bars(view, labels, values) for values in (shares, visible))
     return Posed(options, words, [before], [after], place={"step": index})
 
@@ -214,7 +214,7 @@ def passes(view: View) -> Posed:
     n = len(answer.tokens)
     strips = [pictures.strip(view, "tgt", row) for row in (answer.queries, answer.tokens)]
     after = _exhibited("one_pass", "onepass.gaps", MOST, n)
-    options = [str(option) for option in (1, n, n * (n + 1) // 2, n * n)]
+    options = (1, n, n * (n + 1) // 2, n * n)
     words = {"count": n, "largest": number(answer.largest), "open": fixed(answer.largest_open, 1)}
     return Posed(options, words, strips, [after], place={"part": "pass"})
 
@@ -228,9 +228,8 @@ def kept(view: View) -> Posed:
     growth, n_steps = growths.pop(), len(written.steps)
     layers = len(view.sites_of(view.own_role))
     counts = (growth, growth // 2, growth // layers, growth * n_steps, growth * 2)
-    options = [f"{option:,}" for option in counts]
     words: Words = {"layers": layers, "heads": config.kv_heads, "d_head": config.d_head}
-    words |= {"bytes": options[0], "numbers": f"{growth // 4:,}"}
+    words |= {"bytes": grouped(growth), "numbers": grouped(growth // 4)}
     before = _so_far(view, written, n_steps - 1)
     after = _exhibited("caching", "caching.view", MOST, n_steps)
-    return Posed(options, words, before, [after], place={"part": "cache"})
+    return Posed(counts, words, before, [after], place={"part": "cache"}, spelt=grouped)
