@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, WebSocket
 
 from benchmarks.timing import quantiles_row
 from explorer.text import t
@@ -255,6 +255,22 @@ def layers(desk: Desk) -> Iterator[tuple[str, list[float]]]:
         yield f"another layer on {place}: its {name}", seconds
 
 
+def sent(desk: Desk) -> str:
+    """What the server sends for one switch of the causal mask."""
+    sizes: list[int] = []
+
+    def listen(socket: WebSocket) -> None:
+        socket.on("framereceived", lambda frame: sizes.append(len(frame)))
+
+    desk.page.on("websocket", listen)
+    desk.open("masks")
+    sizes.clear()
+    desk.page.get_by_text(t("edits.causal", lang="en"), exact=True).first.click()
+    desk.page.wait_for_timeout(3000)
+    desk.settle()
+    return f"mask switched: {len(sizes)} messages, {sum(sizes) / 1000:.0f} kB"
+
+
 def hovers(desk: Desk, tokens: int) -> list[float]:
     """Seconds from a pointer move over the large map until every thumbnail is highlighted."""
     desk.page.goto(f"{desk.address}?tokens={tokens}")
@@ -275,7 +291,7 @@ PARTS: dict[str, Callable[[Desk], Iterator[tuple[str, list[float]]]]] = {
 }
 
 
-def run(parts: tuple[str, ...] = (*PARTS, "hover")) -> Iterator[str]:
+def run(parts: tuple[str, ...] = (*PARTS, "sent", "hover")) -> Iterator[str]:
     """One line per kind of click: the median and the slowest."""
     with chromium() as browser:
         window = browser.new_context(
@@ -290,6 +306,8 @@ def run(parts: tuple[str, ...] = (*PARTS, "hover")) -> Iterator[str]:
                 if part in PARTS:
                     for name, seconds in PARTS[part](Desk(page, address)):
                         yield quantiles_row(f"{name} ({len(seconds)})", seconds)
+            if "sent" in parts:
+                yield sent(Desk(page, address))
         if "hover" in parts:
             with running_app("benchmarks/many_heads.py") as address:
                 for tokens in (24, 128):
@@ -300,7 +318,7 @@ def run(parts: tuple[str, ...] = (*PARTS, "hover")) -> Iterator[str]:
 def main() -> None:
     """Measure, and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    every: Any = (*PARTS, "hover")
+    every: Any = (*PARTS, "sent", "hover")
     choices = [*every, "all"]  # "*" accepts no list as its default before Python 3.12
     parser.add_argument("parts", nargs="*", choices=choices, default="all", metavar="PART")
     parts = parser.parse_args().parts
