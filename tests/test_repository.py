@@ -136,7 +136,7 @@ def test_nothing_outside_the_library_asks_for_a_family_or_takes_a_hook_name_apar
     assert found == []
 
 
-def test_what_a_benchmark_takes_from_another_is_there():
+def test_links_of_documents_and_names_taken_from_benchmarks_are_there():
     """No test runs them, and each is run by itself: a name that went is seen by nobody."""
     taken = 0
     for path in (ROOT / "benchmarks").glob("*.py"):
@@ -151,9 +151,6 @@ def test_what_a_benchmark_takes_from_another_is_there():
                         )
                         taken += 1
     assert taken > 5
-
-
-def test_every_link_of_a_document_leads_to_a_file():
     broken, count = [], 0
     for name in files():
         if not name.endswith(".md") or not (ROOT / name).is_file():

@@ -106,7 +106,7 @@ def test_a_text_that_is_cut_for_long_is_refused_and_others_are_not(files, patter
     assert loaded.tokenizer.encode("b"), "another text is cut by a new process"
 
 
-def test_what_the_library_fails_at_is_told_in_its_words(files):
+def test_failures_are_told_in_the_librarys_words_and_few_processes_kept(files):
     """As of a vocabulary whose unknown token is missing."""
 
     def without_unknown(tokenizer: dict[str, Any]) -> None:
@@ -119,6 +119,15 @@ def test_what_the_library_fails_at_is_told_in_its_words(files):
     with pytest.raises(Refusal, match=r"Missing|no token for these characters.*: b"):
         loaded.tokenizer.encode("b")
     assert loaded.tokenizer.encode("a") == [0]
+    loaded = [open_zip("a.zip", zipped(files)) for _ in range(tokenizing.MOST_PROCESSES + 2)]
+    kept = [served(each) for each in loaded]
+    assert sum(each.is_there for each in kept) <= tokenizing.MOST_PROCESSES
+    cut = {tuple(each.tokenizer.encode("We went to the park.")) for each in loaded}
+    assert len(cut) == 1
+    assert sum(each.is_there for each in kept) <= tokenizing.MOST_PROCESSES
+    del loaded
+    gc.collect()
+    assert not any(each.is_there for each in kept), "a process outlives its model"
 
 
 def test_white_space_and_endless_lists_are_no_way_to_fill_memory(files):
@@ -141,18 +150,6 @@ def test_memory_for_a_text_is_bounded_by_the_kernel(files):
     limits = Path(f"/proc/{process.pid}/limits").read_text().splitlines()
     data = next(line for line in limits if line.startswith("Max data size"))
     assert int(data.split()[3]) < 1.5 * tokenizing.ROOM
-
-
-def test_few_processes_are_kept_and_those_that_ended_start_again(files):
-    loaded = [open_zip("a.zip", zipped(files)) for _ in range(tokenizing.MOST_PROCESSES + 2)]
-    kept = [served(each) for each in loaded]
-    assert sum(each.is_there for each in kept) <= tokenizing.MOST_PROCESSES
-    cut = {tuple(each.tokenizer.encode("We went to the park.")) for each in loaded}
-    assert len(cut) == 1
-    assert sum(each.is_there for each in kept) <= tokenizing.MOST_PROCESSES
-    del loaded
-    gc.collect()
-    assert not any(each.is_there for each in kept), "a process outlives its model"
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "bert", "marian", "t5"])

@@ -198,12 +198,15 @@ def test_the_memory_is_that_of_the_floats_that_it_computes_in(own, monkeypatch):
     assert "GB in bfloat16; this machine has" in str(listed("large").problem)
 
 
-def test_shipped_models_are_listed_first():
+def test_shipped_models_are_listed_first_and_no_tensor_is_read(own, monkeypatch):
     first = survey()[0]
     assert not first.own
     assert first.folder.parent == library.CHECKPOINTS
     model = library.open_model(first.name).model
     assert first.parameters == sum(each.numel() for each in model.parameters())
+    monkeypatch.setattr("models.foreign.weights.Safetensors.read", None)
+    Golden.load("qwen3").write(own / "unread")
+    assert listed("unread").parameters > 0
 
 
 def test_what_headers_and_the_vocabulary_show_is_listed(own):
@@ -241,9 +244,3 @@ def test_what_changes_on_disk_is_read_again_and_what_is_no_gguf_told(own):
     assert "model.safetensors is not a readable" in str(listed("mine").problem)
     (own / "other.gguf").write_bytes(b"not one")
     assert str(listed("other").problem) == "other.gguf is not a readable GGUF file"
-
-
-def test_no_tensor_is_read(own, monkeypatch):
-    monkeypatch.setattr("models.foreign.weights.Safetensors.read", None)
-    Golden.load("qwen3").write(own / "unread")
-    assert listed("unread").parameters > 0

@@ -28,7 +28,7 @@ class Visitor:
         return self.n_computed
 
 
-def test_it_is_computed_once_an_object_and_documented_as_it_was_written():
+def test_it_is_computed_once_an_object_and_sessions_draw_undisturbed():
     @dataclass(frozen=True)
     class Circle:
         radius: int
@@ -42,6 +42,13 @@ def test_it_is_computed_once_an_object_and_documented_as_it_was_written():
     assert one.area is one.area
     assert (one.area, two.area) == ([4], [9])
     assert Circle.area.__doc__ == "Without pi."
+    alone = {seed: _drawn(seed) for seed in range(4)}
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(_drawn, [0, 1, 2, 3] * 5))
+    assert together == [alone[seed] for seed in [0, 1, 2, 3] * 5]
+    before = torch.get_rng_state()
+    _drawn(7)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_two_visitors_who_let_each_other_go_first_do_not_wait_for_each_other():
@@ -65,13 +72,3 @@ def test_two_visitors_who_let_each_other_go_first_do_not_wait_for_each_other():
 def _drawn(seed: int) -> list[float]:
     with seeded(seed):
         return [float(torch.rand(())) for _ in range(300)]
-
-
-def test_sessions_draw_undisturbed_and_leave_the_generator():
-    alone = {seed: _drawn(seed) for seed in range(4)}
-    with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(_drawn, [0, 1, 2, 3] * 5))
-    assert together == [alone[seed] for seed in [0, 1, 2, 3] * 5]
-    before = torch.get_rng_state()
-    _drawn(7)
-    assert torch.equal(torch.get_rng_state(), before)

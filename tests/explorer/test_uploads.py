@@ -69,12 +69,26 @@ def test_no_name_in_a_zip_becomes_a_path(folder, place):
     assert not Path("/tmp/headlight-evil").exists()
 
 
-def test_only_files_beside_the_outermost_config_are_read_and_all_of_them(folder):
+def test_files_beside_the_outermost_config_are_read_and_an_adapter_alone_names_its_base(folder):
     files = files_of(folder) | {"generation_config.json": b'{"eos_token_id": [2, 1]}'}
     assert not open_zip("a.zip", zipped(files_of(folder))).marks.ends(1)
     assert open_zip("a.zip", zipped(files)).marks.ends(1)
     other = {f"mine/old/{name}": b"not this" for name in ("config.json", "model.safetensors")}
     assert open_zip("a.zip", zipped(other | files_of(folder, "mine/"))).name == "a"
+    adapter = {"adapter_model.safetensors": b"", "adapter_config.json": b"[]"}
+    said = json.dumps({"base_model_name_or_path": "org/*base*"}).encode()
+    config = {"config.json": (folder / "config.json").read_bytes()}
+    for files, base in (
+        (adapter, "?"),
+        (
+            {f"mine/{k}": v for k, v in adapter.items()} | {"mine/adapter_config.json": said},
+            "org/*base*",
+        ),
+        (config | adapter | {"adapter_config.json": said}, "org/*base*"),
+    ):
+        found = refusal(zipped(files))
+        assert (found.key, found.values["base"]) == ("upload_adapter", base)
+    assert refusal(zipped({"adapter_config.json": b"{"})).key == "upload_no_zip"
 
 
 def test_too_large_or_damaged_zips_are_refused(folder, monkeypatch):
@@ -121,23 +135,6 @@ def test_bad_zips_are_refused(folder):
     large = b"PK\x06\x07" + b"\0" * 16
     end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, 50, 0, 0)
     assert refusal(io.BytesIO(b"\0" * 100 + large + end)).key == "upload_bomb"
-
-
-def test_an_adapter_alone_names_its_base(folder):
-    adapter = {"adapter_model.safetensors": b"", "adapter_config.json": b"[]"}
-    said = json.dumps({"base_model_name_or_path": "org/*base*"}).encode()
-    config = {"config.json": (folder / "config.json").read_bytes()}
-    for files, base in (
-        (adapter, "?"),
-        (
-            {f"mine/{k}": v for k, v in adapter.items()} | {"mine/adapter_config.json": said},
-            "org/*base*",
-        ),
-        (config | adapter | {"adapter_config.json": said}, "org/*base*"),
-    ):
-        found = refusal(zipped(files))
-        assert (found.key, found.values["base"]) == ("upload_adapter", base)
-    assert refusal(zipped({"adapter_config.json": b"{"})).key == "upload_no_zip"
 
 
 def test_a_pickle_or_a_model_that_does_not_open_is_refused_by_its_name(folder):

@@ -75,7 +75,7 @@ def test_a_sentence_is_chosen_and_filtered(open_page):
     assert t("atlas.filtered_none", lang="en", count=3) in everything(at)
 
 
-def test_filters_are_by_length_word_and_number():
+def test_filters_are_by_length_word_and_number_and_lists_hold_beginnings():
     text = Text("She runs fast.", "她跑得快。")
     for choices, kept in (
         (AtlasChoices(), True),
@@ -91,6 +91,9 @@ def test_filters_are_by_length_word_and_number():
     ):
         assert passes(choices, text, 5, 0.7) == kept, choices
     assert not passes(AtlasChoices(least=1), text, 5, float("nan"))
+    assert beginning("a b c") == "a b c"
+    assert beginning("字" * 160) == "字" * 160
+    assert beginning("word " * 40) == ("word " * 32).rstrip() + " …"
 
 
 def test_a_model_without_an_atlas_is_measured_over_the_sentences_at_hand_that_can_be(
@@ -140,9 +143,3 @@ def test_nothing_painted_asks_for_a_cell_and_a_painted_one_is_kept(open_page):
     for bad in ("2", "1-a", "1-2_", "1-2-3"):
         with pytest.raises(RefusedError):
             parse_painted(bad)
-
-
-def test_a_list_holds_the_beginning_of_a_long_text():
-    assert beginning("a b c") == "a b c"
-    assert beginning("字" * 160) == "字" * 160
-    assert beginning("word " * 40) == ("word " * 32).rstrip() + " …"

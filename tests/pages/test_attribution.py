@@ -12,13 +12,19 @@ from explorer.text import t
 from models.foreign.placing import DTYPE_VARIABLE
 
 
-def test_both_rankings_add_up_to_the_score_that_is_said(open_page):
+def test_both_rankings_add_up_to_the_score_and_a_silent_model_says_why(open_page):
     at = open_page("attribution", site="cross", layer="2", head="1")
     said = reading(at, "The score is")
     score = float(said.split("The score is **")[1].split("**")[0].replace("−", "-"))
     for side in ("query", "key"):
         (ranking,) = charts(at, t(f"attribution.into_{side}", lang="en"))
         assert numbers(ranking["data"][0]["x"]).sum() == pytest.approx(score, abs=0.006)
+    at = open_page("attribution", model="headless")
+    assert "The score is" in reading(at, "The score is")
+    for part in ("writes", "lens"):
+        at = open_page("attribution", model="headless", part=part)
+        assert t("needs.output", lang="en") in everything(at)
+        assert not at.get("plotly_chart")
 
 
 def test_a_cell_is_chosen_and_compared_and_the_link_says_so(open_page):
@@ -107,16 +113,7 @@ def test_the_lens_says_where_it_misleads_and_a_film_ends_at_its_step(open_page):
     assert steps > 2
 
 
-def test_a_model_that_says_no_words_says_why_there_all_the_same(open_page):
-    at = open_page("attribution", model="headless")
-    assert "The score is" in reading(at, "The score is")
-    for part in ("writes", "lens"):
-        at = open_page("attribution", model="headless", part=part)
-        assert t("needs.output", lang="en") in everything(at)
-        assert not at.get("plotly_chart")
-
-
-def test_masked_words_are_asked_about_first_and_filmed(open_page):
+def test_masked_words_are_asked_first_and_a_text_opened_where_something_was_written(open_page):
     text = "She reads a [MASK] every [MASK]."
     at = open_page("attribution", model="reader", part="writes", text=text)
     assert reading(at, "times as probable").startswith("At “&#60;mask&#62;”")
@@ -124,9 +121,6 @@ def test_masked_words_are_asked_about_first_and_filmed(open_page):
     assert at.slider(key="attribution.step").max == 2
     at = open_page("attribution", model="reader", part="lens", filmed="1", text="She reads.")
     assert at.error or at.warning
-
-
-def test_a_model_of_one_text_is_opened_where_something_was_written(open_page):
     at = open_page("attribution", model="writer")
     assert at.selectbox(key="attribution.layer").value == 1  # counted from 0
     last = len(at.selectbox(key="attribution.query").options) - 1

@@ -71,7 +71,7 @@ def test_why_the_sum_is_told_from_what_is_measured_at_this_depth(open_page):
         assert ("and only" in said) == (off < on / 2)
 
 
-def test_each_norm_counts_its_statistics(open_page):
+def test_each_norm_counts_its_statistics_and_an_unreadable_sentence_is_said(open_page):
     at = open_page("blocks", beside="She reads.\nWe went to the park yesterday.")
     assert "for 3 inputs" in everything(at)
     for norm, count in (("batchnorm", "24 of each"), ("rmsnorm", "subtracts nothing")):
@@ -79,14 +79,11 @@ def test_each_norm_counts_its_statistics(open_page):
         assert count in everything(at)
         assert at.query_params["norm"] == norm
         assert everything(open_page("blocks", **link(at))) == everything(at)
-
-
-def test_a_sentence_that_cannot_be_read_is_said(open_page):
     at = open_page("blocks", beside="a b " * 240)
     assert len(at.warning) == 1
 
 
-def test_a_gamma_shows_the_mistake(open_page):
+def test_gamma_depth_and_the_last_norm_change_the_numbers(open_page):
     at = open_page("blocks", gamma="100-100-100-100-100-100")
     assert "All γ are equal" in everything(at)
     at.slider(key="blocks.gamma.2").set_value(2.0).run()
@@ -94,9 +91,6 @@ def test_a_gamma_shows_the_mistake(open_page):
     said = reading(at, "With γ too late")
     assert "10⁻" in said.split("**")[1]  # by hand: rounding
     assert float(said.split("**")[3]) > 0.01
-
-
-def test_depth_and_the_last_norm_change_the_numbers(open_page):
     at = open_page("blocks", part="residual", depth="3")
     said = reading(at, "the size of the residual stream is")
     at.slider(key="blocks.depth").set_value(6).run()

@@ -140,13 +140,6 @@ def test_the_score_is_in_the_link_and_the_first_guess_of_each_claim_counts(open_
     assert t("cases.score", lang="en", right=1, count=2) in everything(at)
 
 
-def test_a_claim_whose_model_is_not_there_says_which(open_page, shelf, monkeypatch):
-    monkeypatch.setattr(positions, "open_model", lambda name: library.open_model(name, shelf))
-    at = open_page("cases", part="claims", claim="extrapolation", guess="true")
-    assert "reverse" in str(at.warning[0].value)
-    assert not any(said in everything(at) for said in explanations("extrapolation", "en"))
-
-
 QUICK = [claim.id for claim in CLAIMS if not isgeneratorfunction(claim.measure)]
 
 
@@ -161,7 +154,9 @@ def test_every_quick_claim_is_shown_in_both_languages_and_for_both_families(open
     assert "。 " not in "".join(words_of(each) for each in (*at.markdown, *at.caption))
 
 
-def test_a_choice_opens_where_it_is_measured(open_page):
+def test_a_choice_opens_where_it_is_measured_and_a_claim_names_its_missing_model(
+    open_page, shelf, monkeypatch
+):
     at = open_page("cases", part="choices")
     assert t("cases.notation.lead", lang="en") in everything(at)
     at.segmented_control(key="cases.group").set_value("design").run()
@@ -171,3 +166,7 @@ def test_a_choice_opens_where_it_is_measured(open_page):
         page, asked = PLACES[choice.id]["visit"], PLACES[choice.id]
         there = open_page(page, **{name: value for name, value in asked.items() if name != "visit"})
         assert t(f"cases.{choice.id}.lead", lang="en") in everything(there)
+    monkeypatch.setattr(positions, "open_model", lambda name: library.open_model(name, shelf))
+    at = open_page("cases", part="claims", claim="extrapolation", guess="true")
+    assert "reverse" in str(at.warning[0].value)
+    assert not any(said in everything(at) for said in explanations("extrapolation", "en"))

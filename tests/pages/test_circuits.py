@@ -103,7 +103,7 @@ def test_the_copier_links_each_letter_with_itself(open_page, shipped):
     assert not [box for box in at.selectbox if box.key == "alignment.symmetrise"]
 
 
-def test_the_reverser_crosses_every_pair_of_links(open_page, shipped):
+def test_the_reverser_crosses_every_pair_of_links_and_equal_heads_are_all_named(open_page, shipped):
     at = open_page("alignment", model="reverse", text="d o g", symmetrise="intersection")
     assert "3 pairs of links cross" in reading(at, "are aligned")
     alone = reading(open_page("alignment", model="copy", text="d"), "is aligned")
@@ -112,9 +112,6 @@ def test_the_reverser_crosses_every_pair_of_links(open_page, shipped):
     at = open_page("alignment", model="reverse", text="d o g", part="matrices")
     assert "Of 8 cross-attention matrices" in reading(at, "matrices")
     assert "known answer of the task" in everything(at)
-
-
-def test_heads_that_align_equally_well_are_all_named(open_page, shipped):
     at = open_page("alignment", model="reader", text="hello", part="matrices")
     said = reading(at, "matrices")
     assert "3 are closest to the known answer: 1.00" in said

@@ -67,7 +67,7 @@ def test_cut_candidates_have_no_probability_left_and_a_limit_of_0_is_refused(ope
     assert t("settings.max_new_tokens", lang="en") in at.warning[0].value
 
 
-def test_a_beam_of_the_link_is_kept_when_the_strategy_changes(open_page):
+def test_a_beam_of_the_link_is_kept_and_the_other_rule_compared(open_page):
     at = open_page("decoding")
     at.segmented_control(key="decoding.strategy").set_value("beam").run()
     assert at.query_params["strategy"] == "beam-4-1"
@@ -76,6 +76,13 @@ def test_a_beam_of_the_link_is_kept_when_the_strategy_changes(open_page):
     at.segmented_control(key="decoding.strategy").set_value("greedy").run()
     at.segmented_control(key="decoding.strategy").set_value("beam").run()
     assert at.query_params["strategy"] == "beam-2-1"
+    at = open_page("decoding", strategy="beam-3-1")
+    at.selectbox(key="decoding.rule").set_value("early").run()
+    assert at.query_params["strategy"] == "beam-3-1-early"
+    begun = t("decoding.rules_same", lang="en", rule="narrowing beam").partition("(")[0]
+    assert any(words_of(each).startswith(begun) for each in at.caption)
+    at.slider(key="decoding.width").set_value(2).run()
+    assert at.query_params["strategy"] == "beam-2-1-early"
 
 
 def test_a_batch_of_own_sentences_is_padded_and_bad_ones_are_refused(open_page):
@@ -119,22 +126,17 @@ def test_the_rules_of_its_folder_are_applied_or_named(open_page, tmp_path, monke
     assert len(written(at)) == 1, "by itself this model ends at once"
 
 
-def test_the_other_beam_rule_is_a_choice_and_is_compared(open_page):
-    at = open_page("decoding", strategy="beam-3-1")
-    at.selectbox(key="decoding.rule").set_value("early").run()
-    assert at.query_params["strategy"] == "beam-3-1-early"
-    begun = t("decoding.rules_same", lang="en", rule="narrowing beam").partition("(")[0]
-    assert any(words_of(each).startswith(begun) for each in at.caption)
-    at.slider(key="decoding.width").set_value(2).run()
-    assert at.query_params["strategy"] == "beam-2-1-early"
-
-
 def nodes(at: AppTest) -> list[dict[str, Any]]:
     """The nodes of the tree on the page."""
     return next(head for head, _ in payloads(at) if "nodes" in head)["nodes"]
 
 
-def test_a_forced_beginning_makes_a_second_line_beside_the_first(open_page):
+def test_a_forced_beginning_makes_a_second_line_and_a_typed_token_goes_to_its_step(open_page):
+    at = open_page("decoding", limit="8", part="branches", step="2")
+    first = written(at)
+    at.text_input(key="branches.typed").set_value("很").run()
+    assert written(at)[:2] == [first[0], "很"]
+    assert film(at)["frames"][1]["why"].startswith("Step 2:")
     first = open_page("decoding", limit="8", part="branches")
     frame = film(first)["frames"][1]
     at = open_page("decoding", limit="8", part="branches", fork="30.31")
@@ -147,14 +149,6 @@ def test_a_forced_beginning_makes_a_second_line_beside_the_first(open_page):
     at.button(key="branches.close").click().run()
     assert "fork" not in at.query_params
     assert film(at)["frames"][1] == frame
-
-
-def test_a_typed_token_is_written_at_the_step_of_the_film(open_page):
-    at = open_page("decoding", limit="8", part="branches", step="2")
-    first = written(at)
-    at.text_input(key="branches.typed").set_value("很").run()
-    assert written(at)[:2] == [first[0], "很"]
-    assert film(at)["frames"][1]["why"].startswith("Step 2:")
 
 
 @pytest.mark.parametrize(("typed", "key"), [("☃", "unknown_forced"), ("很" * 9, "target_too_long")])

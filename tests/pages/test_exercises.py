@@ -122,7 +122,12 @@ def test_bad_programs_are_told_what_is_wrong(open_page):
         assert "solved" not in link(at), code
 
 
-def test_hints_come_one_after_another_and_then_the_solution(open_page):
+def test_a_check_is_told_what_it_lets_through_and_hints_come_one_after_another(open_page):
+    at = open_page("exercises", task="check_causal")
+    accepted = "One that it accepts: No row sees itself."
+    assert reading(at, f"Your check rejects 3 of 9 wrong ones. {accepted}")
+    typed(at, "def check(may_attend): return False", "check_causal")
+    assert reading(at, "Your check rejects a correct one. It rejects 9 of 9")
     at = open_page("exercises")
     task = tasks()[0]
     for number in range(3):
@@ -133,14 +138,6 @@ def test_hints_come_one_after_another_and_then_the_solution(open_page):
     at.button(key="exercises.more_help").click().run()
     assert task.reference in lines(at)
     assert task.solution["en"] in everything(at)
-
-
-def test_a_check_is_told_which_of_the_wrong_ones_it_lets_through(open_page):
-    at = open_page("exercises", task="check_causal")
-    accepted = "One that it accepts: No row sees itself."
-    assert reading(at, f"Your check rejects 3 of 9 wrong ones. {accepted}")
-    typed(at, "def check(may_attend): return False", "check_causal")
-    assert reading(at, "Your check rejects a correct one. It rejects 9 of 9")
 
 
 def test_without_the_package_all_but_running_is_there(open_page, monkeypatch):
@@ -156,7 +153,7 @@ def test_without_the_package_all_but_running_is_there(open_page, monkeypatch):
         open_page("exercises", part=part)
 
 
-def test_a_link_of_results_is_run_again_for_the_class(open_page):
+def test_links_of_results_are_run_again_for_the_class_and_hostile_ones_end_no_table(open_page):
     at = typed(open_page("exercises", solved="softmax", solver="Ada *L*"), tasks()[0].reference)
     at.segmented_control(key="exercises.part").set_value("overview").run()
     sent = [each.value for each in at.code if "programs=" in each.value]
@@ -173,6 +170,14 @@ def test_a_link_of_results_is_run_again_for_the_class(open_page):
     assert eve == "| Eve | 0 / 3 | – | ? | – |"
     assert total.endswith(" | 1 / 2 | 0 / 2 | 0 / 2 |")
     assert t("tour.class_bad", lang="en", count=2, lines="3, 4") in messages(sheet)
+    at = open_page("exercises", part="sheets")
+    links = []
+    for deed in ("workshop_values.clear()", "workshop_values.append(1)"):
+        code = f"def may_attend(q, k):\n    {deed}\n    return True"
+        said = {"solver": "a", "solved": "causal", "programs": write_programs((("causal", code),))}
+        links.append(f"http://x/?{urlencode(said)}")
+    at.text_area(key="tour.class").set_value("\n".join(links)).run()
+    assert everything(at).count("| a | 0 / 1 | ? |") == 2
 
 
 def test_programs_go_through_a_link_and_back_and_others_are_refused():
@@ -231,14 +236,3 @@ def test_no_answer_raises_on_the_page(open_page, task, first, step):
     at = open_page("exercises", task=task)
     for code in list(answers(function))[first : len(VALUES) + len(BODIES) : step]:
         at.text_area(key=f"exercises.code.{task}").set_value(code).run()
-
-
-def test_a_hostile_link_ends_no_teachers_table(open_page):
-    at = open_page("exercises", part="sheets")
-    links = []
-    for deed in ("workshop_values.clear()", "workshop_values.append(1)"):
-        code = f"def may_attend(q, k):\n    {deed}\n    return True"
-        said = {"solver": "a", "solved": "causal", "programs": write_programs((("causal", code),))}
-        links.append(f"http://x/?{urlencode(said)}")
-    at.text_area(key="tour.class").set_value("\n".join(links)).run()
-    assert everything(at).count("| a | 0 / 1 | ? |") == 2

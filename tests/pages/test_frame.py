@@ -170,7 +170,7 @@ def test_a_bias_stands_in_the_formula_and_vectors_not_added_are_not_measured(ope
     assert fixed in everything(open_page("cases", model="reader", text=FILL_IN, **case))
 
 
-def test_a_row_with_one_visible_key_has_no_ranking_by_weight(open_page):
+def test_a_row_with_one_visible_key_has_no_ranking_and_an_encoder_predicts_at_its_tokens(open_page):
     """The start token sees itself alone, with weight 1 in every head; heads matter all the same."""
     words = everything(open_page("heads", site="decoder", layer="1", head="1", row="0"))
     assert "have the same largest weight" in words
@@ -178,6 +178,14 @@ def test_a_row_with_one_visible_key_has_no_ranking_by_weight(open_page):
     assert "correlation with the ranking" in words
     words = everything(open_page("heads", site="decoder", layer="1", head="1", row="4"))
     assert "have the same largest weight" not in words
+    at = open_page("masks", model="reader", text=FILL_IN, edits="pad_keys-off", pads="2")
+    words = everything(at)
+    assert t("filling.masks.forced", lang="en") in words
+    assert t("masks.forced", lang="en") not in words
+    (where,) = (each for each in at.selectbox if str(each.key).startswith("masks.next."))
+    assert where.label == t("filling.masks.next", lang="en")
+    assert where.options[1].startswith("2  ")
+    assert not any(option.startswith("<s>") for option in where.options)
 
 
 def test_a_model_without_a_causal_mask_has_no_switch_for_one(open_page):
@@ -298,14 +306,3 @@ def test_each_matrix_of_masks_has_a_name_and_extras_of_heads_are_explained(open_
     words = everything(open_page("heads", site="cross"))
     assert cross in words
     assert flow not in words
-
-
-def test_an_encoder_is_asked_for_predictions_at_its_tokens(open_page):
-    at = open_page("masks", model="reader", text=FILL_IN, edits="pad_keys-off", pads="2")
-    words = everything(at)
-    assert t("filling.masks.forced", lang="en") in words
-    assert t("masks.forced", lang="en") not in words
-    (where,) = (each for each in at.selectbox if str(each.key).startswith("masks.next."))
-    assert where.label == t("filling.masks.next", lang="en")
-    assert where.options[1].startswith("2  ")
-    assert not any(option.startswith("<s>") for option in where.options)

@@ -109,17 +109,6 @@ def test_the_code_of_an_aggregate_is_that_of_its_kind(site, function):
     assert code.objects[0] is function
 
 
-def test_two_heads_side_by_side_are_subtracted(open_page):
-    at = open_page("heads", layer="1", head="1", pins="2.2")
-    words = t("heads.difference", lang="en", one="L2·H2", other="L1·H1")
-    assert words in everything(at)
-    (drawn,) = panels(at, "heads.difference")
-    (_, low), (_, middle), (_, high) = drawn["scale"]["ticks"]
-    assert (low[1:], middle) == (high[1:], "0")
-    alone = open_page("heads", layer="1", head="1")
-    assert words not in everything(alone)
-
-
 def test_a_measure_is_written_under_each_head_and_can_sort_them(open_page):
     at = open_page("heads", site="encoder")
     assert sent(at)[0]["measure"] is None
@@ -189,12 +178,20 @@ def test_four_numbers_of_the_head_and_what_their_order_says(open_page):
     assert re.findall(r"rank (\d+) of 8", everything(other)) != ranks
 
 
-def test_the_encoder_asks_which_token_it_is_about(open_page):
+def test_two_heads_side_by_side_are_subtracted_and_the_encoder_asks_for_a_token(open_page):
     at = open_page("heads", site="encoder", layer="1", head="2")
     first = reading(at, "How does layer 1, head 2")
     at.selectbox(key="heads.token").select(2).run()
     assert reading(at, "How does layer 1, head 2") != first
     assert at.query_params["step"] == "3"
+    at = open_page("heads", layer="1", head="1", pins="2.2")
+    words = t("heads.difference", lang="en", one="L2·H2", other="L1·H1")
+    assert words in everything(at)
+    (drawn,) = panels(at, "heads.difference")
+    (_, low), (_, middle), (_, high) = drawn["scale"]["ticks"]
+    assert (low[1:], middle) == (high[1:], "0")
+    alone = open_page("heads", layer="1", head="1")
+    assert words not in everything(alone)
 
 
 def test_the_code_of_a_model_of_ones_own_has_its_folder(tmp_path):

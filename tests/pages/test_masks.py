@@ -30,15 +30,12 @@ def test_a_keep_mask_given_to_torchs_module_is_inverted_on_this_sentence(open_pa
     assert any("masked_fill" in each.value for each in at.code)
 
 
-def test_a_mask_that_blocks_nothing_says_so(open_page):
+def test_a_mask_that_blocks_nothing_says_so_and_lowered_scores_make_a_small_fill_leak(open_page):
     for part, words in (("conventions", "notation"), ("fills", "fill")):
         at = open_page("masks", part=part, site="encoder", layer="1", head="1", pads="0")
         assert t(f"cases.{words}.all_open", lang="en") in everything(at)
         at = open_page("masks", part=part, site="encoder", layer="1", head="1", pads="2")
         assert t(f"cases.{words}.all_open", lang="en") not in everything(at)
-
-
-def test_lowered_scores_make_a_small_fill_leak(open_page):
     at = open_page("masks", part="fills", site="decoder", layer="1", head="1", row="1")
     assert "visible keys, 0 leak weight" in reading(at, "torch rejects")
     at.slider(key="masks.lowered").set_value(12_000).run()
@@ -72,7 +69,7 @@ def test_that_nothing_changes_is_explained_by_what_was_done(open_page):
     assert "Under your changes too, they do not affect each other" in everything(at)
 
 
-def test_seen_padding_changes_weights_and_says_by_how_much(open_page):
+def test_seen_padding_changes_weights_and_no_causal_mask_the_translation(open_page):
     at = open_page("masks", pads="5")
     at.toggle(key="masks.pad_keys").set_value(False).run()
     assert "**Nothing changes**" not in everything(at)
@@ -80,9 +77,6 @@ def test_seen_padding_changes_weights_and_says_by_how_much(open_page):
     points = float(largest.split("**")[1].split()[0])
     assert 0.005 < points <= 100
     assert at.query_params["edits"] == "pad_keys-off"
-
-
-def test_without_the_causal_mask_the_shown_translation_is_another(open_page):
     at = open_page("masks", pads="0", text="I like you because you are kind.")
     before = reading(at, "→")
     at.toggle(key="masks.causal").set_value(False).run()
@@ -123,7 +117,7 @@ def test_a_model_of_one_text_has_no_target_in_table_or_axis(open_page):
         assert title == t(f"streams.{axis}", lang="en")
 
 
-def test_further_rules_are_numbers_and_stand_in_the_link(open_page):
+def test_further_rules_stand_in_the_link_and_are_no_other_visitors(open_page):
     at = open_page("masks", pads="0")
     at.slider(key="masks.window").set_value(1).run()
     assert at.query_params["edits"] == "window-1"
@@ -134,6 +128,10 @@ def test_further_rules_are_numbers_and_stand_in_the_link(open_page):
     assert at.query_params["edits"] == "window-1~causal-off"
     at.slider(key="masks.window").set_value(0).run()
     assert at.query_params["edits"] == "causal-off"
+    edited, plain = open_page("masks", edits="causal-off"), open_page("masks")
+    shown = everything(edited)
+    assert shown != everything(plain)
+    assert everything(edited.run()) == shown
 
 
 def test_undo_and_redo_walk_through_the_changes(open_page):
@@ -187,13 +185,6 @@ def test_sentences_in_one_batch_notice_each_other_only_through_padding(open_page
     assert reading(wrong, t("masks.batch_moved", lang="en", text="", points="").split(":")[0])
     alone = open_page("masks")
     assert t("masks.batch_empty", lang="en") in everything(alone)
-
-
-def test_two_visitors_do_not_see_each_others_edits(open_page):
-    edited, plain = open_page("masks", edits="causal-off"), open_page("masks")
-    shown = everything(edited)
-    assert shown != everything(plain)
-    assert everything(edited.run()) == shown
 
 
 def test_one_reason_is_given_where_the_causal_mask_is_off_and_a_head_is_no_mask(open_page):

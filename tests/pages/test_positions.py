@@ -188,12 +188,19 @@ def test_how_far_training_came_is_measured_or_that_nothing_was_learned(
     assert "longer sentence" not in said
 
 
-def test_the_row_that_begins_later_is_a_target_or_the_text(open_page):
+def test_the_row_that_begins_later_is_named_and_one_start_shows_no_constancy(
+    open_page, monkeypatch
+):
     at = open_page("positions", part="length", model="writer")
     assert "text shifted by" in reading(at, "shifted by")
     assert "text shifted" in {line["name"] for line in charts(at, "shifted")[0]["data"]}
     said = reading(open_page("positions", part="length", model="en-zh"), "shifted by")
     assert "source shifted by" in said or "target shifted by" in said
+    # Learned positions of a text that fills the model: no later start has vectors.
+    monkeypatch.setattr(length, "most_shift", lambda loaded, n: 0)
+    said = everything(open_page("positions", part="length", model="twin-learned"))
+    assert "no later start" in said
+    assert "loss stays" not in said
 
 
 @pytest.mark.parametrize(
@@ -204,14 +211,6 @@ def test_why_a_later_start_costs_nothing_depends_on_the_positions(open_page, mod
     count = len(length.SHIFTS)
     assert t(f"positions.read_flat_{why}", lang="en", before="", count=count)[-40:] in said
     assert f"all {count} starts" in said
-
-
-def test_one_start_shows_no_constancy(open_page, monkeypatch):
-    """Learned positions of a text that fills the model: no later start has vectors."""
-    monkeypatch.setattr(length, "most_shift", lambda loaded, n: 0)
-    said = everything(open_page("positions", part="length", model="twin-learned"))
-    assert "no later start" in said
-    assert "loss stays" not in said
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_a_translation_is_as_long_as_on_other_pages_and_says_if_it_is_cut_off(
     assert traced.finished == (most == 40)
 
 
-def test_a_gap_is_filled_in_where_it_is(open_page):
+def test_a_gap_is_filled_in_where_it_is_and_a_changed_mask_shows_what_it_took(open_page):
     head, _ = picture(open_page("start", model="reader", text="I [MASK] you."))
     (moment,) = head["moments"]
     lane = head["lanes"][0]
@@ -85,20 +85,6 @@ def test_a_gap_is_filled_in_where_it_is(open_page):
     assert lane["given"] == len(lane["tokens"])
     assert head["said"] == moment["said"]
     assert "___" not in head["said"]
-
-
-@pytest.mark.parametrize("model", ["headless", "reader"])
-def test_a_model_that_writes_nothing_is_read(open_page, model):
-    head, arrays = picture(open_page("start", model=model, text=TEXT))
-    traced = trace(library.open_model(model, library.CHECKPOINTS), TEXT)
-    assert [moment["thread"] for moment in head["moments"]] == list(range(len(traced.tgt_tokens)))
-    assert head["said"] == TEXT
-    for layer, site in enumerate(traced.sites):
-        seen = weights(arrays[f"cells0.{layer}.0"])
-        np.testing.assert_allclose(seen, traced.pattern(site.name), atol=0.006)
-
-
-def test_a_changed_mask_shows_what_it_took_and_brought(open_page):
     head, _ = picture(open_page("start", text=TEXT, edits="window-1"))
     assert head["mask"] == "alone"
     loaded = library.open_model("en-zh", library.CHECKPOINTS)
@@ -110,6 +96,17 @@ def test_a_changed_mask_shows_what_it_took_and_brought(open_page):
     assert [token for token, status in head["diff"] if status != "new"] == before
     assert [token for token, status in head["diff"] if status != "gone"] == after
     assert picture(open_page("start", text=TEXT))[0]["diff"] == []
+
+
+@pytest.mark.parametrize("model", ["headless", "reader"])
+def test_a_model_that_writes_nothing_is_read(open_page, model):
+    head, arrays = picture(open_page("start", model=model, text=TEXT))
+    traced = trace(library.open_model(model, library.CHECKPOINTS), TEXT)
+    assert [moment["thread"] for moment in head["moments"]] == list(range(len(traced.tgt_tokens)))
+    assert head["said"] == TEXT
+    for layer, site in enumerate(traced.sites):
+        seen = weights(arrays[f"cells0.{layer}.0"])
+        np.testing.assert_allclose(seen, traced.pattern(site.name), atol=0.006)
 
 
 def test_only_a_decoder_has_a_causal_mask_and_a_mask_takes_the_place_of_others(open_page):
@@ -136,7 +133,7 @@ def test_every_door_opens_from_its_link(open_page, model, door):
     assert ("open_q" in arrays) == (door == "head")
 
 
-def test_an_opened_head_is_the_one_of_the_link(open_page):
+def test_an_opened_head_is_the_one_of_the_link_which_is_no_old_address(open_page):
     head, _ = picture(open_page("start", text=TEXT, door="head", site="cross", layer="2", head="3"))
     opened = head["opened"]
     traced = trace(library.open_model("en-zh", library.CHECKPOINTS), TEXT)
@@ -146,6 +143,9 @@ def test_an_opened_head_is_the_one_of_the_link(open_page):
     np.testing.assert_allclose(opened["pattern"], traced.pattern(site.name)[2], atol=1e-5)
     scores = traced.activations[site.hook("scores")][2]
     np.testing.assert_allclose(opened["scores"], scores, atol=1e-3)
+    at = open_page("start", text=TEXT, layer="2", head="1")
+    assert at.query_params["door"] == SHUT
+    assert "door" not in open_page("start", text=TEXT).query_params
 
 
 def test_a_sentence_and_a_model_chosen_here_are_shown_in_the_sidebar_too(open_page):
@@ -189,12 +189,6 @@ def test_what_the_picture_cannot_do_is_ignored():
 )
 def test_an_address_of_the_root_that_was_made_for_heads_is_known(state, old):
     assert is_of_heads(state) == old
-
-
-def test_a_visit_that_comes_from_a_head_is_not_taken_for_an_old_address(open_page):
-    at = open_page("start", text=TEXT, layer="2", head="1")
-    assert at.query_params["door"] == SHUT
-    assert "door" not in open_page("start", text=TEXT).query_params
 
 
 def test_a_text_of_several_lines_has_a_box_that_keeps_them(open_page):

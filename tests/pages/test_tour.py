@@ -88,13 +88,19 @@ def test_a_link_that_claims_a_right_answer_is_put_right_and_another_sentence_ask
     assert words("asked_before") in everything(at)
 
 
-def test_a_lesson_that_does_not_show_says_so_and_leads_to_where_it_does(open_page):
+def test_a_lesson_that_does_not_show_leads_to_where_it_does_and_pages_to_their_chapter(open_page):
     at = open_page("tour", lesson="cross", model="writer")
     assert [each.value for each in at.info] == [words("missing.no_cross")]
     assert not at.radio
     at.button(key="tour.there.cross").click().run()
     assert link(at)["lesson"] == "cross"
     assert link(at).get("model", "en-zh") == "en-zh"
+    assert set(CHAPTER_OF.values()) == set(CHAPTERS)
+    assert CHAPTER_OF.keys() <= {page.name for page in PAGES}
+    assert all(f"task_{chapter['task']}" in ENTRIES for chapter in CHAPTERS.values())
+    at = open_page("masks", text="I love you.")
+    assert words("groups.masks") in at.button(key="tour.way").label
+    assert not [each for each in open_page("card").button if each.key == "tour.way"]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +151,7 @@ def test_a_sheet_has_exactly_its_steps_in_its_order_under_its_title(open_page):
     assert link(at).keys().isdisjoint(asked)
 
 
-def test_a_teacher_makes_a_sheet_whose_link_has_no_answers(open_page):
+def test_a_sheet_has_no_answers_in_its_link_and_on_paper_only_when_asked(open_page):
     at = open_page("tour", part="sheet", answers="look.1.1.aaaa", learner="Li")
     at.multiselect(key="tour.sheet").set_value(["sees", "look"]).run()
     at.text_input(key="tour.sheet_title").set_value("For  Monday").run()
@@ -154,9 +160,6 @@ def test_a_teacher_makes_a_sheet_whose_link_has_no_answers(open_page):
     assert made["sheet_title"] == ["For Monday"]
     assert made.keys().isdisjoint({"answers", "learner", "part", "lesson"})
     assert made["text"]
-
-
-def test_paper_has_the_questions_and_the_solutions_only_when_asked(open_page):
     at = open_page("tour", part="printed", sheet="sees~blocked~look", **LONG)
     said = everything(at)
     assert said.count("☐") == 12
@@ -200,15 +203,6 @@ def test_links_of_a_class_make_a_table_of_a_bounded_number(open_page):
     assert words("class_many", most=MOST_LINKS, count=MOST_LINKS + 5) in at.warning[0].value
     assert read_results("x?answers=nosuch.1.1.a") is None
     assert read_results("x?solved=nosuch&learner=a") is None
-
-
-def test_every_page_but_the_card_and_the_path_leads_back_to_its_chapter(open_page):
-    assert set(CHAPTER_OF.values()) == set(CHAPTERS)
-    assert CHAPTER_OF.keys() <= {page.name for page in PAGES}
-    assert all(f"task_{chapter['task']}" in ENTRIES for chapter in CHAPTERS.values())
-    at = open_page("masks", text="I love you.")
-    assert words("groups.masks") in at.button(key="tour.way").label
-    assert not [each for each in open_page("card").button if each.key == "tour.way"]
 
 
 def opens(model: str) -> int:

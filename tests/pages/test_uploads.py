@@ -194,16 +194,13 @@ def test_what_was_found_and_what_to_do(own, lang):
     assert "shelf.open.pickled" not in {each.key for each in at.button}
 
 
-def test_a_folder_that_is_not_there_is_named(own, monkeypatch):
+def test_a_tokenizer_of_few_tokens_and_a_folder_that_is_not_there_are_named(own, monkeypatch):
     monkeypatch.setenv(VARIABLE, f"{own}{os.pathsep}{own / 'private' / 'gone'}")
     at = models_page()
     (said,) = (each.value for each in at.warning)
     assert "gone" in said
     assert "private" not in said
     assert "**mine**" in [words_of(each) for each in at.markdown]
-
-
-def test_a_tokenizer_of_few_tokens_is_said_beside_the_name(own):
     folder = Golden.load("gpt2").write(own / "large", "own")
     theirs = Golden.load("bert").write(own / "other", "own")
     (theirs / "tokenizer.json").replace(folder / "tokenizer.json")

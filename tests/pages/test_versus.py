@@ -76,19 +76,6 @@ def test_a_model_and_its_tuned_version_side_by_side(open_page, lang):
     assert drawn["scale"]["palette"] == "diverging"
 
 
-def test_the_most_different_head_opens_in_both_and_the_two_change_places(open_page):
-    at = compared(open_page, layer="1", head="1")
-    button = next(each for each in at.button if str(each.key).startswith("versus.open."))
-    _, _, layer, head = str(button.key).split(".")
-    button.click().run()
-    assert link(at)["layer"] == str(int(layer) + 1)
-    opened = 4 * int(layer) + int(head)
-    assert [sent(at, index)["chosen"]["opened"] for index in (0, 1)] == [opened, opened]
-    at.button(key="versus.swap").click().run()
-    assert (link(at)["model"], link(at)["with"]) == ("tuned", "en-zh")
-    assert (link(at)["layer"], link(at)["head"]) == (str(int(layer) + 1), str(int(head) + 1))
-
-
 def test_the_control_chooses_a_model_orders_by_difference_and_takes_away(open_page):
     at = open_page("heads", text=TEXT)
     assert t("take.versus", lang="en") not in [each.value for each in at.caption]
@@ -106,13 +93,23 @@ def test_the_control_chooses_a_model_orders_by_difference_and_takes_away(open_pa
     assert not [each for each in itself.button if each.key == "versus.swap"]
 
 
-def test_a_model_equal_to_this_one_differs_nowhere(open_page, two):
+def test_the_most_different_head_opens_in_both_and_an_equal_model_differs_nowhere(open_page, two):
     if not (two / "same").exists():
         shutil.copytree(two / "en-zh", two / "same")
     said = everything(compared(open_page, "same"))
     assert t("versus.same_heads", lang="en", count=8) in said
     n = len(trace(library.open_model("en-zh", library.CHECKPOINTS), TEXT).tgt_tokens)
     assert t("versus.same_predictions", lang="en", total=n) in said
+    at = compared(open_page, layer="1", head="1")
+    button = next(each for each in at.button if str(each.key).startswith("versus.open."))
+    _, _, layer, head = str(button.key).split(".")
+    button.click().run()
+    assert link(at)["layer"] == str(int(layer) + 1)
+    opened = 4 * int(layer) + int(head)
+    assert [sent(at, index)["chosen"]["opened"] for index in (0, 1)] == [opened, opened]
+    at.button(key="versus.swap").click().run()
+    assert (link(at)["model"], link(at)["with"]) == ("tuned", "en-zh")
+    assert (link(at)["layer"], link(at)["head"]) == (str(int(layer) + 1), str(int(head) + 1))
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_judgements_that_no_objective_reads_are_refused(tmp_path, capsys):
     assert main([*arguments, "--out", str(tmp_path / "run"), *change]) == 0
 
 
-def test_r_drop_asks_two_passes_to_agree(tmp_path):
+def test_r_drop_asks_two_passes_to_agree_by_the_mean_of_both_divergences(tmp_path):
     objective = RDrop(weight=3.0)
     run = trainer(tmp_path, objectives=[objective])
     batch = collate(VALID, run.model.train())
@@ -108,9 +108,6 @@ def test_r_drop_asks_two_passes_to_agree(tmp_path):
     torch.testing.assert_close(loss.shown, sum(plain) / 2)
     apart = disagreement(one, other, batch.loss_mask)
     torch.testing.assert_close(loss.minimised, sum(plain) / 2 + 1.5 * apart)
-
-
-def test_disagreement_is_the_mean_of_both_divergences_over_real_labels():
     one, other = torch.randn(2, 3, 5, dtype=torch.float64), torch.randn(2, 3, 5).double()
     real = torch.tensor([[True, True, False], [True, False, False]])
     log_p, log_q = (each.log_softmax(-1)[real] for each in (one, other))

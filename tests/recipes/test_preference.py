@@ -208,7 +208,7 @@ def leaning(model: DecoderOnly) -> float:
     return sum(of) / len(of)
 
 
-def test_training_makes_the_preferred_text_the_likelier_one(tmp_path):
+def test_training_makes_the_preferred_text_likelier_also_when_resumed(tmp_path):
     model = built(0)
     before = leaning(model)
     run(model, tmp_path, 2.0).run()
@@ -216,9 +216,6 @@ def test_training_makes_the_preferred_text_the_likelier_one(tmp_path):
     plain = built(0)
     run(plain, tmp_path / "plain", 0.0).run()
     assert abs(leaning(plain) - before) < 1
-
-
-def test_a_resumed_run_prefers_from_the_same_beginning(tmp_path):
     whole = built(0)
     run(whole, tmp_path / "whole", 2.0).run()
     for stop_at in (4, 9, 10_000):

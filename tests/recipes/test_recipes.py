@@ -112,17 +112,7 @@ def test_a_change_that_makes_no_sense_is_refused(change, message):
         read_recipe("en-zh", [change])
 
 
-def test_an_installed_copy_says_where_the_recipes_are(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "RECIPES", tmp_path / "recipes")
-    with pytest.raises(ValueError, match=r"no recipe 'copy': .* folder recipes/ is not installed"):
-        read_recipe("copy", [])
-    file = tmp_path / "mine.toml"
-    file.write_text("[data]\njoined = 3\n[model]\nvocab_size = 9\n")
-    with pytest.raises(ValueError, match=r"\[data\] has unknown fields joined"):
-        read_recipe(str(file), [])
-
-
-def test_what_the_app_knows_of_recipes_is_in_them():
+def test_what_the_app_knows_is_in_the_recipes_and_a_copy_says_where_they_are(tmp_path, monkeypatch):
     recipes = {name: read_recipe(name, []) for name in recipe_names()}
     shipped = {path.name for path in asset("checkpoints").iterdir()} & recipes.keys()
     assert len(shipped) > 10
@@ -133,6 +123,13 @@ def test_what_the_app_knows_of_recipes_is_in_them():
         assert toy_of(name) == toy
         if recipe.model.positions == "learned" and not recipe.data.start:
             assert SEEDS[name] == recipe.training.seed
+    monkeypatch.setattr(reading, "RECIPES", tmp_path / "recipes")
+    with pytest.raises(ValueError, match=r"no recipe 'copy': .* folder recipes/ is not installed"):
+        read_recipe("copy", [])
+    file = tmp_path / "mine.toml"
+    file.write_text("[data]\njoined = 3\n[model]\nvocab_size = 9\n")
+    with pytest.raises(ValueError, match=r"\[data\] has unknown fields joined"):
+        read_recipe(str(file), [])
 
 
 # A larger model begins as the smaller one: the same numbers out, and all of it can learn.

@@ -79,7 +79,7 @@ def test_all_heads_go_small_and_only_the_shown_ones_exactly():
     assert head["top"] == 1.0
 
 
-def test_what_stands_alone_may_be_rounded_says_how_far_and_keeps_its_sums():
+def test_what_stands_alone_says_how_far_it_is_rounded_and_blocked_cells_count_nothing():
     weights = np.random.default_rng(0).dirichlet(np.full(200, 0.1), (1, 8, 200)).astype(np.float32)
     tokens = Axis([str(n) for n in range(200)])
     chosen = HeadsSelection(opened=(0, 1))
@@ -88,9 +88,6 @@ def test_what_stands_alone_may_be_rounded_says_how_far_and_keeps_its_sums():
     assert "0.4 percentage points" in head["words"]["rounded"]
     assert np.abs((pictures(arrays, 200, 200) / 254) ** 2 - weights[0]).max() < 0.004
     np.testing.assert_allclose(head["sums"], 1, atol=1e-4)
-
-
-def test_a_blocked_cell_counts_neither_as_weight_nor_as_darkest():
     noisy = PATTERNS * 0.5
     noisy[0, :, 0, 2] = 0.9  # under the mask
     chosen = HeadsSelection(opened=(0, 0))

@@ -104,7 +104,7 @@ def test_all_steps_go_at_once_with_four_digits_of_each_weight():
     assert np.abs(weights(fine(given)) - given).max() < 1e-5
 
 
-def test_what_the_browser_sends_late_is_read_as_far_as_it_still_exists():
+def test_what_comes_late_is_read_as_far_as_it_exists_and_filled_in_texts_have_places():
     sent = {"step": 1, "layer": 1, "head": None, "turn": 3}
     assert read_scene(sent, 2, 2, 3) == Scene(1, 1, None)
     assert read_scene(sent, 1, 1, 3) == Scene(0, None, None)
@@ -115,6 +115,16 @@ def test_what_the_browser_sends_late_is_read_as_far_as_it_still_exists():
     assert read_taken(None, FRAMES) is None
     found = stroke_of({"cells": [0, 0] * 1_000_000, "open": True}, (2, 3))
     assert found == Stroke(((0, 0),) * 6, True)
+    whole, mask = ("the", "cat"), SpecialToken("<mask>")
+    data = pack_film(FRAMES, (*whole, mask), OWN, places=[1, 0], words=WORDS)
+    head, _ = unpack(data)
+    assert head["places"] == [1, 0]
+    assert head["row"]["tokens"] == ["the", "cat", "<mask>"]
+    assert unpack(pack_film(FRAMES, ROW, OWN, words=WORDS))[0]["places"] is None
+    with pytest.raises(ValueError, match="places"):
+        pack_film(FRAMES, (*whole, mask), OWN, places=[1], words=WORDS)
+    with pytest.raises(ValueError, match="place"):
+        pack_film(FRAMES, (*whole, mask), OWN, places=[1, 2], words=WORDS)
 
 
 def test_a_batch_says_which_labels_count():
@@ -137,19 +147,6 @@ def test_a_batch_says_which_labels_count():
         pack_batch_rows(inputs, labels, counts, losses[:, :1], padding="<pad>", words=BATCH)
     with pytest.raises(ValueError, match="labels has 1 entries, but there are 2"):
         pack_batch_rows(inputs, labels[:1], counts, losses, padding="<pad>", words=BATCH)
-
-
-def test_a_text_that_is_filled_in_says_which_token_each_step_is_about():
-    whole, mask = ("the", "cat"), SpecialToken("<mask>")
-    data = pack_film(FRAMES, (*whole, mask), OWN, places=[1, 0], words=WORDS)
-    head, _ = unpack(data)
-    assert head["places"] == [1, 0]
-    assert head["row"]["tokens"] == ["the", "cat", "<mask>"]
-    assert unpack(pack_film(FRAMES, ROW, OWN, words=WORDS))[0]["places"] is None
-    with pytest.raises(ValueError, match="places"):
-        pack_film(FRAMES, (*whole, mask), OWN, places=[1], words=WORDS)
-    with pytest.raises(ValueError, match="place"):
-        pack_film(FRAMES, (*whole, mask), OWN, places=[1, 2], words=WORDS)
 
 
 def packed(**changes: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -107,7 +107,7 @@ def test_cells_of_a_picture_whose_heads_are_named_or_counted():
         site_svg(patterns, mask[:1], named, title="", words=WORDS)
 
 
-def test_differences_and_masks_are_drawn_with_their_legends():
+def test_differences_masks_words_and_marks_are_drawn_with_their_legends():
     before = np.array([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0]])
     after = np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0]])
     mask = np.array([[True, True, False], [True, True, True]])
@@ -130,9 +130,6 @@ def test_differences_and_masks_are_drawn_with_their_legends():
     assert svg.count("<pattern ") == 1
     assert texts(svg)[-2:] == ["open", "later <than> it"]
     assert texts(svg).count("decoder & co") == 2
-
-
-def test_words_marks_and_blank_cells_are_drawn_too():
     scale = Scale("attention", 0, 1, "share", ((0, "0"), (1, "1")))
     drawn = Matrix(
         (Axis(["a", None]), Axis.numbers(2, "head", 1)),

@@ -20,7 +20,7 @@ TABLE = np.array([[0.0, 1.0, 0.0], [0.5, -0.5, 2.0]], np.float32)
 TURNING_WORDS = family("figures.turning", lang="en")
 
 
-def test_wavelengths_stand_on_a_log_axis_and_waves_are_columns():
+def test_wavelengths_stand_on_a_log_axis_and_arrows_begin_at_their_circle():
     figure = encoding.wavelengths(
         np.array([6.28, 6.28, 628.3]), n_ctx=128, marked=(2,), words=POSITIONS
     )
@@ -34,6 +34,29 @@ def test_wavelengths_stand_on_a_log_axis_and_waves_are_columns():
     np.testing.assert_array_equal(figure["data"][0]["y"], [0, 2])
     with pytest.raises(ValueError, match="but the table has 3 dimensions"):
         encoding.waves(TABLE, (3,), words=POSITIONS)
+    q = np.array([[3.0, 4.0], [0.0, 1.0]])
+    k = np.array([[1.0, 0.0], [0.0, -1.0]])
+    figure = arrows(
+        q,
+        k,
+        -q,
+        k,
+        wavelengths=np.array([6.28, 628.0]),
+        contributions=np.array([0.5, -0.5]),
+        words=TURNING_WORDS,
+    )
+    _, bare_q, _, turned_q, _, spots = figure["data"]
+    assert bare_q["x"][0] == turned_q["x"][0] == 0.0
+    # The longest arrow (5) is the radius; one of length 1 is drawn sqrt(1 / 5) long.
+    np.testing.assert_allclose([bare_q["x"][1], bare_q["y"][1]], [0.6, 0.8])
+    np.testing.assert_allclose([turned_q["x"][1], turned_q["y"][1]], [-0.6, -0.8])
+    np.testing.assert_allclose(bare_q["y"][4] - bare_q["y"][3], (1 / 5) ** 0.5)
+    assert [note["text"] for note in figure["layout"]["annotations"]] == ["λ 6.3", "λ 628"]
+    np.testing.assert_allclose(spots["customdata"][:, 2], [0.5, -0.5])
+    with pytest.raises(ValueError, match="k has shape"):
+        arrows(
+            q, k[:1], q, k, wavelengths=np.ones(2), contributions=np.ones(2), words=TURNING_WORDS
+        )
 
 
 def test_curves_differ_without_colour_and_shuffled_bars_share_their_tokens():
@@ -76,32 +99,6 @@ def test_row_shows_weights_and_hatches_what_is_blocked():
     for wrong in ((2, 3), (2,)):  # one weight per token
         with pytest.raises(ValueError, match=rf"weights has shape {re.escape(str(wrong))}, expect"):
             bars.row(("a", "b", "c"), np.ones(wrong), title="key", words=BARS)
-
-
-def test_arrows_begin_at_their_circle_and_keep_their_direction():
-    q = np.array([[3.0, 4.0], [0.0, 1.0]])
-    k = np.array([[1.0, 0.0], [0.0, -1.0]])
-    figure = arrows(
-        q,
-        k,
-        -q,
-        k,
-        wavelengths=np.array([6.28, 628.0]),
-        contributions=np.array([0.5, -0.5]),
-        words=TURNING_WORDS,
-    )
-    _, bare_q, _, turned_q, _, spots = figure["data"]
-    assert bare_q["x"][0] == turned_q["x"][0] == 0.0
-    # The longest arrow (5) is the radius; one of length 1 is drawn sqrt(1 / 5) long.
-    np.testing.assert_allclose([bare_q["x"][1], bare_q["y"][1]], [0.6, 0.8])
-    np.testing.assert_allclose([turned_q["x"][1], turned_q["y"][1]], [-0.6, -0.8])
-    np.testing.assert_allclose(bare_q["y"][4] - bare_q["y"][3], (1 / 5) ** 0.5)
-    assert [note["text"] for note in figure["layout"]["annotations"]] == ["λ 6.3", "λ 628"]
-    np.testing.assert_allclose(spots["customdata"][:, 2], [0.5, -0.5])
-    with pytest.raises(ValueError, match="k has shape"):
-        arrows(
-            q, k[:1], q, k, wavelengths=np.ones(2), contributions=np.ones(2), words=TURNING_WORDS
-        )
 
 
 # The palette reads well in both themes, and no token can speak Plotly's HTML.

@@ -59,7 +59,7 @@ def test_a_cell_says_its_weight_or_which_mask_blocks_it_and_is_no_small_weight()
     assert panel["columns"]["tokens"] == ["a", "a", ""]
 
 
-def test_a_change_is_after_minus_before_in_points():
+def test_a_change_is_after_minus_before_and_scores_diverge_around_zero():
     before, after = np.array([[0.5, 0.5, 0.0]]), np.array([[0.2, 0.7, 0.1]])
     masks = np.array([[True, True, False]]), np.ones((1, 3), bool)
     names: dict[str, Any] = {"words": WORDS["words"] | {"before": "one", "after": "two"}}
@@ -72,9 +72,6 @@ def test_a_change_is_after_minus_before_in_points():
     noise = change(after, after + 0.001, ONE, masks=(shut, shut), **WORDS)
     assert noise.codes.tolist() == [[0, 1, 1]]
     assert noise.scale.high == 1.0  # rounding is not stretched over the scale
-
-
-def test_scores_and_numbers_diverge_around_zero():
     values = np.array([[-3.0, np.inf], [1.0, 2.0]])
     mask = np.array([[True, False], [True, True]])
     matrix = scores(values, mask, TWO, title="scores", **WORDS)
@@ -89,7 +86,7 @@ def test_scores_and_numbers_diverge_around_zero():
     assert sent(blank)[0]["codes"].tolist() == [[BLANK, 62]]
 
 
-def test_a_mask_is_sent_as_one_byte_per_cell():
+def test_a_mask_is_one_byte_per_cell_and_many_texts_a_file_for_each_matrix():
     matrix = Matrix(AXES, blocked=np.array([[0, 0, 2], [0, 0, 0]]), rules=("seen", "PAD", "causal"))
     data = pack_matrices([Panel("mask", matrix)], words=SENT, picks=True)
     head, arrays = unpack(data)
@@ -97,6 +94,14 @@ def test_a_mask_is_sent_as_one_byte_per_cell():
     assert arrays["cells0"].tolist() == [[0, 0, BLANK + 2], [0, 0, 0]]
     assert (head["picks"], head["brush"], head["panels"][0]["scale"]) == (True, False, None)
     assert said(matrix)[0] == ["seen", "seen", "blocked: causal"]
+    shares = np.linspace(0, 1, 1024, dtype=np.float32).reshape(32, 32)
+    tokens = Axis([str(place) for place in range(32)])
+    (panel,) = sent(weights(shares, None, (tokens, tokens), **WORDS))
+    assert len(panel["texts"]) > 256
+    assert panel["cells"][31, 30] == "99.9 %"
+    canvas = b.Matrices("m", TWO_MASKS).canvas(SimpleView())
+    head, _ = unpack(canvas.payload("file"))
+    assert [panel["file"] for panel in head["panels"]] == ["file-1", "file-2"]
 
 
 FILLED = partial(Matrix, AXES, PATTERN, Scale("attention", 0, 1))
@@ -123,17 +128,6 @@ FILLED = partial(Matrix, AXES, PATTERN, Scale("attention", 0, 1))
 def test_what_does_not_fit_is_refused_with_its_sizes(made, message):
     with pytest.raises(ValueError, match=message):
         made()
-
-
-def test_many_texts_arrive_in_a_file_for_each_matrix():
-    shares = np.linspace(0, 1, 1024, dtype=np.float32).reshape(32, 32)
-    tokens = Axis([str(place) for place in range(32)])
-    (panel,) = sent(weights(shares, None, (tokens, tokens), **WORDS))
-    assert len(panel["texts"]) > 256
-    assert panel["cells"][31, 30] == "99.9 %"
-    canvas = b.Matrices("m", TWO_MASKS).canvas(SimpleView())
-    head, _ = unpack(canvas.payload("file"))
-    assert [panel["file"] for panel in head["panels"]] == ["file-1", "file-2"]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +167,7 @@ class SimpleView:
         return family(prefix, lang="en")
 
 
-def test_hidden_cells_are_hatched_only_while_they_are_empty():
+def test_hidden_cells_are_hatched_while_empty_and_values_written_while_there_is_room():
     pattern = np.array([[0.7, 0.3, 0.0], [np.nan] * 3, [0.2, 0.3, 0.5]], np.float32)
     hidden = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], bool)
     axes = Axis(("a", "b", "a")), Axis(("a", "b", "a"))
@@ -182,9 +176,6 @@ def test_hidden_cells_are_hatched_only_while_they_are_empty():
     assert panel["cells"][1].tolist() == panel["words"][1].tolist() == ["NaN"] * 3
     assert (panel["codes"] > BLANK).tolist() == [[False, False, True], [False] * 3, [False] * 3]
     assert (panel["codes"][1] == BLANK).all()
-
-
-def test_levels_have_colours_and_values_are_written_while_there_is_room():
     levels: Any = [["good", "loud"], ["silent", "good"]]
     texts = [["right", "NaN"], ["leaks\n<10 %", "0"]]
     (panel,) = sent(outcomes(levels, texts, ["a", "b"], ["x", "y"], selected=(1, 0)))
@@ -201,7 +192,7 @@ def test_levels_have_colours_and_values_are_written_while_there_is_room():
     np.testing.assert_array_equal(panel["codes"] == 0, keep)
 
 
-def test_heads_of_each_kind_share_one_scale():
+def test_heads_of_each_kind_share_one_scale_and_patches_say_their_share():
     changes = [np.array([[-2.0, 0.5], [0.0, 0.1]]), np.array([[1.0, -0.5]])]
     drawn = maps.head_maps(changes, ["up", "down"], off=[(0, 1, 0)], selected=(1, 0, 1), **MAPS)
     assert [name for name, _ in drawn] == ["up", "down"]
@@ -214,9 +205,6 @@ def test_heads_of_each_kind_share_one_scale():
     ((_, scored),) = maps.head_maps([np.array([[0.1, 0.2]])], ["one"], top=0.4, **MAPS)
     assert sent(scored)[0]["codes"].tolist() == [[62, 124]]
     assert said(scored) == [["0.10", "0.20"]]
-
-
-def test_each_cell_of_a_patch_says_its_share():
     upper = np.array([[0.5, np.nan, 1.5], [-2.0, 0.0, 0.004]])
     blocks = [
         maps.EffectBlock("up", upper, ["0", "1"], ["<a>", "b", "b"], "src"),

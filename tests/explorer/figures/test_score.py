@@ -55,7 +55,7 @@ def test_vectors_keep_their_numbers_and_blocked_bars_are_hatched():
         cell.signed(["a"], np.ones(1), title="t", allowed=np.ones(2, bool), words=CELL_WORDS)
 
 
-def test_the_histogram_counts_each_score_and_heads_are_joined():
+def test_the_histogram_counts_each_score_and_what_freezing_leaves_out_is_a_bar():
     scores = np.array([-9.0, -0.05, 0.0, 0.05, 2.0])
     figure = cell.histogram(scores, 4.1, words=CELL_WORDS)  # 41 bars of 0.2
     counts = np.zeros(41)
@@ -66,9 +66,6 @@ def test_the_histogram_counts_each_score_and_heads_are_joined():
     np.testing.assert_array_equal(line["x"][0::3], [0, 1, 2, 3])
     np.testing.assert_array_equal(line["x"][1::3], [0.5, 0.5, 2.5, 2.5])
     assert dots["text"] == ["1", "2", "3", "4", "1", "2"]
-
-
-def test_what_freezing_leaves_out_is_a_bar_from_the_contribution_to_what_is_lost():
     figure = ranking(
         ["<a>", "b"],
         np.array([2.0, -1.0]),
@@ -88,7 +85,7 @@ def test_what_freezing_leaves_out_is_a_bar_from_the_contribution_to_what_is_lost
         ranking(["a"], np.zeros(2), title="", words=CAUSE_WORDS)
 
 
-def test_sizes_stand_over_powers_of_ten_and_answers_side_by_side():
+def test_sizes_stand_over_powers_of_ten_and_a_wiring_has_its_norm_where_it_belongs():
     figure = eps_curves(
         np.array([1e-2, 1.0]), np.array([[0.5, 1.0]]), ["e"], x_title="x", y_title="y"
     )
@@ -99,9 +96,6 @@ def test_sizes_stand_over_powers_of_ten_and_answers_side_by_side():
     assert len({trace["marker"]["pattern"]["shape"] for trace in figure["data"]}) == 3
     with pytest.raises(ValueError, match="names"):
         gradients(np.eye(3), ["a"], x_title="x", y_title="y")
-
-
-def test_a_wiring_has_its_norm_where_it_belongs():
     shown = WiringNumbers(before="x 1", added="+ 2", behind="3", back="g 4")
     figure = wiring(
         {"post": shown, "pre": shown, "sublayer": shown},

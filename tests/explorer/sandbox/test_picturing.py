@@ -129,7 +129,7 @@ def test_every_kind_of_picture_is_read_as_its_own_colours(name, tmp_path):
     assert abs(read.astype(int) - levels[..., None]).max() <= off
 
 
-def test_a_scan_is_read_in_any_polarity_and_size():
+def test_a_scan_is_read_in_any_polarity_and_out_of_memory_is_no_damage(tmp_path, monkeypatch):
     loaded = open_model("reader")
     tokenizer = loaded.tokenizer
     ink = drawn_word("Brown @serif", 96, 384)[0]
@@ -140,6 +140,14 @@ def test_a_scan_is_read_in_any_polarity_and_size():
             trace(loaded, open_picture("a", io.BytesIO(saved(image, form)), tokenizer)).output
             == "Brown"
         )
+    (tmp_path / "x.png").write_bytes(saved(page()))
+    for error in (MemoryError(), OSError("out of memory error when reading image file")):
+
+        def load(self: object, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setattr("PIL.ImageFile.ImageFile.load", load)
+        assert answered(str(tmp_path / "x.png"), *SIZES[:2])["key"] == "picture_heavy"
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG"])
@@ -181,17 +189,6 @@ def test_doubtful_letters_are_named(text, letters):
     listed = ", ".join(f"“{each}” {chance}" for each, chance in zip(letters, low, strict=True))
     said = t("place.doubted", lang="en", letters=listed, limit="80 %") if letters else ""
     assert reading_notes(view, view.text, []) == said
-
-
-def test_out_of_memory_is_no_damage(tmp_path, monkeypatch):
-    (tmp_path / "x.png").write_bytes(saved(page()))
-    for error in (MemoryError(), OSError("out of memory error when reading image file")):
-
-        def load(self: object, error: Exception = error) -> None:
-            raise error
-
-        monkeypatch.setattr("PIL.ImageFile.ImageFile.load", load)
-        assert answered(str(tmp_path / "x.png"), *SIZES[:2])["key"] == "picture_heavy"
 
 
 def many_scans(count: int) -> bytes:

@@ -66,7 +66,7 @@ def test_the_values_of_a_program(name):
     assert (answer.fault is not None) == (name == "before an exception")
 
 
-def test_what_is_printed_comes_along_in_order_up_to_a_bound():
+def test_prints_come_along_up_to_a_bound_and_the_first_failing_suspect_is_told():
     code = "def f(x):\n    print('seen', x)\n    return x"
     assert sandbox.run(code, "f", cases=[[1], [2]]).printed == "seen 1\nseen 2\n"
     code = "def f(x):\n    print('x' * 100000)\n    return x"
@@ -74,6 +74,9 @@ def test_what_is_printed_comes_along_in_order_up_to_a_bound():
     code = "def f(g):\n    print(g())\n    return True"
     printed = sandbox.run(code, "f", suspects=suspects(*(f"return {n}" for n in range(9)))).printed
     assert printed.split() == [str(n) for n in range(9)]
+    handed = suspects("return 1", "raise ValueError('7')", "return 0")
+    found = sandbox.run("def f(g): return 1 // g()", "f", suspects=handed).fault
+    assert (found.error, found.message) == ("ValueError", "7")
 
 
 @pytest.mark.parametrize(
@@ -116,12 +119,6 @@ def test_characters_that_hide_something_are_named_and_placed(character):
     assert (found.kind, found.line, found.column) == ("character", 2, 2)
     assert f"U+{ord(character):04X}" in found.message
     assert refused("if 1:\n\tx = '中文' # 注释") is None  # which are ordinary
-
-
-def test_the_first_suspect_at_which_a_check_fails_is_the_one_that_is_told():
-    handed = suspects("return 1", "raise ValueError('7')", "return 0")
-    found = sandbox.run("def f(g): return 1 // g()", "f", suspects=handed).fault
-    assert (found.error, found.message) == ("ValueError", "7")
 
 
 def test_no_program_fills_the_app_or_sees_what_another_left():

@@ -122,15 +122,12 @@ def test_a_stop_keeps_what_was_learnt_and_who_waits_never_begins(tmp_path):
         heard(tmp_path, {"do": "end"})
 
 
-def test_wound_back_it_takes_the_same_steps_again(tmp_path):
+def test_wound_back_it_takes_the_same_steps_and_orders_between_them(tmp_path):
     straight = heard(tmp_path / "one")
     again = heard(tmp_path / "one", {"do": "go"}, back=6, paused=True)
     assert again.state == "done"
     assert again.loss == pytest.approx(straight.loss[6:], abs=1e-5)
     assert again.scores[-1].loss == pytest.approx(straight.scores[-1].loss, abs=1e-5)
-
-
-def test_orders_are_carried_out_between_steps(tmp_path):
     run = heard(
         tmp_path,
         {"do": "pause"},

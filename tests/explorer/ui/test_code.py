@@ -27,7 +27,7 @@ CONFIG = ModelConfig(
 )
 
 
-def test_a_function_is_shown_as_it_stands_without_what_is_around_it():
+def test_a_function_is_shown_as_it_stands_and_a_module_by_its_forward():
     shown = source_of(attend)
     assert (shown.name, shown.file) == ("attend", "models/attention.py")
     lines = inspect.getsource(inspect.getmodule(inspect.unwrap(attend))).splitlines()
@@ -38,9 +38,6 @@ def test_a_function_is_shown_as_it_stands_without_what_is_around_it():
     for thing in (torch.softmax, torch.nn.Linear(2, 2)):
         with pytest.raises(TypeError, match="of models or explorer"):
             source_of(thing)
-
-
-def test_modules_show_their_forward_and_plain_lines():
     model = build_model(CONFIG).eval()
     assert source_of(model.get_submodule("decoder.blocks.0")).name == "Block.forward"
     assert source_of(model.get_submodule("decoder.positions")).name == "Sinusoidal"

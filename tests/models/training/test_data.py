@@ -116,10 +116,13 @@ def test_the_order_follows_from_epoch_and_seed_and_the_first_batches_can_be_skip
     assert all(torch.equal(a.rows.tgt, b.rows.tgt) for a, b in zip(every[3:], rest, strict=True))
 
 
-def test_pairs_are_read_with_further_columns_and_quotes_left_alone(tmp_path):
+def test_pairs_are_read_with_quotes_left_alone_and_texts_to_their_mark(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text('He said "hi.\t他说“嗨”。\tsomewhere #1\n\nYes.\t是。\n', encoding="utf-8")
     assert read_pairs(path) == [('He said "hi.', "他说“嗨”。"), ("Yes.", "是。")]
+    path = tmp_path / "stories.txt"
+    path.write_text("One.\nTwo.\n<|endoftext|>\nThree.\n<|endoftext|>\n", encoding="utf-8")
+    assert read_texts(path) == ["One.\nTwo.", "Three."]
 
 
 @pytest.mark.parametrize("first", ["\ufeffsource\ttarget\tnote\n", "en\tzh\r\n", "\ufeff"])
@@ -144,12 +147,6 @@ def test_a_row_that_is_no_pair_is_named(tmp_path, row, message):
         read_pairs(path)
 
 
-def test_texts_end_at_their_mark(tmp_path):
-    path = tmp_path / "stories.txt"
-    path.write_text("One.\nTwo.\n<|endoftext|>\nThree.\n<|endoftext|>\n", encoding="utf-8")
-    assert read_texts(path) == ["One.\nTwo.", "Three."]
-
-
 def test_what_is_too_long_is_left_out_or_cut():
     tokenizer = train_tokenizer(["a b c d e f", "g h i j"] * 2, vocab_size=60)
     pairs = [("a b", "g h"), ("a b c d e f", "g"), ("a", "")]
@@ -172,16 +169,13 @@ def test_tasks_by_hand(task, expected):
     assert tuple(answer.split()) == solve(task, tuple(question.split()))
 
 
-def test_pairs_differ_repeat_with_their_seed_and_keep_to_their_sizes():
+def test_pairs_differ_repeat_with_their_seed_and_rows_to_choose_by_are_not_trained_on():
     pairs = task_pairs("copy", 300, (2, 4), 6, seed=4)
     assert len({question for question, _ in pairs}) == 300
     assert {len(question.split()) for question, _ in pairs} == {2, 3, 4}
     assert {symbol for question, _ in pairs for symbol in question.split()} == set("abcdef")
     assert pairs == task_pairs("copy", 300, (2, 4), 6, seed=4)
     assert pairs != task_pairs("copy", 300, (2, 4), 6, seed=5)
-
-
-def test_rows_to_choose_by_are_not_trained_on():
     config = DataConfig(task="sort", examples=80, valid_examples=20, lengths=(2, 3), symbols=10)
     rows, valid = make_rows(config, paired=True, seed=3)
     assert (len(rows), len(valid)) == (80, 20)
@@ -205,15 +199,12 @@ def test_a_file_is_read_as_the_recipe_says(tmp_path):
         read_rows(path, DataConfig(longest=2), paired=True)
 
 
-def test_impossible_settings_are_refused_by_name():
+def test_impossible_settings_and_rows_are_refused_by_name():
     impossible = {"task": ["shuffle"], "symbols": [1], "longest": [0]}
     for field, values in (impossible | {"lengths": [(0, 3), (4, 3), (4,)]}).items():
         for value in values:
             with pytest.raises(ValueError, match=field):
                 DataConfig(**{field: value})
-
-
-def test_rows_cannot_be_made_without_a_task_or_beyond_its_number():
     with pytest.raises(ValueError, match="no task"):
         make_rows(DataConfig(), paired=True, seed=1)
     with pytest.raises(ValueError, match="only 4 exist"):

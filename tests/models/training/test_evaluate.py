@@ -226,11 +226,6 @@ def test_one_probability_by_hand():
     assert model.prob((1, 1), 3) == pytest.approx(expected)
 
 
-def test_nothing_to_count_is_refused():
-    with pytest.raises(ValueError, match="needs text"):
-        Trigram([], vocab_size=5, bos=1)
-
-
 # What a language model repeats when it generates text.
 BOS, EOS, A, B, C, D, E = 1, 2, 3, 4, 5, 6, 7
 
@@ -247,10 +242,12 @@ def test_a_token_is_repeated_when_an_n_gram_with_it_stood_before(row, start):
     ]
 
 
-def test_the_share_of_repeated_n_grams():
+def test_the_share_of_repeated_n_grams_and_nothing_to_count():
     assert repetition([[A, B, C, D, E]]) == 0
     assert repetition([[A] * 7, [A, B, C, D]]) == pytest.approx(3 / 5)
     assert repetition([[A]]) == 0  # no n-gram at all
+    with pytest.raises(ValueError, match="needs text"):
+        Trigram([], vocab_size=5, bos=1)
 
 
 def test_each_beginning_is_continued_as_it_would_be_alone():

@@ -48,13 +48,17 @@ def test_the_best_epochs_are_chosen_by_bleu_then_by_loss():
     assert best_epochs([{"epoch": e} for e, _, _ in rows], 2) == [3, 4]
 
 
-def test_no_or_foreign_snapshots_are_refused(tmp_path):
+def test_no_or_foreign_snapshots_and_a_folder_with_another_run_are_refused(tmp_path):
     model = build_model(CONFIG)
     with pytest.raises(ValueError, match="no snapshot"):
         average_snapshots(model, [])
     (tmp_path / "x.safetensors").write_bytes(b"no")
     with pytest.raises(CheckpointError):
         average_snapshots(model, [tmp_path / "x.safetensors"])
+    steps = iter(range(10))
+    trainer(tmp_path).run(stop=lambda: next(steps) >= 2)
+    with pytest.raises(ValueError, match=r"learning_rate = 0\.003, not 0\.01"):
+        trainer(tmp_path, dataclasses.replace(SETTINGS, learning_rate=0.01))
 
 
 def test_learning_rate_by_hand():
@@ -156,13 +160,6 @@ def test_a_run_that_ends_while_it_saves_goes_on_to_the_same_bits(tmp_path, whole
     assert same(weights(resumed.model), weights(whole.model))
 
 
-def test_a_folder_with_another_run_is_refused(tmp_path):
-    steps = iter(range(10))
-    trainer(tmp_path).run(stop=lambda: next(steps) >= 2)
-    with pytest.raises(ValueError, match=r"learning_rate = 0\.003, not 0\.01"):
-        trainer(tmp_path, dataclasses.replace(SETTINGS, learning_rate=0.01))
-
-
 # Muon: orthogonal steps, the same as torch's own, and resumable inside a training run.
 @pytest.mark.parametrize("shape", [(24, 24), (40, 24), (24, 40), (1, 7)])
 def test_every_direction_is_brought_to_about_the_same_length(shape):
@@ -199,9 +196,19 @@ def test_the_steps_are_those_of_torch_up_to_its_bfloat16():
     assert (moved - expected).norm() < 0.03 * expected.norm()
 
 
-def test_only_matrices_are_taken():
+def test_it_takes_the_matrices_of_the_blocks_alone_and_adam_the_rest():
     with pytest.raises(ValueError, match=r"\(4,\)"):
         Muon([torch.nn.Parameter(torch.ones(4))], lr=0.1)
+    model = build_model(CONFIG)
+    adam, muon = make_optimizers(model, MUON)
+    taken = {id(p) for group in muon.param_groups for p in group["params"]}
+    names = {name for name, p in model.named_parameters() if id(p) in taken}
+    assert "encoder.blocks.0.ffn.w_up.weight" in names
+    assert "decoder.blocks.0.cross_attn.w_o.weight" in names
+    assert not any("embed" in name or "norm" in name or "bias" in name for name in names)
+    others = {id(p) for group in adam.param_groups for p in group["params"]}
+    assert taken | others == {id(p) for p in model.parameters()}
+    assert not taken & others
 
 
 def test_the_first_step_of_adam_is_the_learning_rate_whatever_the_gradient():
@@ -214,19 +221,6 @@ def test_the_first_step_of_adam_is_the_learning_rate_whatever_the_gradient():
     adam.step()
     for parameter, start in zip(model.parameters(), before, strict=True):
         torch.testing.assert_close(start - parameter, torch.full_like(start, 0.01))
-
-
-def test_it_takes_the_matrices_of_the_blocks_and_adam_the_rest():
-    model = build_model(CONFIG)
-    adam, muon = make_optimizers(model, MUON)
-    taken = {id(p) for group in muon.param_groups for p in group["params"]}
-    names = {name for name, p in model.named_parameters() if id(p) in taken}
-    assert "encoder.blocks.0.ffn.w_up.weight" in names
-    assert "decoder.blocks.0.cross_attn.w_o.weight" in names
-    assert not any("embed" in name or "norm" in name or "bias" in name for name in names)
-    others = {id(p) for group in adam.param_groups for p in group["params"]}
-    assert taken | others == {id(p) for p in model.parameters()}
-    assert not taken & others
 
 
 # The loss against torch's own, its gradient included.
