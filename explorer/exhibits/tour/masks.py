@@ -1,6 +1,5 @@
 """Chapter 2 of the guided tour: masks."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
@@ -98,36 +97,32 @@ def blocked(view: View) -> Posed:
 
 
 def _planted(
-    view: View,
-    way: Pattern,
-    share: Callable[[QueryRow, np.ndarray], float],
-    low: float,
-    high: float,
+    view: View, way: Pattern, low: float, high: float
 ) -> tuple[QueryRow, np.ndarray, float]:
-    """The row whose `share` under a wrong mask is closest to a number from `low` to `high`, with
-    the weights and the share that it has then."""
-    _, n = _causal(view)
-    wanted = varied(view.trace, low, high)
+    """The row of which a wrong mask takes a share closest to a number from `low` to `high` away
+    from its open keys, its weights under that mask, and the share."""
+    (_, n), wanted = _causal(view), varied(view.trace, low, high)
 
-    def wrong(row: QueryRow) -> np.ndarray:
+    def wrong(row: QueryRow) -> tuple[np.ndarray, float]:
         weights: np.ndarray = way(torch.tensor(row.scores), torch.tensor(row.allowed)).numpy()
-        return weights
+        return weights, float(1 - weights[row.allowed].sum())
 
     def worth(row: QueryRow) -> float | None:
-        return -abs(share(row, wrong(row)) - wanted) if 0 < row.query < n - 1 else None
+        return -abs(wrong(row)[1] - wanted) if 0 < row.query < n - 1 else None
 
     row = rows.best_row(view.trace, "flat", worth, view.own_role)
-    amount = float(share(row, wrong(row)))
-    require(0.02 < amount < 0.98, "flat")
-    return row, wrong(row), amount
+    weights, lost = wrong(row)
+    require(0.02 < lost < 0.98, "flat")
+    return row, weights, lost
 
 
 def after(view: View) -> Posed:
     """The query whose row sum is closest to a target if the mask follows the softmax."""
-    row, wrong, left = _planted(view, mask_after_softmax, lambda row, of: of.sum(), 0.3, 0.7)
+    row, wrong, lost = _planted(view, mask_after_softmax, 0.7, 0.3)
+    left = 1 - lost
     pair = {view.t("tour.mask_after"): wrong, view.t("tour.mask_before"): row.weights}
-    shares = (left, 1.0, 1 - left, row.allowed.mean(), left / 2)
-    words = {"left": left, "lost": 1 - left}
+    shares = (left, 1.0, lost, row.allowed.mean(), left / 2)
+    words = {"left": left, "lost": lost}
     before = pictures.row_bars(view, row, softmax(row.scores))
     drawn = [before], [pictures.two_rows(view, row, pair)]
     return Posed(shares, words, *drawn, row, FILLED, spelt=percent)
@@ -135,9 +130,7 @@ def after(view: View) -> Posed:
 
 def zero(view: View) -> Posed:
     """The query whose leak is closest to a target if blocked scores are multiplied by 0."""
-    row, wrong, leaked = _planted(
-        view, multiplied_by_zero, lambda row, of: of[~row.allowed].sum(), 0.2, 0.6
-    )
+    row, wrong, leaked = _planted(view, multiplied_by_zero, 0.2, 0.6)
     count, lost = int((~row.allowed).sum()), softmax(row.scores)[~row.allowed].sum()
     shares = (leaked, "0 %", lost, count / len(row.scores), 1.0)
     words = {"count": count, "leaked": leaked, "sum": digits(count / leaked - count)}

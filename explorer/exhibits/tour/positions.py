@@ -9,7 +9,7 @@ from explorer.analysis.positions.encoding import gram, sizes, table, wavelengths
 from explorer.analysis.positions.order import Moved, reading_stream, shuffled_order
 from explorer.analysis.positions.turning import score_by_offset, turned
 from explorer.exhibits import View
-from explorer.exhibits.positions.order import ROUNDING, compute as shuffle
+from explorer.exhibits.positions.order import ROUNDING
 from explorer.exhibits.saying import quoted_at
 from explorer.exhibits.tour.pictures import Exhibited
 from explorer.exhibits.tour.posed import Posed, Words
@@ -23,30 +23,32 @@ LENGTH = 48
 BASE = 10_000.0
 
 
-def _shuffled(view: View, stream: Stream) -> tuple[list[str], dict[str, Moved]]:
-    """The shuffled tokens, and how far their vectors moved in each setting."""
-    answer = shuffle(view.loaded, view.trace, stream, 1)
-    if answer is None:
-        raise MissingError("short")
-    return answer[0], {str(moved.setting): moved for moved in answer[1]}
-
-
 def _exhibited(part: str, *blocks: str, **place: Any) -> tuple[list[Exhibited], dict[str, Any]]:
     """Pictures of a part of Positions at a place, and the place."""
     place |= {"part": part}
     return [Exhibited(f"positions.{part}", f"positions.{block}", place) for block in blocks], place
 
 
+def _shuffled(
+    view: View, stream: Stream
+) -> tuple[list[str], dict[str, Moved], list[Exhibited], dict[str, Any]]:
+    """The shuffled tokens, how far their vectors moved in each setting, the pictures of both, and
+    their place."""
+    drawn, place = _exhibited("order", "strip", "moved", stream=stream, shuffle=1)
+    if (answer := drawn[0].answer(view)) is None:
+        raise MissingError("short")
+    return answer[0], {moved.setting: moved for moved in answer[1]}, drawn, place
+
+
 def bag(view: View) -> Posed:
     """The words shuffled, without positions and, if the model has one, without the causal mask."""
     stream = reading_stream(view.loaded)
-    tokens, settings = _shuffled(view, stream)
+    tokens, settings, drawn, place = _shuffled(view, stream)
     barest = list(settings.values())[-1]
     require(barest.mean <= ROUNDING, "ordered")
     as_is = [settings["as_is"].mean] if "as_is" in settings else []
     shares = (barest.mean, *as_is, 1 / len(tokens), 0.5, 1.0)
     masked = view.t("tour.and_mask") if barest.setting == "unmasked" else ""
-    drawn, place = _exhibited("order", "strip", "moved", stream=stream, shuffle=1)
     words = {"masked": masked, "moved": barest.mean}
     return Posed(shares, words, drawn[:1], drawn, place=place, spelt=share)
 
@@ -54,13 +56,12 @@ def bag(view: View) -> Posed:
 def leak(view: View) -> Posed:
     """The words of a causal stream shuffled, without positions but with the causal mask."""
     require(view.loaded.config.is_causal, "no_causal")
-    tokens, settings = _shuffled(view, "tgt")
+    tokens, settings, drawn, place = _shuffled(view, "tgt")
     distances, n = settings["without"].distances[-1], len(tokens)
     still = distances < ROUNDING
     first = shuffled_order(view.loaded, *tokens_of(view.trace, "tgt"), "tgt", 1)[0]
     require(first == 0 and still[0] and still.sum() == 1 and n >= 4, "short")
     options = [quoted_at(view, tokens, at) for at in (0, n - 1, 1, n // 2, 2)]
-    drawn, place = _exhibited("order", "strip", "moved", stream="tgt", shuffle=1)
     words = {"first": options[0], "mean": share(float(distances[1:].mean()))}
     return Posed(options, words, drawn[:1], drawn, place=place)
 

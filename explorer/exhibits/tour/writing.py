@@ -6,10 +6,7 @@ from functools import partial
 import numpy as np
 
 from explorer.engine import cache
-from explorer.engine.jobs import walked
 from explorer.exhibits import View, block as b
-from explorer.exhibits.decoding.caching import cached_and_not
-from explorer.exhibits.decoding.one_pass import one_pass
 from explorer.exhibits.escape import escape
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.exhibits.tour import pictures
@@ -209,11 +206,11 @@ def beam(view: View) -> Posed:
 
 def passes(view: View) -> Posed:
     """The steps of a decoding, each computed step by step, and all in one pass."""
-    answer = walked(one_pass(view.loaded, _written(view, MOST)))
-    require(answer.largest < 1e-3 < answer.largest_open, "flat")
-    n = len(answer.tokens)
-    strips = [pictures.strip(view, "tgt", row) for row in (answer.queries, answer.tokens)]
+    n = len(_written(view, MOST).steps)
     after = _exhibited("one_pass", "onepass.gaps", MOST, n)
+    answer = after.answer(view)
+    require(answer.largest < 1e-3 < answer.largest_open, "flat")
+    strips = [pictures.strip(view, "tgt", row) for row in (answer.queries, answer.tokens)]
     options = (1, n, n * (n + 1) // 2, n * n)
     words = {"count": n, "largest": number(answer.largest), "open": fixed(answer.largest_open, 1)}
     return Posed(options, words, strips, [after], place={"part": "pass"})
@@ -222,14 +219,13 @@ def passes(view: View) -> Posed:
 def kept(view: View) -> Posed:
     """Read a decoding with a cache, and measure its growth in bytes after each step."""
     written, config = _written(view, MOST), view.loaded.config
-    contents = walked(cached_and_not(view.loaded, written))
-    growths = set(np.diff(np.array(contents.n_bytes[1:])).tolist())
-    require(len(growths) == 1, "flat")
-    growth, n_steps = growths.pop(), len(written.steps)
+    n_steps = len(written.steps)
+    after = _exhibited("caching", "caching.view", MOST, n_steps)
+    growth, *others = set(np.diff(after.answer(view).contents.n_bytes[1:]).tolist())
+    require(not others, "flat")
     layers = len(view.sites_of(view.own_role))
     counts = (growth, growth // 2, growth // layers, growth * n_steps, growth * 2)
     words: Words = {"layers": layers, "heads": config.kv_heads, "d_head": config.d_head}
     words |= {"bytes": grouped(growth), "numbers": grouped(growth // 4)}
     before = _so_far(view, written, n_steps - 1)
-    after = _exhibited("caching", "caching.view", MOST, n_steps)
     return Posed(counts, words, before, [after], place={"part": "cache"}, spelt=grouped)
