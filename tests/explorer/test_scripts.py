@@ -27,7 +27,7 @@ def written(folder: Path, **files: str) -> Path:
     return folder
 
 
-def test_modules_stay_apart_and_come_in_order(tmp_path):
+def test_modules_stay_apart_and_in_order_with_every_form_of_export(tmp_path):
     folder = written(
         tmp_path,
         view='import { twice } from "./two.js";\nimport { one as first } from "./one.js";\n\n'
@@ -45,9 +45,6 @@ def test_modules_stay_apart_and_come_in_order(tmp_path):
         'const { twice } = $modules["two.js"];\nconst { one: first } = $modules["one.js"];\n\n'
         "export default function () { return twice(first); }\n"
     )
-
-
-def test_every_form_of_export_and_imports_over_several_lines_are_known(tmp_path):
     written(
         tmp_path,
         all="export const a = 1;\nexport function b() {}\nexport async function c() {}\n"

@@ -44,23 +44,6 @@ def test_both_languages_have_the_same_keys_and_placeholders_and_words_of_their_o
         assert plain or untranslated, key
 
 
-def test_a_number_of_one_is_singular_and_large_ones_have_units():
-    many = r"(tokens|steps|passes|sentences|PADs|cells|runs|labels|keys|layers)"
-    for key, text in words("en").items():
-        said = t(key, lang="en", **dict.fromkeys(placeholders(text) | IN_SPECS, 1))
-        assert not re.search(rf"\b1\**( (?!of )[a-z/]+)? {many}\b", said), key
-    assert t("decoding.result", lang="en", count=1, logprob=0).startswith("1 step ·")
-    assert t("decoding.result", lang="en", count="2", logprob=0).startswith("2 steps ·")
-    assert in_units(7_600_000, lang="en") == "7.6 million"
-    assert in_units(7_600_000, lang="zh") == "760 万"
-    assert in_units(135_000_000, lang="en") == "135 million"
-    assert in_units(135_000_000, lang="zh") == "1.4 亿"
-    assert in_units(12_345, lang="zh") == "1.2 万"
-    assert in_units(12_345, lang="en") == "12,345"
-    shown = numbers.percents(np.array([[0.0, 0.0004, 0.123], [0.75, 1.0, 0.0006]]))
-    assert shown.tolist() == [["0.0 %", "< 0.1 %", "12.3 %"], ["75.0 %", "100.0 %", "0.1 %"]]
-
-
 @pytest.mark.parametrize("family", MADE)
 def test_each_family_has_just_the_words_it_can_show(family):
     prefix = f"{family}."
@@ -99,7 +82,7 @@ def test_words_of_other_models_replace_words_of_the_same_values(lang, kind):
         assert placeholders(words(lang)[key]) == placeholders(words(lang)[usual]), key
 
 
-def test_the_words_of_a_formula_are_those_of_the_language():
+def test_words_of_formulas_are_the_languages_one_is_singular_and_large_ones_have_units():
     line = r"\text{feed-forward} = \mathrm{SwiGLU}\;\text{or}\;\mathrm{ReLU}"
     assert formula(line, lang="en") == line
     assert (
@@ -113,6 +96,20 @@ def test_the_words_of_a_formula_are_those_of_the_language():
     upright = set(re.findall(r"\\mathrm\{+(\w+)", PAGES_CODE))
     assert upright & {"softmax"}
     assert not upright & IN_FORMULAS, "what has a translation is written as text"
+    many = r"(tokens|steps|passes|sentences|PADs|cells|runs|labels|keys|layers)"
+    for key, text in words("en").items():
+        said = t(key, lang="en", **dict.fromkeys(placeholders(text) | IN_SPECS, 1))
+        assert not re.search(rf"\b1\**( (?!of )[a-z/]+)? {many}\b", said), key
+    assert t("decoding.result", lang="en", count=1, logprob=0).startswith("1 step ·")
+    assert t("decoding.result", lang="en", count="2", logprob=0).startswith("2 steps ·")
+    assert in_units(7_600_000, lang="en") == "7.6 million"
+    assert in_units(7_600_000, lang="zh") == "760 万"
+    assert in_units(135_000_000, lang="en") == "135 million"
+    assert in_units(135_000_000, lang="zh") == "1.4 亿"
+    assert in_units(12_345, lang="zh") == "1.2 万"
+    assert in_units(12_345, lang="en") == "12,345"
+    shown = numbers.percents(np.array([[0.0, 0.0004, 0.123], [0.75, 1.0, 0.0006]]))
+    assert shown.tolist() == [["0.0 %", "< 0.1 %", "12.3 %"], ["75.0 %", "100.0 %", "0.1 %"]]
 
 
 @pytest.mark.parametrize("key", PROBLEMS)

@@ -79,7 +79,7 @@ def test_shares_of_a_batch_add_up_to_the_whole():
     assert loss((1, 2), rows[:1]) == 0
 
 
-def test_unlikelihood_is_that_of_the_paper():
+def test_unlikelihood_and_preference_are_those_of_their_papers():
     logits = torch.tensor([[[0.0, 0.0, 0.0, 0.0], [9.0, 0.0, 0.0, 0.0], [1.0, 2.0, 3.0, 4.0]]])
     labels = torch.tensor([[1, 0, 2]])
     mask = torch.tensor([[True, False, True]])
@@ -89,6 +89,10 @@ def test_unlikelihood_is_that_of_the_paper():
     assert unlikelihood(logits, labels, mask & False) == 0
     certain = torch.tensor([[[100.0, 0.0]]])
     assert 5 < float(unlikelihood(certain, torch.tensor([[0]]), torch.tensor([[True]]))) < 20
+    better, worse = torch.tensor([3.0, -1.0]), torch.tensor([1.0, 4.0])
+    expected = sum(math.log(1 + math.exp(-0.1 * d)) for d in (2.0, -5.0))
+    assert preference_loss(better, worse) == pytest.approx(expected)
+    assert preference_loss(worse, worse) == pytest.approx(2 * math.log(2))
 
 
 def test_the_loss_is_that_of_its_own_words_times_the_weight(tmp_path):
@@ -142,13 +146,6 @@ def log_p(model: DecoderOnly, given: tuple[int, ...], written: tuple[int, ...]) 
         before = torch.tensor([[BOS, *given, *written[:i]]])
         total += float(model.read(Rows(before))[0, -1].log_softmax(-1)[token])
     return total
-
-
-def test_the_loss_is_that_of_the_paper():
-    better, worse = torch.tensor([3.0, -1.0]), torch.tensor([1.0, 4.0])
-    expected = sum(math.log(1 + math.exp(-0.1 * d)) for d in (2.0, -5.0))
-    assert preference_loss(better, worse) == pytest.approx(expected)
-    assert preference_loss(worse, worse) == pytest.approx(2 * math.log(2))
 
 
 def test_the_objective_is_counted_from_where_the_model_stood_on_texts_cut_to_fit():

@@ -31,7 +31,7 @@ def parts(text: str, of: list[str]) -> list[str]:
     return [each for place, each in sorted(found) if place >= 0]
 
 
-def test_both_sides_hold_the_same_pairs_in_the_same_order():
+def test_both_sides_hold_the_same_pairs_as_sentences_or_clauses():
     rows = joined_pairs(JOINED, 60, seed=1)
     assert len(rows) == 60
     sizes = set()
@@ -40,9 +40,6 @@ def test_both_sides_hold_the_same_pairs_in_the_same_order():
         assert parts(target, [pair[1] for pair in JOINED]) == [dict(JOINED)[s] for s in sources]
         sizes.add(len(sources))
     assert sizes == {2, 3, 4}
-
-
-def test_they_stand_as_sentences_or_as_clauses_and_questions_alone():
     # Inside a text "Tom" has its capital, "we" none; that "We" begins more of them says nothing.
     known = [*JOINED, ("There we are with Tom.", "我们和汤姆在那儿。")]
     known += [(f"We {verb}.", "我们在这儿。") for verb in ("swim", "sing", "read")]
@@ -260,7 +257,7 @@ def replaced(english: str, chinese: str, n: int = 300) -> list[tuple[str, str, i
     return numbered_rows([(english, chinese)], n, seed=1)
 
 
-def test_both_sides_get_the_same_other_number():
+def test_both_sides_get_the_same_other_number_and_the_clock_stays_possible():
     rows = replaced("He has 20 children and a dog.", "他有二十个孩子和一条狗。")
     writings = set()
     for english, chinese, number in rows:
@@ -276,6 +273,14 @@ def test_both_sides_get_the_same_other_number():
         writings.add(said[1].isdecimal())
     assert writings == {True, False}
     assert len({number for *_, number in rows}) > 60
+    assert {english for english, *_ in replaced("It is six.", "现在六点。")} == {
+        f"It is {in_english(number)}." for number in range(3, 13)
+    }
+    for english, chinese, number in replaced("It is 6.", "现在六点。", 40):
+        assert (english, chinese) == (f"It is {number}.", f"现在{in_chinese(number)}点。")
+    for english, *_ in replaced("It is 2:45.", "现在是2：45。"):
+        hour, minute = re.findall(r"\d+", english)
+        assert (int(hour) <= 12 and minute == "45") or (hour == "2" and int(minute) < 60)
 
 
 @pytest.mark.parametrize(
@@ -301,17 +306,6 @@ def test_a_number_is_replaced_by_one_of_its_kind(english, chinese, fewest, most)
     assert fewest <= min(drawn)
     assert max(drawn) <= most
     assert max(drawn) - min(drawn) > (most - fewest) // 2
-
-
-def test_the_clock_keeps_its_writing_and_stays_possible():
-    assert {english for english, *_ in replaced("It is six.", "现在六点。")} == {
-        f"It is {in_english(number)}." for number in range(3, 13)
-    }
-    for english, chinese, number in replaced("It is 6.", "现在六点。", 40):
-        assert (english, chinese) == (f"It is {number}.", f"现在{in_chinese(number)}点。")
-    for english, *_ in replaced("It is 2:45.", "现在是2：45。"):
-        hour, minute = re.findall(r"\d+", english)
-        assert (int(hour) <= 12 and minute == "45") or (hour == "2" and int(minute) < 60)
 
 
 def test_long_numbers_have_commas_and_round_ones_can_be_spelled():

@@ -122,7 +122,7 @@ def test_blocked_cells_have_reasons_which_share_one_list():
         reasons(np.ones((1, 255), bool), many, [])
 
 
-def test_extras_follow_the_heads_and_are_taken_back_by_addresses_of_their_own():
+def test_extras_follow_the_heads_which_a_measure_sorts():
     mean = PATTERNS[0].mean(axis=0)
     chosen = HeadsSelection(opened=(1, 0))
     head, arrays = packed(aggregates={"average": mean}, aggregates_mask=MASK, selection=chosen)
@@ -132,9 +132,6 @@ def test_extras_follow_the_heads_and_are_taken_back_by_addresses_of_their_own():
     np.testing.assert_array_equal(pictures(arrays, 2, 3)[2] == BLOCKED, ~MASK)
     sent = {"opened": [1, 0], "pinned": [[1, 1]], "query": None}
     assert read_selection(sent, HeadAddresses(1, 2, 1), 2, 3) == HeadsSelection((1, 0))
-
-
-def test_a_measure_sorts_the_heads_and_a_summary_reads_each_query():
     sent = measure_head(Measure("mass", np.array([[0.5, np.nan, 1.0]]), percent=True), (1, 3))
     assert sent["texts"] == ["50 %", "–", "100 %"]
     assert sent["order"] == [2, 0, 1]

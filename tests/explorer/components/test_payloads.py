@@ -86,7 +86,7 @@ def weights(codes: np.ndarray) -> np.ndarray:
     return codes.reshape(-1, 2).copy().view("<u2").reshape(codes.shape[:-1]) / 65535
 
 
-def test_all_steps_go_at_once_with_four_digits_of_each_weight():
+def test_all_steps_go_at_once_and_a_batch_says_which_labels_count():
     head, arrays = unpack(
         pack_film(FRAMES, ROW, OWN, CROSS, SOURCE, scene=Scene(1, 1, 2), turn=4, words=WORDS)
     )
@@ -102,6 +102,25 @@ def test_all_steps_go_at_once_with_four_digits_of_each_weight():
     assert second["forced"]
     given = np.linspace(0, 1, 999, dtype=np.float32)
     assert np.abs(weights(fine(given)) - given).max() < 1e-5
+    inputs = [["<s>", "<b>"], ["<s>", "<pad>"]]
+    labels = [["<b>", "</s>"], ["</s>", "<pad>"]]
+    counts = np.array([[True, True], [True, False]])
+    losses = np.array([[0.5, 1.25], [2.0, 0.0]])
+    head, _ = unpack(
+        pack_batch_rows(
+            inputs, labels, counts, losses, [["a"], ["b", "c"]], padding="<pad>", words=BATCH
+        )
+    )
+    assert head["rows"][1]["counts"] == [True, False]
+    assert head["rows"][0]["losses"] == [0.5, 1.25]
+    assert head["rows"][0]["input"]["tokens"] == ["<s>", "<b>"]
+    assert head["rows"][1]["source"]["tokens"] == ["b", "c"]
+    alone, _ = unpack(pack_batch_rows(inputs, labels, counts, losses, padding="<pad>", words=BATCH))
+    assert alone["rows"][0]["source"] is None
+    with pytest.raises(ValueError, match=r"losses has shape \(2, 1\), inputs have \(2, 2\)"):
+        pack_batch_rows(inputs, labels, counts, losses[:, :1], padding="<pad>", words=BATCH)
+    with pytest.raises(ValueError, match="labels has 1 entries, but there are 2"):
+        pack_batch_rows(inputs, labels[:1], counts, losses, padding="<pad>", words=BATCH)
 
 
 def test_what_comes_late_is_read_as_far_as_it_exists_and_filled_in_texts_have_places():
@@ -127,28 +146,6 @@ def test_what_comes_late_is_read_as_far_as_it_exists_and_filled_in_texts_have_pl
         pack_film(FRAMES, (*whole, mask), OWN, places=[1, 2], words=WORDS)
 
 
-def test_a_batch_says_which_labels_count():
-    inputs = [["<s>", "<b>"], ["<s>", "<pad>"]]
-    labels = [["<b>", "</s>"], ["</s>", "<pad>"]]
-    counts = np.array([[True, True], [True, False]])
-    losses = np.array([[0.5, 1.25], [2.0, 0.0]])
-    head, _ = unpack(
-        pack_batch_rows(
-            inputs, labels, counts, losses, [["a"], ["b", "c"]], padding="<pad>", words=BATCH
-        )
-    )
-    assert head["rows"][1]["counts"] == [True, False]
-    assert head["rows"][0]["losses"] == [0.5, 1.25]
-    assert head["rows"][0]["input"]["tokens"] == ["<s>", "<b>"]
-    assert head["rows"][1]["source"]["tokens"] == ["b", "c"]
-    alone, _ = unpack(pack_batch_rows(inputs, labels, counts, losses, padding="<pad>", words=BATCH))
-    assert alone["rows"][0]["source"] is None
-    with pytest.raises(ValueError, match=r"losses has shape \(2, 1\), inputs have \(2, 2\)"):
-        pack_batch_rows(inputs, labels, counts, losses[:, :1], padding="<pad>", words=BATCH)
-    with pytest.raises(ValueError, match="labels has 1 entries, but there are 2"):
-        pack_batch_rows(inputs, labels[:1], counts, losses, padding="<pad>", words=BATCH)
-
-
 def packed(**changes: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     usual: dict[str, Any] = {
         "lanes": (THREAD,),
@@ -167,7 +164,7 @@ def packed(**changes: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return unpack(pack_start(usual.pop("lanes"), usual.pop("moments"), **usual))
 
 
-def test_weights_and_vectors_travel_in_bytes():
+def test_weights_vectors_and_sums_travel_in_bytes():
     head, arrays = packed()
     # 254 sqrt(1), blocked; 254 sqrt(.25), 254 sqrt(.75) = 219.97
     assert arrays["cells0.0.0"].tolist() == [[[254, 255], [127, 220]]]
@@ -181,6 +178,20 @@ def test_weights_and_vectors_travel_in_bytes():
     opened = HeadDetails((0, 0, 0), 0, ("a", "b"), ("a",), {}, square, square > 0, square, (2, 2))
     with pytest.raises(ValueError, match="scores have shape"):
         packed(opened=opened)
+    data = pack({"word": "狗"}, cells=np.array([[1, 2], [3, 255]], np.uint8))
+    length = int.from_bytes(data[:4], "little")
+    assert data[4 : 4 + length].decode() == (
+        '{"word": "狗", "arrays": {"cells": {"offset": 0, "shape": [2, 2]}}}'
+    )
+    assert data[4 + length :] == bytes([1, 2, 3, 255])
+    weights = np.linspace(0, 1, 10_001, dtype=np.float32)
+    codes = encode_weights(weights)
+    assert codes.max() < BLOCKED
+    back = (codes / 254) ** 2
+    assert np.abs(back - weights).max() < 0.004
+    assert encode_weights(np.array([0.001]))[0] != encode_weights(np.array([0.002]))[0]
+    weights = np.full((2, 1000), 0.001, np.float32)
+    np.testing.assert_allclose(row_sums(weights).view("<f8"), 1, atol=1e-6)
 
 
 def thread_of(tokens: str, embedded: np.ndarray | None, blocks: tuple[Any, ...]) -> Thread:
@@ -286,23 +297,6 @@ def test_whatever_is_sent_only_what_exists_is_read(sent):
 )
 def test_a_point_of_several_traces_is_told_by_its_own_number(point, index):
     assert clicked([point]) == index
-
-
-def test_payloads_weights_and_sums_are_bytes() -> None:
-    data = pack({"word": "狗"}, cells=np.array([[1, 2], [3, 255]], np.uint8))
-    length = int.from_bytes(data[:4], "little")
-    assert data[4 : 4 + length].decode() == (
-        '{"word": "狗", "arrays": {"cells": {"offset": 0, "shape": [2, 2]}}}'
-    )
-    assert data[4 + length :] == bytes([1, 2, 3, 255])
-    weights = np.linspace(0, 1, 10_001, dtype=np.float32)
-    codes = encode_weights(weights)
-    assert codes.max() < BLOCKED
-    back = (codes / 254) ** 2
-    assert np.abs(back - weights).max() < 0.004
-    assert encode_weights(np.array([0.001]))[0] != encode_weights(np.array([0.002]))[0]
-    weights = np.full((2, 1000), 0.001, np.float32)
-    np.testing.assert_allclose(row_sums(weights).view("<f8"), 1, atol=1e-6)
 
 
 def test_long_patterns_are_pooled_to_their_maxima_and_short_ones_are_not() -> None:

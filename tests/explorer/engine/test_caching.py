@@ -71,7 +71,7 @@ def test_the_least_recently_used_goes_first(store):
     assert made.count(1) == 2
 
 
-def test_work_step_by_step_is_cached_whether_called_or_part_of_longer_work(store):
+def test_work_step_by_step_is_cached_read_only_and_not_what_is_too_large(store):
     made: list[int] = []
 
     @cached
@@ -89,6 +89,26 @@ def test_work_step_by_step_is_cached_whether_called_or_part_of_longer_work(store
     assert [*steps] == [(0, 3), (1, 3), (2, 3)]  # the square of 2 is known
     assert walked(longer()) == 13
     assert made == [2, 3]
+
+    @cached
+    def large(size: int) -> np.ndarray:
+        return np.zeros(size, np.uint8)
+
+    large(1000)
+    assert len(large(2 * ROOM)) == 2 * ROOM
+    assert not large.is_kept(2 * ROOM)
+    assert large.is_kept(1000)  # nothing was thrown out for it in vain
+
+    @cached
+    def trace(text: str) -> Made:
+        return Made((text,), kilo(), {"scores": kilo()})
+
+    found = trace("a")
+    with pytest.raises(ValueError, match="read-only"):
+        found.values[0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        found.more["scores"][0] = 1
+    assert trace("a") is found
 
 
 def test_results_are_told_apart_by_values_function_and_folder(store, monkeypatch, tmp_path):
@@ -122,28 +142,6 @@ def test_results_are_told_apart_by_values_function_and_folder(store, monkeypatch
     assert make.is_kept("a", edits=())
     make("a", ("b",))
     assert made == ["a", "a"]
-
-
-def test_what_is_too_large_is_not_kept_and_what_is_kept_is_read_only(store):
-    @cached
-    def large(size: int) -> np.ndarray:
-        return np.zeros(size, np.uint8)
-
-    large(1000)
-    assert len(large(2 * ROOM)) == 2 * ROOM
-    assert not large.is_kept(2 * ROOM)
-    assert large.is_kept(1000)  # nothing was thrown out for it in vain
-
-    @cached
-    def trace(text: str) -> Made:
-        return Made((text,), kilo(), {"scores": kilo()})
-
-    found = trace("a")
-    with pytest.raises(ValueError, match="read-only"):
-        found.values[0] = 1
-    with pytest.raises(ValueError, match="read-only"):
-        found.more["scores"][0] = 1
-    assert trace("a") is found
 
 
 # Models.

@@ -235,7 +235,7 @@ def test_near_the_answer_is_dark_and_what_is_not_written_yet_is_blank(kind, valu
     assert panel["columns"]["tokens"] == ["a", ""]
 
 
-def test_tokens_stand_in_cells_coloured_by_their_numbers():
+def test_tokens_stand_in_coloured_cells_small_heads_apart_and_links_have_marks():
     values = np.array([[1.0, 2.0], [3.0, 0.5]])
     tokens = (("<i>", SpecialToken("<pad>")), ("a", " "))
     (panel,) = sent(by_token(values, tokens, ["1", "2"], title="size", top=3.0))
@@ -248,9 +248,6 @@ def test_tokens_stand_in_cells_coloured_by_their_numbers():
     (panel,) = sent(losses)
     assert panel["codes"].tolist() == [[62, 124], [248, BLANK]]
     assert panel["cells"][1].tolist() == ["c: 2", ""]
-
-
-def test_small_heads_stand_apart_and_links_have_marks():
     layers = [np.full((2, 1, 2), share, np.float32) for share in (0.25, 0.5)]
     words = {"layer": "layer", "head": "head", "query": "q", "key": "k"}
     (panel,) = sent(small_heads(layers, ["a"], ["b", "c"], words=words))

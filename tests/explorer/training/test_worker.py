@@ -220,7 +220,7 @@ BASE = Setup()
 OTHER = replace(BASE, n_heads=2)
 
 
-def test_arms_differ_by_settings_and_faults_and_bands_span_their_seeds():
+def test_arms_differ_by_settings_and_a_difference_smaller_than_their_band_says_so():
     found = arms([run(BASE, 1.0), run(OTHER, 1.0), run(replace(BASE, seed=2), 2.0)])
     assert [len(arm.runs) for arm in found] == [2, 1]
     assert [arm.differs for arm in found] == [(("n_heads", 4),), (("n_heads", 2),)]
@@ -231,8 +231,6 @@ def test_arms_differ_by_settings_and_faults_and_bands_span_their_seeds():
     assert found.steps.tolist() == [0, 50]
     np.testing.assert_allclose([found.mean, found.low, found.high], [[4, 2.5], [4, 2], [4, 3]])
 
-
-def test_a_difference_smaller_than_the_band_says_so():
     def of(*last: float) -> list[TrainingRun]:
         return [run(replace(BASE, seed=at), 4.0, loss) for at, loss in enumerate(last, start=1)]
 
