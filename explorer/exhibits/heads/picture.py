@@ -156,8 +156,8 @@ def predictions(choice: Opened) -> list[str] | None:
     view, trace = choice.view, choice.view.trace
     if view.site.query_stream != "tgt" or not trace.config.lm_head:
         return None
-    tokens = trace.predicted_str_tokens
-    tokens = [token if real else "" for token, real in zip(tokens, trace.tgt_valid, strict=True)]
+    pairs = zip(trace.predicted_str_tokens, trace.tgt_valid, strict=True)
+    tokens = [token if real else "" for token, real in pairs]
     if choice.words is None:
         return tokens
     starts = choice.words[0].starts
