@@ -69,10 +69,13 @@ def _so_far(view: View, written: Generation, index: int) -> list[b.Canvas]:
     return [*([pictures.strip(view, "src", source)] if source else []), target]
 
 
-def _bars(view: View, tokens: Sequence[str], shares: np.ndarray) -> Callable[..., b.Figure]:
-    """Tokens with their probabilities in percent, as bars; NaN has none."""
-    title = view.t("tour.chance")
-    return partial(measured, tokens, shares, title=title)
+def _bars(
+    view: View, tokens: Sequence[str], chances: np.ndarray, kept: int | None = None
+) -> Callable[..., b.Figure]:
+    """Tokens with their probabilities as bars in percent; tokens that are not `kept` have none."""
+    labels = [f"{token} {percent(chance)}" for token, chance in zip(tokens, chances, strict=True)]
+    shares = np.where(np.arange(len(labels)) < (kept or len(labels)), 100 * chances, np.nan)
+    return partial(measured, labels, shares, title=view.t("tour.chance"))
 
 
 def given(view: View) -> Posed:
@@ -107,11 +110,6 @@ def _chance(value: float) -> str:
     return percent(value) if value >= 0.001 else number(value)
 
 
-def _labelled(tokens: Sequence[str], chances: np.ndarray) -> list[str]:
-    """Tokens with their probabilities."""
-    return [f"{token} {percent(chance)}" for token, chance in zip(tokens, chances, strict=True)]
-
-
 def product(view: View) -> Posed:
     """The model's own probability of each token of the greedy output, and of all together."""
     written = _written(view, FEW)
@@ -121,7 +119,7 @@ def product(view: View) -> Posed:
     words: Words = {"count": len(chances), "whole": whole, "least": least}
     words |= {"logprob": fixed(written.logprob, 2)}
     tokens, pair = _tokens(written), (100 * chances, 100 * np.cumprod(chances))
-    before = _bars(view, _labelled(tokens, chances), pair[0])
+    before = _bars(view, tokens, chances)
     names = view.t("tour.chance_each"), view.t("tour.chance_all")
     after = partial(paired, tokens, *pair, names, title="%", stream="tgt")
     return Posed(options, words, [before], [after], place={"step": 0}, spelt=_chance)
@@ -153,7 +151,7 @@ def temperature(view: View) -> Posed:
     options = (after, 2 * before, before, before**0.5)
     words: Words = {"before": before, "after": after, "temperature": str(TEMPERATURE)}
     words |= {"first": quoted(view, tokens[0]), "second": quoted(view, tokens[1])}
-    first = _bars(view, _labelled(tokens, usual), 100 * usual)
+    first = _bars(view, tokens, usual)
     pair, names = (100 * usual, 100 * cooled), ("T = 1", f"T = {TEMPERATURE}")
     second = partial(paired, tokens, *pair, names, title=view.t("tour.chance"), stream="tgt")
     return Posed(options, words, [first], [second], place={"step": index}, spelt=times)
@@ -174,13 +172,11 @@ def nucleus(view: View) -> Posed:
     _, index, p = max(cutoffs, key=lambda cutoff: cutoff[0])
     tokens, chances, cut = _sampled(view, written, index, Sample(top_p=p))
     kept = sum(candidate.kept for candidate in cut)
-    labels = _labelled(tokens, chances)[: max(8, kept + 1)]
-    shares = 100 * chances[: len(labels)]
-    visible = np.where(np.arange(len(labels)) < kept, shares, np.nan)
+    n = max(8, kept + 1)
     less, total = (percent(float(np.sum(chances[:n]))) for n in (kept - 1, kept))
     words = {"p": f"{p:g}", "share": percent(p), "kept": kept, "less": less, "sum": total}
     options = (kept, kept - 1, kept + 1, kept + 2)
-    before, after = (_bars(view, labels, values) for values in (shares, visible))
+    before, after = (_bars(view, tokens[:n], chances[:n], most) for most in (None, kept))
     return Posed(options, words, [before], [after], place={"step": index})
 
 
