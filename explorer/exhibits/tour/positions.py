@@ -71,7 +71,7 @@ def length(view: View) -> Posed:
     config, stream = view.loaded.config, reading_stream(view.loaded)
     require(config.positions == "sinusoidal", "no_sines")
     tokens, n_real = tokens_of(view.trace, stream)
-    norms, width = sizes(view.trace, stream), config.d_model
+    norms, width = sizes(view.trace, stream), config.width
     if norms is None or n_real < 2:
         raise MissingError("no_sines")
     at = round(varied(view.trace, 1, n_real - 1))
