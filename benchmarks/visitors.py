@@ -69,10 +69,7 @@ HEAVY: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
         ("heads", {"measure": "needed"}),
         ("heads", {"model": "stories", "measure": "needed"}),
     ),
-    "proof": (
-        ("mask_tests", {"tested": "1"}),
-        ("mask_tests", {"model": "stories", "tested": "1"}),
-    ),
+    "proof": (("mask_tests", {"tested": "1"}), ("mask_tests", {"model": "stories", "tested": "1"})),
 }
 """The longest computations that a link can ask for, by kind: a beam of 8 over 128 steps, the same
 with every head off, and without the cache; its tree; claims that train; each head switched off
@@ -175,10 +172,7 @@ def is_picture(element: Element) -> bool:
 def connected(url: str) -> websockets.connect:
     """A session without a browser."""
     return websockets.connect(
-        f"{url}/_stcore/stream",
-        subprotocols=["streamlit"],
-        max_size=None,
-        ping_interval=None,
+        f"{url}/_stcore/stream", subprotocols=["streamlit"], max_size=None, ping_interval=None
     )
 
 

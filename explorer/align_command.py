@@ -41,14 +41,10 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "with the tokenized texts next to it as .src and .tgt",
     )
     command.add_argument(
-        "--back",
-        help="the model of the other direction, or `none` (default: found by its name)",
+        "--back", help="the model of the other direction, or `none` (default: found by its name)"
     )
     command.add_argument(
-        "--links",
-        choices=METHODS,
-        default=USUAL,
-        help=f"symmetrization (default: {USUAL})",
+        "--links", choices=METHODS, default=USUAL, help=f"symmetrization (default: {USUAL})"
     )
     command.add_argument(
         "--from",

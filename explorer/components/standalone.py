@@ -69,12 +69,7 @@ class Markup:
 Block = Paragraph | Heading | Component | Plot | Markup
 
 
-def page(
-    title: str,
-    blocks: Sequence[Block],
-    lang: str,
-    no_script: str = "",
-) -> str:
+def page(title: str, blocks: Sequence[Block], lang: str, no_script: str = "") -> str:
     """All blocks as one HTML page, in the reader's light or dark theme.
 
     `no_script` is shown if scripts are disabled.

@@ -9,11 +9,7 @@ from models.rows import Stream
 
 
 def titled(
-    view: View,
-    name: str,
-    drawn: Callable[..., b.Figure] | Matrix,
-    title: str = "",
-    note: str = "",
+    view: View, name: str, drawn: Callable[..., b.Figure] | Matrix, title: str = "", note: str = ""
 ) -> tuple[b.Block, ...]:
     """A chart or a matrix below its title, by default the text at `name`, and above its note if it
     has one.

@@ -34,10 +34,7 @@ class Tested:
 
 
 def report_lines(
-    certificate: Certificate,
-    lang: str,
-    tested: Tested | None = None,
-    explained: Iterable[str] = (),
+    certificate: Certificate, lang: str, tested: Tested | None = None, explained: Iterable[str] = ()
 ) -> Iterator[str]:
     """The report, line by line, in `lang`: findings, untested properties, the lines that explain
     them, recovered masks, the verdict."""

@@ -129,13 +129,7 @@ def scatter(
     return {"data": traces, "layout": frame}
 
 
-def by_distance(
-    weights: f.Floats,
-    reach: int,
-    *,
-    dark: bool = False,
-    words: f.Words,
-) -> f.Figure:
+def by_distance(weights: f.Floats, reach: int, *, dark: bool = False, words: f.Words) -> f.Figure:
     """Mean weight [2 reach + 1] on keys at each distance from the query, in percent.
 
     The outermost bars include all larger distances. Distances that do not occur are left out.

@@ -159,11 +159,7 @@ def small_heads(
 
 
 def token_losses(
-    labels: Sequence[Sequence[str]],
-    losses: Sequence[Sequence[float]],
-    *,
-    title: str,
-    x_title: str,
+    labels: Sequence[Sequence[str]], losses: Sequence[Sequence[float]], *, title: str, x_title: str
 ) -> Matrix:
     """One cell per label, darker for a higher loss in nats; sequences may differ in length.
 

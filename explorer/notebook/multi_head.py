@@ -11,14 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from explorer.notebook.captured import Attention
-from explorer.notebook.kernels import (
-    allowed,
-    aside,
-    largest,
-    opaque,
-    same,
-    softmax_of,
-)
+from explorer.notebook.kernels import allowed, aside, largest, opaque, same, softmax_of
 
 
 def multi_head(func: Any, args: Any, kwargs: Any, result: Any) -> Attention | None:

@@ -81,9 +81,7 @@ def apply(change: b.Change) -> None:
 
 
 def _changed(
-    key: str,
-    change: Callable[[Any], b.Change],
-    fits: Callable[[Any], bool] = lambda value: True,
+    key: str, change: Callable[[Any], b.Change], fits: Callable[[Any], bool] = lambda value: True
 ) -> None:
     """Apply a change to the value of a widget, unless it is none that the widget offers."""
     value = st.session_state[key]

@@ -8,14 +8,7 @@ from jaxtyping import Float
 
 from explorer.analysis.alignment.agreement import Aligner, links_of, matrix
 from explorer.analysis.alignment.links import Links, Method, moses, symmetrised
-from explorer.analysis.alignment.reading import (
-    AT_ONCE,
-    Pair,
-    Reading,
-    read,
-    read_back,
-    translated,
-)
+from explorer.analysis.alignment.reading import AT_ONCE, Pair, Reading, read, read_back, translated
 from explorer.analysis.alignment.words import words_in
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem

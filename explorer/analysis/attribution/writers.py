@@ -105,10 +105,7 @@ def read_by(
 
 
 def output(
-    loaded: LoadedModel,
-    traced: Trace,
-    positions: Sequence[int],
-    detail: Detail = "heads",
+    loaded: LoadedModel, traced: Trace, positions: Sequence[int], detail: Detail = "heads"
 ) -> Steps[Ledger]:
     """The input of the unembedding at these positions of the sequence that the logits belong to.
 
@@ -129,11 +126,7 @@ def before(traced: Trace, site: AttentionSite) -> str:
 
 
 def _finished(
-    loaded: LoadedModel,
-    traced: Trace,
-    stack: StackSite,
-    positions: Sequence[int],
-    detail: Detail,
+    loaded: LoadedModel, traced: Trace, stack: StackSite, positions: Sequence[int], detail: Detail
 ) -> Steps[Ledger]:
     """A stack's output: its last stream after the final norm, if there is one."""
     ledger = yield from writers_at(loaded, traced, stack.hook("resid_final"), positions, detail)

@@ -169,11 +169,7 @@ class Pushes:
 
 
 def pushes(
-    loaded: LoadedModel,
-    traced: Trace,
-    site: AttentionSite,
-    head: int,
-    query: int,
+    loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int, query: int
 ) -> Steps[Pushes]:
     """Project a head's output at a query onto the vocabulary, key by key.
 

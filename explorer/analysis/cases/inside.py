@@ -14,12 +14,7 @@ from torch import Tensor, nn
 from explorer.analysis.blocks.norms_by_hand import layer_norm_backward
 from explorer.analysis.cases.case import Case, Measured
 from explorer.analysis.cases.fixed import fixed_scores, fixed_table, own_case, own_site
-from explorer.analysis.cases.planting import (
-    decoder_self,
-    everywhere,
-    plant_positions,
-    plant_scale,
-)
+from explorer.analysis.cases.planting import decoder_self, everywhere, plant_positions, plant_scale
 from explorer.analysis.heads.reading import entropy
 from explorer.numerics import masked_softmax
 from explorer.runs.trace import Trace

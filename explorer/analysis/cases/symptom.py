@@ -181,12 +181,7 @@ def _forced(
 
 
 def _output(
-    loaded: LoadedModel,
-    traced: Trace,
-    plant: Plant | None,
-    case: Case,
-    left: int,
-    before: int,
+    loaded: LoadedModel, traced: Trace, plant: Plant | None, case: Case, left: int, before: int
 ) -> Steps[list[int]]:
     """The model's greedy output; each step uses a new visitor, since the rows grow.
 

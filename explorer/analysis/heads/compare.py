@@ -67,9 +67,7 @@ def compare(before: Trace, after: Trace) -> Comparison:
         )
     words = token_diff(_written(before), _written(after))
     return Comparison(
-        sites=sites,
-        words=words,
-        same_output=all(status == "same" for _, status in words),
+        sites=sites, words=words, same_output=all(status == "same" for _, status in words)
     )
 
 

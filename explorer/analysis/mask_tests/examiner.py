@@ -223,10 +223,7 @@ class Examiner(ABC):
             if self.stream(name) == "tgt":
                 if self.refuses_constants and not bool((moved != 0).any()):
                     raise UntestableError("the logits do not depend on the target ids")
-                worst.see(
-                    moved.tril(-1),
-                    lambda key, query, name=name: self._at(name, query, key),
-                )
+                worst.see(moved.tril(-1), lambda key, query, name=name: self._at(name, query, key))
         return worst
 
     def needle(self) -> Worst | None:

@@ -8,13 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.mask_tests.examiner import (
-    N_PADS,
-    Examiner,
-    LeftOut,
-    OtherPads,
-    Sentence,
-)
+from explorer.analysis.mask_tests.examiner import N_PADS, Examiner, LeftOut, OtherPads, Sentence
 from explorer.analysis.mask_tests.placing import TOLERANCE, placed
 from explorer.analysis.mask_tests.probe import Probe, levelled
 from explorer.analysis.mask_tests.sites import Location, Site, Worst

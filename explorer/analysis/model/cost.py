@@ -133,10 +133,7 @@ class Passes:
 
 
 def measure_passes(
-    loaded: LoadedModel,
-    traced: Trace,
-    n_tokens: int,
-    clock: Clock = time.perf_counter,
+    loaded: LoadedModel, traced: Trace, n_tokens: int, clock: Clock = time.perf_counter
 ) -> Steps[Passes]:
     """Read `n_tokens` (the Trace's own, repeated) all at once and token by token.
 

@@ -41,13 +41,7 @@ class AtlasChoices(PageChoices):
     `found` the open search result."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "heads": (
-            "atlas.measured",
-            "atlas.map",
-            "atlas.head",
-            "atlas.sentences",
-            "atlas.sentence",
-        ),
+        "heads": ("atlas.measured", "atlas.map", "atlas.head", "atlas.sentences", "atlas.sentence"),
         "compare": ("atlas.measured", "atlas.moments", "atlas.compared"),
         "search": ("atlas.measured", "atlas.searched", "atlas.search"),
     }

@@ -43,11 +43,7 @@ class LensTable:
 
 
 def compute(
-    loaded: LoadedModel,
-    trace: Trace,
-    text: str,
-    edits: tuple[Edit, ...],
-    filmed: bool,
+    loaded: LoadedModel, trace: Trace, text: str, edits: tuple[Edit, ...], filmed: bool
 ) -> Steps[LensTable | InputProblem]:
     """The lens at every position of the text, or at every step of greedy decoding; the problem if
     there is nothing to decode."""

@@ -127,8 +127,5 @@ def _numbers(view: View, effect: Symptom) -> dict[str, list[object]]:
 
 
 EXHIBIT = Exhibit(
-    compute,
-    show,
-    inputs={"opened_case": lambda view: opened(view).id},
-    wait=Wait("cases.planting"),
+    compute, show, inputs={"opened_case": lambda view: opened(view).id}, wait=Wait("cases.planting")
 )

@@ -6,13 +6,7 @@ import numpy as np
 
 from explorer.analysis.circuits import behaviour as behaving, by_hand as building
 from explorer.analysis.circuits.chance import COPIES, Chance
-from explorer.analysis.circuits.rows import (
-    Twice,
-    half_for,
-    random_twice,
-    repeatable,
-    twice,
-)
+from explorer.analysis.circuits.rows import Twice, half_for, random_twice, repeatable, twice
 from explorer.engine import cache
 from explorer.engine.caching import cached
 from explorer.exhibits import View, block as b

@@ -80,13 +80,7 @@ class HeadsChoices(PageChoices):
     for which the ablation of every head was requested."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "": (
-            "heads.verdict",
-            "heads.heads",
-            "heads.versus",
-            "heads.matter",
-            "heads.measured",
-        )
+        "": ("heads.verdict", "heads.heads", "heads.versus", "heads.matter", "heads.measured")
     }
     reads_pictures: ClassVar[bool] = True
     instead: str = choice("", _instead, of_site=True)

@@ -4,12 +4,7 @@ import json
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
-from explorer.analysis.mask_tests.certify import (
-    MAX_PROBED,
-    Certificate,
-    Finding,
-    examine_text,
-)
+from explorer.analysis.mask_tests.certify import MAX_PROBED, Certificate, Finding, examine_text
 from explorer.analysis.mask_tests.examiner import LeftOut
 from explorer.analysis.mask_tests.hooked import HookedExaminer
 from explorer.analysis.mask_tests.probe import Probe

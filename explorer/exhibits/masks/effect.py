@@ -47,10 +47,7 @@ def _sides(blockers: Blockers, view: View) -> b.Blocks:
     before = view.before()
     if view.sites_of("cross"):
         real = before.tgt_str_tokens[1 : int(before.tgt_valid.sum())]
-        written = {
-            "before": [(token, "same") for token in real],
-            "after": blockers.moved.words,
-        }
+        written = {"before": [(token, "same") for token in real], "after": blockers.moved.words}
         yield b.Columns(
             [
                 (
@@ -102,10 +99,7 @@ def _difference(blockers: Blockers, view: View) -> b.Blocks:
         yield b.Note(view.t("masks.nothing_shared"))
         return
     shared = (view.head, slice(moved.n_query), slice(moved.n_key))
-    tokens = (
-        before.query_tokens(site)[: moved.n_query],
-        before.key_tokens(site)[: moved.n_key],
-    )
+    tokens = (before.query_tokens(site)[: moved.n_query], before.key_tokens(site)[: moved.n_key])
     changed = change(
         before.pattern(site)[shared],
         view.trace.pattern(site)[shared],

@@ -16,13 +16,7 @@ class ModelChoices(PageChoices):
     logits it decomposes. `recounted`: published tables are recounted."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "": (
-            "model.boxes",
-            "model.calculator",
-            "model.reach",
-            "model.differences",
-            "model.tying",
-        )
+        "": ("model.boxes", "model.calculator", "model.reach", "model.differences", "model.tying")
     }
     sizes: str = choice("", str)
     unfolded: int = choice(0, whole(0, 1023))

@@ -260,8 +260,6 @@ def _numbers(view: View, both: Pair, mapped: maps.Map) -> dict[str, list[object]
 EXHIBIT = Exhibit(
     compute,
     show,
-    inputs={
-        "is_wanted": lambda view: is_wanted(view, view.choices(PatchingChoices).what),
-    },
+    inputs={"is_wanted": lambda view: is_wanted(view, view.choices(PatchingChoices).what)},
     wait=Wait("patching.working", after="patching.second"),
 )

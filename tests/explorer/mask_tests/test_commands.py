@@ -12,12 +12,7 @@ from torch import Tensor
 import models.transformer
 from explorer.__main__ import main
 from explorer.analysis.cases import BY_ID
-from explorer.analysis.mask_tests.certify import (
-    FINDINGS,
-    Certificate,
-    Finding,
-    examine_text,
-)
+from explorer.analysis.mask_tests.certify import FINDINGS, Certificate, Finding, examine_text
 from explorer.analysis.mask_tests.sites import Location
 from explorer.exports import report as reports
 from explorer.exports.report import place_words, report_record
