@@ -15,6 +15,11 @@ def sized(d_model: int, n_heads: int, **more: object) -> ModelConfig:
     return ModelConfig(vocab_size=1, d_model=d_model, n_heads=n_heads, **more)
 
 
+def everything(name: str) -> bool:
+    """Of a record: every hook point."""
+    return True
+
+
 def hook_names(model: nn.Module) -> tuple[str, ...]:
     """The names of all hook points of a built model, in the order of its modules."""
     return tuple(module.name for module in model.modules() if isinstance(module, HookPoint))

@@ -254,12 +254,7 @@ def pair() -> Tokenizer:
 
 
 TOKENIZERS = {
-    "none": none,
-    "pair": pair,
-    "byte_level": byte_level,
-    "metaspace": metaspace,
-    "word_pieces": word_pieces,
-    "unigram": unigram,
+    make.__name__: make for make in (none, pair, byte_level, metaspace, word_pieces, unigram)
 }
 MARKS = {
     "byte_level": {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
@@ -274,24 +269,13 @@ MARKS = {
     "unigram": {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"},
 }
 KINDS = {
-    "llama-headless": "metaspace",
-    "marian-headless": "unigram",
-    "t5-encoder": "unigram",
-    "llama": "metaspace",
-    "mistral": "metaspace",
-    "bert": "word_pieces",
-    "bert-headless": "word_pieces",
-    "distilbert": "word_pieces",
-    "labels/bert": "word_pieces",
-    "labels/bert-tokens": "word_pieces",
-    "modernbert": "word_pieces",
-    "marian": "unigram",
-    "marian-apart": "unigram",
-    "t5": "unigram",
-    "t5-gated": "unigram",
-    "mt5": "unigram",
-    "gemma2": "metaspace",
-    "gemma3_text": "metaspace",
+    name: kind
+    for kind, names in (
+        ("metaspace", "llama llama-headless mistral gemma2 gemma3_text"),
+        ("word_pieces", "bert bert-headless distilbert labels/bert labels/bert-tokens modernbert"),
+        ("unigram", "marian marian-apart marian-headless t5 t5-encoder t5-gated mt5"),
+    )
+    for name in names.split()
 }
 CODES = ("deu_Latn", "eng_Latn", "fra_Latn", "zho_Hans")
 

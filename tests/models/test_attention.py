@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from families import sized
+from families import everything, sized
 from torch.nn import functional as F
 
 from models import fast
@@ -31,10 +31,6 @@ def layer(request, scatter):
     if request.param == "fast":
         speed_up(attention)
     return attention.double().eval()
-
-
-def everything(name):
-    return True
 
 
 def test_each_step_follows_from_the_one_before(layer):

@@ -116,11 +116,6 @@ def test_every_field_survives_its_json():
     assert ModelConfig.from_json(default.to_json()) == default
 
 
-def test_ids_of_marks_in_an_older_json_are_not_the_configs():
-    old = '{"vocab_size": 30, "pad_id": 0, "bos_id": 1, "eos_id": 2}'
-    assert ModelConfig.from_json(old) == ModelConfig(vocab_size=30)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -129,8 +124,6 @@ def test_ids_of_marks_in_an_older_json_are_not_the_configs():
         ("[1, 2]", "one JSON object"),
         ("{}", "vocab_size is missing"),
         ('{"vocab_size": 30, "n_head": 4, "alpha": 1}', "unknown fields: alpha, n_head"),
-        ('{"vocab_size": 30, "d_model": "256"}', "d_model is '256'"),
-        ('{"vocab_size": 30, "dropout": NaN}', "dropout is nan"),
     ],
 )
 def test_bad_json_is_refused(text, message):
@@ -271,9 +264,6 @@ def test_a_file_that_is_missing_or_no_config_is_named(folder, name, text, messag
     ("changes", "message"),
     [
         ({"n_heads": 3}, "d_model is 16.*n_heads = 3"),
-        ({"norm": "batchnorm"}, "norm is 'batchnorm'"),
-        ({"d_model": "16"}, "d_model is '16'"),
-        ({"colour": 1}, "unknown fields: colour"),
         ({"d_ff": 32}, r"w_up.* has shape \(24, 16\); the config requires \(32, 16\)"),
         ({"n_layers": 3}, "does not contain decoder.blocks.2"),
         ({"n_layers": 1}, "contains an unknown tensor, decoder.blocks.1"),
@@ -284,7 +274,6 @@ def test_a_file_that_is_missing_or_no_config_is_named(folder, name, text, messag
         ({"d_ff": 2**24}, "the config requires"),
         ({"d_model": 2**24}, "the config requires"),
         ({"n_ctx": 2**24}, "n_ctx is 16777216; its positions need more than"),
-        ({"d_ff": 10**30}, "must be a whole number from 1 to 16777216"),
     ],
 )
 def test_a_config_that_does_not_fit_is_refused(folder, changes, message):

@@ -197,6 +197,7 @@ def test_a_map_holds_every_head_of_a_kind(traced, writer) -> None:
 # Attention between whole words, on numbers worked by hand.
 ROW = words_of(["un", "·able", "."])
 START, END = SpecialToken("<s>"), SpecialToken("</s>")
+EACH = ((0,), (1,), (2,))
 
 
 @pytest.mark.parametrize(
@@ -246,15 +247,6 @@ def test_weights_masks_and_flows_between_words() -> None:
     np.testing.assert_allclose(found, [[0.0, 1.0], [0.8125, 0.1875]])
 
 
-def test_equal_rows_are_compared_token_by_token() -> None:
-    row = [START, "un", "·able", "to", END]
-    pieces = align(row, list(row))
-    assert pieces.whole
-    assert pieces.labels == tuple(row)
-    assert pieces.one == pieces.other == ((0,), (1,), (2,), (3,), (4,))
-    assert getattr(pieces.labels[0], "special", False)
-
-
 @pytest.mark.parametrize(
     ("one", "other", "labels", "tokens", "others"),
     [
@@ -284,12 +276,14 @@ def test_equal_rows_are_compared_token_by_token() -> None:
         (["the", "cat"], ["the", "big", "cat"], ("the", "cat"), ((0,), (1,)), ((0,), (2,))),
         (["我"], ["cat"], (), (), ()),
         (["a", "␣", "b"], ["a", "b"], ("a", "b"), ((0,), (2,)), ((0,), (1,))),
+        ([START, "un", "·able"], [START, "un", "·able"], (START, "un", "·able"), EACH, EACH),
     ],
 )
 def test_tokens_between_common_boundaries_are_one_piece(one, other, labels, tokens, others) -> None:
     pieces = align(one, other)
     assert (pieces.labels, pieces.one, pieces.other) == (labels, tokens, others)
-    assert not pieces.whole
+    assert pieces.whole == (len(labels) == len(one) == len(other))
+    assert [type(label) for label in pieces.labels] == [type(one[at]) for (at, *_) in tokens]
     first = {token: there[0] for here, there in zip(tokens, others, strict=True) for token in here}
     assert [pieces.across(token) for token in range(len(one))] == [
         first.get(token) for token in range(len(one))

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 from close import assert_close
-from families import WRITERS, hook_names, sized
+from families import WRITERS, everything, hook_names, sized
 from tables import chosen, wide_model
 from torch import nn
 from torch.nn import functional as F
@@ -28,10 +28,6 @@ SEVERAL = 4  # rows that are multiplied by the packed matrix, where there is one
 
 
 close = partial(assert_close, atol=1e-12)
-
-
-def everything(name):
-    return True
 
 
 # All that the plain model computes

@@ -2,7 +2,6 @@
 
 import builtins
 import json
-import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from foreign import CORPUS, Golden, byte_level, metaspace, write_gguf
+from foreign import CORPUS, Golden, byte_level, metaspace, refused, write_gguf
 from tokenizers import Tokenizer
 
 import explorer as hl
@@ -124,8 +123,7 @@ def test_part_of_each_head_may_be_turned(kind, name, tmp_path):
 )
 def test_a_setting_that_is_not_honoured_is_refused(key, value, said, tmp_path):
     path = write_gguf(Golden.load("qwen2"), tmp_path / "t.gguf", **{f"qwen2.{key}": value})
-    with pytest.raises(CheckpointError, match=re.escape(said)):
-        open_folder(path)
+    refused(path, said)
 
 
 def test_blocks_of_fewer_bits_become_floats(tmp_path):
@@ -149,10 +147,7 @@ def test_a_byte_level_tokenizer_is_inside(tmp_path):
     cut = open_folder(path).tokenizer
     assert str_tokens(cut, cut.encode("19 the")) == ["1", "9", "the"]
     path = write_gguf(golden, tmp_path / "other.gguf", **byte_level_inside(pre="falcon"))
-    with pytest.raises(
-        CheckpointError, match=r"other\.gguf: its tokenizer splits words in the style of 'falcon'"
-    ):
-        open_folder(path)
+    refused(path, "its tokenizer splits words in the style of 'falcon'")
 
 
 @pytest.mark.parametrize("pre", ["llama-bpe", "llama3", "llama-v3", "tekken", "qwen2"])
@@ -243,10 +238,8 @@ def test_a_model_in_parts_is_one_model_and_a_file_for_pictures_is_none(tmp_path)
         assert np.array_equal(logits_of(opened.model, golden), logits_of(whole.model, golden))
     assert look(tmp_path).parameters == look(tmp_path.parent / f"{tmp_path.name}.gguf").parameters
     alone = first.rename(tmp_path / "renamed.gguf")
-    with pytest.raises(CheckpointError, match=r"one of \d parts of a model"):
-        open_folder(alone)
-    with pytest.raises(CheckpointError, match=f"{first.name} is missing"):
-        open_folder(second)
+    refused(alone, " parts of a model")
+    refused(second, f"{first.name} is missing")
 
 
 def test_reading_a_header_takes_no_longer_than_its_words(tmp_path):
@@ -278,5 +271,4 @@ def test_what_cannot_be_opened(tmp_path, monkeypatch):
         return before(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(CheckpointError, match="pip install 'gguf>="):
-        open_folder(path)
+    refused(path, "pip install 'gguf>=")

@@ -6,20 +6,38 @@ positions are compared, and each text is read alone, padded on either side, and 
 
 import copy
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from foreign import GOLDEN, NAMES, TEXTS, Golden, family_list, refused
+from foreign import (
+    COPIED,
+    COPIES,
+    GOLDEN,
+    NAMES,
+    TEXTS,
+    Golden,
+    change_weights,
+    family_list,
+    own_numbers,
+    refused,
+    weights,
+)
 from safetensors.torch import load_file, save_file
 
 from benchmarks.foreign_models import MODELS
 from explorer.runs.run import run
 from models.cache import KVCache
-from models.decoding import decode
+from models.decoding import best, decode
 from models.fast import lay_out_for_decoding
-from models.foreign import open_folder
+from models.foreign import look, open_folder
+from models.foreign.elsewhere import GenerationRules, RefillingBeam
+from models.foreign.generation import asked_in
+from models.marks import Marks
+from models.positions import frequencies
 from models.rows import Rows, padded
 from models.strategies import Greedy
 from models.transformer import Model
@@ -208,3 +226,212 @@ def test_the_table_of_parity_lists_every_model_that_is_compared():
     assert len(numbers) > 3 * len(MODELS)
     assert max(numbers) < 1e-4
     assert {row[-1] for row in rows} == {"equal |", "– |"}
+
+
+# A stored tensor that usually copies another one, with numbers of its own: it is used, as there.
+def folder_with(name: str, path: Path, **tensors: torch.Tensor) -> Path:
+    """A golden model as a folder, with more tensors in its file."""
+    folder = Golden.load(name).write(path / "tiny")
+    change_weights(folder, lambda stored: stored.update(tensors))
+    return folder
+
+
+def logits(golden: Golden, model: Model) -> np.ndarray:
+    ids = {stream: torch.tensor(golden.arrays[f"first.{stream}"])[None] for stream in model.reads}
+    return model.read(Rows(ids["tgt"], None, ids.get("src")))[0].numpy()
+
+
+@pytest.mark.parametrize(("name", "tensor", "copied"), COPIES)
+def test_it_is_used_where_it_differs_and_an_equal_one_changes_nothing(
+    name, tensor, copied, tmp_path
+):
+    golden = Golden.load(name)
+    own = own_numbers(tensor, golden.tensors()[copied])
+    folder = folder_with(name, tmp_path, **{tensor: own})
+    model = open_folder(folder).model
+    with np.load(COPIED) as file:
+        expected = file[f"{name}/{tensor}"]
+    ours = logits(golden, model)
+    assert np.abs(ours - expected).max() <= 1e-4 * np.abs(expected).max()
+    usual = golden.arrays["first/hook_logits"]
+    assert np.abs(usual - expected).max() > 0.01 * np.abs(usual).max(), "the copy matters"
+    assert look(folder).n_layers == 2
+    folder = folder_with(name, tmp_path / "equal", **{tensor: golden.tensors()[copied].clone()})
+    model = open_folder(folder).model
+    assert np.abs(logits(golden, model) - usual).max() <= 1e-4 * np.abs(usual).max()
+    assert model.config.tie_embeddings
+
+
+def test_a_stored_table_of_positions_is_used(tmp_path):
+    table = weights("another table", (40, 24))
+    names = {
+        f"model.{stack}.embed_positions.weight": table + i
+        for i, stack in enumerate(("encoder", "decoder"))
+    }
+    model = open_folder(folder_with("marian", tmp_path, **names)).model
+    assert torch.equal(model.get_parameter("encoder.positions.weight"), table)
+    assert torch.equal(model.get_parameter("decoder.positions.weight"), table + 1)
+
+
+@pytest.mark.parametrize("name", ["llama", "llama-linear", "gpt_neox", "gemma3_text"])
+def test_stored_angles_must_be_those_of_the_config(name, tmp_path):
+    """`transformers` ignores them, so another base would be lost in silence."""
+    config = open_folder(folder_with(name, tmp_path)).config
+    angles = frequencies(config.rotary_dim or config.d_head, config.rope_base)
+    owner = "gpt_neox.layers.0.attention" if name == "gpt_neox" else "model.layers.0.self_attn"
+    tensor = f"{owner}.rotary_emb.inv_freq"
+    divisors = config.rope_scaling and config.rope_scaling.divisors
+    scaled = angles / torch.tensor(divisors) if divisors else angles
+    for right in (angles.half(), scaled.float()):
+        open_folder(folder_with(name, tmp_path, **{tensor: right}))
+    for wrong in (angles / 2, angles[:-1], angles.flip(0)):
+        folder = folder_with(name, tmp_path, **{tensor: wrong.float()})
+        refused(folder, "inv_freq contains rotation angles that differ")
+
+
+def test_a_copy_that_is_no_number_is_refused(tmp_path):
+    broken = torch.full((61, 24), torch.nan)
+    folder = folder_with("llama-tied", tmp_path, **{"lm_head.weight": broken})
+    refused(folder, "lm_head.weight contains NaN or infinity")
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture", "lacking"),
+    [
+        ("llama", "LlamaModel", ("lm_head.weight",)),
+        ("gpt_neox", "GPTNeoXModel", ("embed_out.weight",)),
+        ("marian", "MarianModel", ("final_logits_bias",)),
+        ("mt5", "MT5Model", ("lm_head.weight",)),
+    ],
+)
+def test_a_base_model_opens_without_an_output(name, architecture, lacking, tmp_path):
+    golden = Golden.load(name)
+    folder = golden.write(tmp_path / "tiny")
+    tensors = load_file(folder / "model.safetensors")
+    untied = {"tie_word_embeddings": name == "marian"}
+    for key in lacking:
+        tensors.pop(key)
+    for prefix in ("model.", "gpt_neox."):
+        tensors = {key.removeprefix(prefix): each for key, each in tensors.items()}
+    save_file(tensors, folder / "model.safetensors")
+    for named in ([architecture], "absent"):
+        config = golden.config | untied | {"architectures": named}
+        (folder / "config.json").write_text(json.dumps(config))
+        model = open_folder(folder).model
+        ours = model.config
+        assert (ours.lm_head, ours.generates, ours.fills) == (False, False, False)
+        assert logits(golden, model).shape == (14, 0)
+    (folder / "config.json").write_text(json.dumps(golden.config | untied))
+    refused(folder, "does not contain ", lacking[0])  # a class with a head
+
+
+# How a model is run elsewhere: the answers of `transformers`, and what a folder asks for.
+CASES: list[tuple[str, int, dict[str, Any], list[int], float]] = json.loads(
+    (GOLDEN / "elsewhere.json").read_text("utf-8")
+)
+ANSWERED = sorted({name for name, *_ in CASES})
+CORE = ("gpt2", "marian")
+SOURCES = [[4, 9, 33, 12, 8, 1], [50, 21, 7, 7, 19, 40, 1]]  # of benchmarks/elsewhere.py
+LIMIT = 12
+BEAM = ("num_beams", "length_penalty", "early_stopping")
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory) -> dict[str, Model]:
+    """The golden models with the marks that the answers were made with."""
+    found = {}
+    for name in ANSWERED:
+        model = open_folder(Golden.load(name).write(tmp_path_factory.mktemp(name))).model
+        model.marks = Marks(pad=0, start=0 if "src" in model.reads else None, end=1)
+        found[name] = model
+    return found
+
+
+def rules_of(settings: dict[str, Any], folder: Path) -> GenerationRules:
+    (folder / "generation_config.json").write_text(json.dumps(settings))
+    asked = asked_in(folder, {}, 61)
+    assert asked.ignored == ()
+    return asked.rules
+
+
+@pytest.mark.parametrize("kind", ["beams", "rules"])
+@pytest.mark.parametrize(
+    ("name", "every"),
+    [(name, 3) for name in CORE]
+    + [pytest.param(name, 1, marks=pytest.mark.sweep) for name in ANSWERED],
+)
+def test_the_answers_of_transformers(opened, name, every, kind, tmp_path):
+    """Of each core model every third case."""
+    cases = [case for case in CASES if case[0] == name]
+    cases = [case for case in cases if (kind == "beams") == (set(case[2]) == set(BEAM))]
+    assert len(cases) >= 30
+    for _, at, settings, tokens, score in cases[::every]:
+        width = settings.get("num_beams", 1)
+        beam = RefillingBeam(
+            width, settings.get("length_penalty", 1.0), settings.get("early_stopping", False)
+        )
+        rules = rules_of({k: v for k, v in settings.items() if k not in BEAM}, tmp_path)
+        strategy = beam if width > 1 else Padding()
+        source = torch.tensor([SOURCES[at]])
+        (found,) = best(decode(opened[name], source, strategy, LIMIT, rules=rules))
+        assert list(found.tokens) == tokens[: len(found.tokens)], settings
+        assert set(tokens[len(found.tokens) :]) <= {0}, settings  # the rest is padding
+        if width > 1:
+            assert found.score == pytest.approx(score, abs=2e-5), settings
+
+
+class Padding(Greedy):
+    """Greedy, where padding is a token like any other, as elsewhere."""
+
+    may_pad = True
+
+
+def test_each_rule_by_hand():
+    scores = torch.tensor([[2.0, -1.0, 1.0, 0.0]])
+    row = torch.tensor([[3, 0, 1, 0]])
+
+    def ruled(prompt: int = 1, limit: int = 9, **fields: Any) -> list[float]:
+        return GenerationRules(**fields).applied(scores, row, prompt, limit, (3,))[0].tolist()
+
+    low = -math.inf
+    assert ruled(repetition_penalty=2.0) == [1.0, -2.0, 1.0, 0.0]
+    assert ruled(no_ngram=2) == [2.0, low, 1.0, 0.0], "0 1 is there"
+    assert ruled(no_ngram=1) == [low, low, 1.0, low]
+    assert ruled(forbidden=((2,), (0, 3), (1, 1))) == [2.0, -1.0, low, low]
+    assert ruled(never=(0,)) == [low, -1.0, 1.0, 0.0]
+    assert ruled(prompt=4, not_first=(0,)) == [low, -1.0, 1.0, 0.0]
+    assert ruled(prompt=3, not_first=(0,)) == scores[0].tolist()
+    assert ruled(forced_last=2, limit=4) == [low, low, 0.0, low]
+    assert ruled(min_new_tokens=4) == [2.0, -1.0, 1.0, low]
+    assert ruled(forced_first=2) == scores[0].tolist(), "it is not the first any more"
+    assert ruled(never=(0, 1, 2, 3)) == scores[0].tolist(), "something has to follow"
+    assert not GenerationRules()
+
+
+def test_what_a_folder_asks_for_is_applied_or_named(tmp_path):
+    said = {
+        "repetition_penalty": 1.3,
+        "forced_eos_token_id": 0,
+        "num_beams": 4,
+        "temperature": 0.6,
+        "top_k": 50,
+        "max_length": 200,
+        "encoder_repetition_penalty": 1.5,
+        "something_new": [1, 2],
+        "suppress_tokens": [10**6],
+        "bad_words_ids": None,
+    }
+    (tmp_path / "generation_config.json").write_text(json.dumps(said))
+    asked = asked_in(tmp_path, {}, 61)
+    assert asked.rules == GenerationRules(repetition_penalty=1.3, forced_last=0)
+    assert asked.applied == ("repetition_penalty = 1.3", "forced_eos_token_id = 0")
+    assert asked.chosen == ("num_beams = 4", "temperature = 0.6")
+    assert asked.ignored == (
+        "encoder_repetition_penalty = 1.5",
+        "something_new = [1, 2]",
+        "suppress_tokens = [1000000]",
+    )
+    (tmp_path / "generation_config.json").unlink()
+    older = asked_in(tmp_path, {"bad_words_ids": [[59]], "num_beams": 6, "d_model": 3}, 61)
+    assert older.rules == GenerationRules(forbidden=((59,),))
+    assert older.chosen == ("num_beams = 6",)
