@@ -1,4 +1,4 @@
-"""What the tests of decoding share: fixed tables for models, and tiny random real ones."""
+"""Fixed tables for models, tiny random real ones, and masks from drawings."""
 
 import math
 from functools import cache
@@ -87,6 +87,11 @@ def wide_model(family: str, positions: str = "sinusoidal", vocab_size: int = 13)
     model = build_model(config).double().eval()
     model.unembed.weight.data *= 3
     return model
+
+
+def drawn(*rows: str) -> torch.Tensor:
+    """A mask from a drawing: x = may attend."""
+    return torch.tensor([[cell == "x" for cell in row] for row in rows])
 
 
 def chosen(step: DecodeStep) -> list[int]:

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from families import everything, sized
+from tables import drawn
 from torch.nn import functional as F
 
 from models import fast
@@ -176,11 +177,6 @@ def test_heads_that_do_not_divide_are_refused():
 
 # Masks, cell by cell, against drawings; and the refusal of a tensor that is no mask.
 VALID = torch.tensor([[True, True, False], [False, True, True]])
-
-
-def drawn(*rows):
-    """A mask from a drawing: x = may attend."""
-    return torch.tensor([[cell == "x" for cell in row] for row in rows])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ prefix and under a visitor; and refusals.
 """
 
 import copy
-from functools import cache as remember
 from itertools import pairwise
 
 import pytest
@@ -293,23 +292,6 @@ TGT = torch.tensor(
 )  # [batch, tgt]
 
 
-@remember
-def tiny(family: str, positions: str, n_kv_heads: int = 4) -> Model:
-    torch.manual_seed(0)
-    sizes = {"vocab_size": 13, "d_model": 16, "n_layers": 2, "n_heads": 4, "d_ff": 24, "n_ctx": 20}
-    kind = {"family": family, "positions": positions, "n_kv_heads": n_kv_heads}
-    return build_model(ModelConfig(**sizes, **kind, tie_embeddings=False)).double().eval()
-
-
-def logits_of(
-    model: Model, tgt: torch.Tensor, valid: torch.Tensor | None = None, cache: KVCache | None = None
-) -> torch.Tensor:
-    if isinstance(model, EncoderDecoder):
-        src = SRC[: len(tgt)]
-        return model.read(Rows(tgt, valid, src, src != 0), cache=cache)
-    return model.read(Rows(tgt, valid), cache=cache)
-
-
 @given(
     cuts=st.lists(st.integers(1, 6), max_size=3),
     family=st.sampled_from(list(WRITERS)),
@@ -319,13 +301,14 @@ def logits_of(
 def test_any_way_to_cut_a_padded_row_into_cached_pieces_gives_the_same(
     cuts, family, positions, left
 ):
-    model, cache = tiny(family, positions, 2), KVCache(2)
+    model, cache = wide_model(family, positions), KVCache(2)
     valid = torch.arange(TGT.shape[1]) >= torch.tensor(left)[:, None]
     edges = [0, *sorted(set(cuts)), TGT.shape[1]]
+    source = (SRC, VALID) if "src" in model.reads else ()
     with torch.no_grad():
-        whole = logits_of(model, TGT, valid)
+        whole = model.read(Rows(TGT, valid, *source))
         pieces = [
-            logits_of(model, TGT[:, start:end], valid[:, :end], cache)
+            model.read(Rows(TGT[:, start:end], valid[:, :end], *source), cache=cache)
             for start, end in pairwise(edges)
         ]
     joined = torch.cat(pieces, dim=1)
@@ -333,7 +316,7 @@ def test_any_way_to_cut_a_padded_row_into_cached_pieces_gives_the_same(
 
 
 def test_cross_attention_is_computed_once_and_stays():
-    model, cache = tiny("encoder-decoder", "sinusoidal"), KVCache(2)
+    model, cache = wide_model("encoder-decoder"), KVCache(2)
     with torch.no_grad():
         memory = model.memory_of(Rows(TGT, src=SRC))
         model.read(Rows(TGT[:, :2]), memory, cache)
@@ -350,7 +333,7 @@ def test_cross_attention_is_computed_once_and_stays():
 
 def test_an_edit_of_new_keys_is_not_kept_in_the_cache():
     """`hook_k` sees old and new keys at every step: an edit acts on the look, not on the store."""
-    model, cache = tiny("decoder-only", "none"), KVCache(2)
+    model, cache = wide_model("decoder-only", "none"), KVCache(2)
     with torch.no_grad():
         with visiting(Edits({"blocks.0.attn.hook_k": torch.zeros_like})):
             model.read(Rows(TGT[:, :3]), cache=cache)
@@ -418,7 +401,7 @@ def test_an_empty_cache_says_so(kind):
 
 
 def test_valid_that_does_not_cover_the_cached_positions_is_refused():
-    model, cache = tiny("decoder-only", "learned"), KVCache(2)
+    model, cache = wide_model("decoder-only", "learned"), KVCache(2)
     with torch.no_grad():
         model.read(Rows(TGT[:, :4]), cache=cache)
         with pytest.raises(ValueError, match="valid covers 1 positions; 4 cached and 1 new"):

@@ -5,6 +5,7 @@ from contextlib import suppress
 import pytest
 import torch
 from hypothesis import given, strategies as st
+from tables import drawn
 
 from explorer.problems import PROBLEMS, InputProblem
 from explorer.runs.edits import (
@@ -116,11 +117,6 @@ def test_a_stroke_and_its_opposite_leave_nothing_behind():
     assert paint(shut, "decoder", None, [(1, 1), (1, 0)], open=True) == before
     # Another scope is painted over, not taken back.
     assert len(paint(shut, "decoder", 2, [(1, 0)], open=True)) == 4
-
-
-def drawn(*rows):
-    """A mask from a drawing: x = may attend."""
-    return torch.tensor([[cell == "x" for cell in row] for row in rows])
 
 
 def same(mask, expected):

@@ -60,6 +60,11 @@ def _ids(golden: Golden, text: str) -> tuple[list[int], list[int]]:
     return golden.arrays[f"{text}.tgt"].tolist(), golden.arrays[f"{text}.src"].tolist()
 
 
+def _row(golden: Golden, model: Model, text: str) -> Rows:
+    tgt, src = _ids(golden, text)
+    return Rows.of([tgt], [src] if "src" in model.reads else None)
+
+
 def _rows(golden: Golden, model: Model, left: int = 0, right: int = 0) -> Rows:
     """Both texts in one batch, with padding on either side."""
     tgt, src = zip(*(_ids(golden, text) for text in TEXTS), strict=True)
@@ -92,9 +97,7 @@ def test_each_text_holds_twelve_tokens_or_more_and_every_layer_is_compared(golde
 @pytest.mark.parametrize("text", TEXTS)
 def test_alone(golden, model, text):
     expected = _expected(golden, text)
-    tgt, src = _ids(golden, text)
-    rows = Rows.of([tgt], [src] if "src" in model.reads else None)
-    ours = run(model, rows, expected)
+    ours = run(model, _row(golden, model, text), expected)
     for name, theirs in expected.items():
         _close(ours[name][0].numpy(), theirs, name)
 
@@ -117,8 +120,7 @@ def test_a_cache_changes_nothing(golden, model):
         pytest.skip("an encoder keeps no cache, and without logits there is nothing to decode")
     if model.config.cacheable < sum(steps):
         pytest.skip("the angles depend on the length of the row: see the test of decoding")
-    tgt, src = _ids(golden, "first")
-    rows = Rows.of([tgt], [src] if "src" in model.reads else None)
+    rows = _row(golden, model, "first")
     cache, logits, done = KVCache(model.config.n_layers), [], 0
     with torch.inference_mode():
         memory = model.memory_of(rows)
@@ -126,7 +128,7 @@ def test_a_cache_changes_nothing(golden, model):
             new = Rows(rows.tgt[:, done : done + n], None, rows.src, rows.src_valid)
             logits.append(model.read(new, memory, cache))
             done += n
-    assert done == len(tgt)
+    assert done == rows.tgt.shape[1]
     _close(torch.cat(logits, 1)[0].numpy(), _expected(golden, "first")["hook_logits"], "logits")
 
 
@@ -151,8 +153,7 @@ def test_made_fast_it_is_the_same(golden, model):
     model = copy.deepcopy(model)
     lay_out_for_decoding(model)
     expected = _expected(golden, "second")
-    tgt, src = _ids(golden, "second")
-    rows = Rows.of([tgt], [src] if "src" in model.reads else None)
+    rows = _row(golden, model, "second")
     for keep in (list(expected), [name for name in expected if "pattern" not in name]):
         ours = run(model, rows, keep)
         for name in keep:
@@ -176,7 +177,7 @@ def test_of_gemma_3_with_pictures_the_text_model_is_read(tmp_path):
     expected = _expected(golden, "second")
     model = open_folder(folder).model
     assert model.config.rope_scaling is not None
-    ours = run(model, Rows.of([_ids(golden, "second")[0]]), expected)
+    ours = run(model, _row(golden, model, "second"), expected)
     for name, theirs in expected.items():
         _close(ours[name][0].numpy(), theirs, name)
     for key in ("is_causal", "per_layer_config"):  # not read by the family itself
@@ -237,8 +238,7 @@ def folder_with(name: str, path: Path, **tensors: torch.Tensor) -> Path:
 
 
 def logits(golden: Golden, model: Model) -> np.ndarray:
-    ids = {stream: torch.tensor(golden.arrays[f"first.{stream}"])[None] for stream in model.reads}
-    return model.read(Rows(ids["tgt"], None, ids.get("src")))[0].numpy()
+    return model.read(_row(golden, model, "first"))[0].numpy()
 
 
 @pytest.mark.parametrize(("name", "tensor", "copied"), COPIES)
@@ -251,14 +251,13 @@ def test_it_is_used_where_it_differs_and_an_equal_one_changes_nothing(
     model = open_folder(folder).model
     with np.load(COPIED) as file:
         expected = file[f"{name}/{tensor}"]
-    ours = logits(golden, model)
-    assert np.abs(ours - expected).max() <= 1e-4 * np.abs(expected).max()
+    _close(logits(golden, model), expected, tensor)
     usual = golden.arrays["first/hook_logits"]
     assert np.abs(usual - expected).max() > 0.01 * np.abs(usual).max(), "the copy matters"
     assert look(folder).n_layers == 2
     folder = folder_with(name, tmp_path / "equal", **{tensor: golden.tensors()[copied].clone()})
     model = open_folder(folder).model
-    assert np.abs(logits(golden, model) - usual).max() <= 1e-4 * np.abs(usual).max()
+    _close(logits(golden, model), usual, tensor)
     assert model.config.tie_embeddings
 
 
