@@ -290,8 +290,7 @@ def of_many(
     raw.post_processor = processors.TemplateProcessing(single=template, special_tokens=used)
     golden = Golden.load(name)
     folder = golden.write(path, "unigram", vocab=raw.get_vocab_size())
-    config = golden.config | {"vocab_size": raw.get_vocab_size(), **said}
-    (folder / "config.json").write_text(json.dumps(config))
+    change_config(folder, vocab_size=raw.get_vocab_size(), **said)
     raw.save(str(folder / "tokenizer.json"))
     save_file(golden.tensors(raw.get_vocab_size()), folder / "model.safetensors")
     return folder, raw

@@ -1,7 +1,6 @@
 """GGUF files of the Llama and Qwen families: the numbers of the folders they were made from."""
 
 import builtins
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from foreign import CORPUS, Golden, byte_level, metaspace, refused, write_gguf
+from foreign import CORPUS, Golden, byte_level, change_config, metaspace, refused, write_gguf
 from tokenizers import Tokenizer
 
 import explorer as hl
@@ -100,8 +99,7 @@ def test_factors_of_the_angles_are_those_of_llama_3(tmp_path):
 def test_part_of_each_head_may_be_turned(kind, name, tmp_path):
     golden = Golden.load(name)
     folder = golden.write(tmp_path / "folder")
-    config = golden.config | {"rope.dimension_count": 4}
-    (folder / "config.json").write_text(json.dumps(config))
+    change_config(folder, **{"rope.dimension_count": 4})
     part = open_folder(folder)
     file = open_folder(write_gguf(golden, tmp_path / "tiny.gguf", turned=4))
     assert part.config.rotary_dim == file.config.rotary_dim == 4
