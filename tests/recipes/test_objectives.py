@@ -1,19 +1,15 @@
 """Objectives by name: what recipes can ask for, what goes together, and what a state remembers."""
 
-import json
-
 import pytest
 import torch
 from toy_runs import SETTINGS, VALID, trainer
 
-from models.__main__ import main
 from models.training.data import collate
 from models.training.faults import masked_as
 from models.training.forcing import teacher_forced
 from models.training.loss import sequence_loss
 from models.training.objectives import Likelihood, make_objectives, settings_of
 from models.training.recipe import read_recipe
-from models.training.vocabulary import train_tokenizer
 from recipes.objectives import RDrop, Unlikelihood, WrongMasks, disagreement, twice
 from recipes.preference import DirectPreference
 
@@ -73,26 +69,6 @@ def test_one_objective_learns_from_the_batch_with_its_masks_in_what_is_held_apar
         for masks in ("right", "no_causal")
     )
     assert objective.metrics(run) == {"valid_loss": wrong} != {"valid_loss": right}
-
-
-def test_judgements_that_no_objective_reads_are_refused(tmp_path, capsys):
-    texts = [f"the {word} saw the king and the {word} ran" for word in ("cat", "dog", "fox")]
-    (tmp_path / "texts.txt").write_text("\n<|endoftext|>\n".join(texts), encoding="utf-8")
-    longer = " saw the king and the king and the king"
-    judged = [{"story": 0, "given": 3, "kept": kept, "broken": " ran"} for kept in ("", longer)]
-    (tmp_path / "judged.jsonl").write_text("\n".join(map(json.dumps, judged)), encoding="utf-8")
-    size = train_tokenizer(texts, 60).vocab_size
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(
-        f'[data]\njudged = "{tmp_path / "judged.jsonl"}"\n[training]\nepochs = 1\n'
-        f'[model]\nfamily = "decoder-only"\nvocab_size = {size}\nd_model = 16\nn_layers = 1\n'
-        "n_heads = 2\nd_ff = 16\n"
-    )
-    arguments = ["train", "--recipe", str(recipe), "--data", str(tmp_path / "texts.txt")]
-    assert main([*arguments, "--out", str(tmp_path / "run")]) == 1
-    assert "data.judged and objectives.preference belong together" in capsys.readouterr().err
-    change = ["--set", "objectives.preference.weight=1.0", "--set", "training.average=1"]
-    assert main([*arguments, "--out", str(tmp_path / "run"), *change]) == 0
 
 
 def test_r_drop_asks_two_passes_to_agree_by_the_mean_of_both_divergences(tmp_path):

@@ -111,16 +111,6 @@ def test_the_loss_is_that_of_its_own_words_times_the_weight(tmp_path):
         torch.testing.assert_close(objectives[1].loss(batch, run).minimised, 8 * expected)
 
 
-def test_it_is_refused_where_no_text_is_continued(tmp_path):
-    pairs = build_model(dataclasses.replace(CONFIG, family="encoder-decoder"))
-    both = [Likelihood(), Unlikelihood(weight=1.0)]
-    with pytest.raises(ValueError, match=r"unlikelihood is 1\.0: it is for decoder-only"):
-        Trainer(pairs, Material([]), TrainingConfig(), tmp_path, both)
-    both[0] = WrongMasks(masks="inverted")
-    with pytest.raises(ValueError, match=r"unlikelihood is 1\.0: .* right masks, not 'inv"):
-        Trainer(build_model(CONFIG), Material([]), TrainingConfig(), tmp_path, both)
-
-
 # Training on which of its own continuations a reader prefers.
 DROPPING = dataclasses.replace(CONFIG, dropout=0.3)
 
@@ -242,17 +232,24 @@ def test_the_model_before_does_not_learn_and_dropout_has_no_say(tmp_path):
     torch.testing.assert_close(said.detach(), 2.0 * batch.n_labels / PAIRS * expected)
 
 
-def test_it_is_refused_where_it_cannot_be(tmp_path):
-    pairs = build_model(dataclasses.replace(DROPPING, family="encoder-decoder"))
-    both = [Likelihood(), DirectPreference(weight=2.0).learn_from(LIKED)]
-    with pytest.raises(ValueError, match=r"preference is 2\.0: it is for decoder-only"):
+@pytest.mark.parametrize(
+    ("objective", "named"),
+    [
+        (Unlikelihood(weight=1.0), r"unlikelihood is 1\.0"),
+        (DirectPreference(weight=2.0).learn_from(LIKED), r"preference is 2\.0"),
+    ],
+)
+def test_it_is_refused_where_it_cannot_be(tmp_path, objective, named):
+    pairs = build_model(dataclasses.replace(CONFIG, family="encoder-decoder"))
+    both = [Likelihood(), objective]
+    with pytest.raises(ValueError, match=f"{named}: it is for decoder-only"):
         Trainer(pairs, Material([]), SETTINGS, tmp_path, both)
+    both[0] = WrongMasks(masks="inverted")
+    with pytest.raises(ValueError, match=f"{named}: .* right masks, not 'inv"):
+        Trainer(built(0), Material(ROWS), SETTINGS, tmp_path, both)
     none = [Likelihood(), DirectPreference(weight=2.0)]
     with pytest.raises(ValueError, match=r"preference is 2\.0, with 0 pairs"):
         Trainer(built(0), Material(ROWS), SETTINGS, tmp_path, none)
-    both[0] = WrongMasks(masks="inverted")
-    with pytest.raises(ValueError, match=r"preference is 2\.0: .* right masks, not 'inv"):
-        Trainer(built(0), Material(ROWS), SETTINGS, tmp_path, both)
 
 
 # From a reader's marks to pairs of which one is preferred.

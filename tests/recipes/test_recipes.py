@@ -96,8 +96,6 @@ def test_rows_are_counted_from_one(option, capsys):
     [
         ("model.colour=1", "unknown fields colour"),
         ("training.epochs=0", "epochs is 0"),
-        ("data.joined=-1", "joined is -1"),
-        ('objectives.wrong_masks.masks="open"', "masks is 'open'"),
         ("model.norm=layernorm", "'model.norm=layernorm' is no change of a recipe"),
         ("model.dropout", "'model.dropout' is no change of a recipe"),
         ("", "'' is no change of a recipe"),

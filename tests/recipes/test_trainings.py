@@ -115,6 +115,14 @@ RECIPES = {
 }
 
 
+def test_judgements_that_no_objective_reads_are_refused(tmp_path, capsys):
+    recipe, _, _ = RECIPES["preference"][0].partition("[objectives")
+    command = [*arguments(tmp_path, recipe, "decoder-only"), "--out", str(tmp_path / "run")]
+    assert main(command) == 1
+    assert "data.judged and objectives.preference belong together" in capsys.readouterr().err
+    assert main([*command, "--set", "objectives.preference.weight=1.0"]) == 0
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize(("recipe", "family"), RECIPES.values(), ids=RECIPES)
 def test_two_processes_have_the_loss_curve_of_one(tmp_path, capsys, recipe, family):
