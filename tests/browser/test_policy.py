@@ -1,12 +1,11 @@
-"""The content security policy: what it forbids is not run, and no other site's page frames the app.
+"""The content security policy: what it forbids is not run. `tests/test_guard.py` has who may frame
+the app.
 
 That no page of the app breaks it holds in every browser test: the console says so, and a `Visitor`
 accepts no error there.
 """
 
 import pytest
-
-from benchmarks.live import served
 
 BROKEN = """() => {
     window.broken = [];
@@ -35,19 +34,6 @@ def test_what_the_policy_does_not_allow_is_not_run(visitor):
     assert broken == ["script-src-elem inline", "img-src http://elsewhere.invalid/a.png"]
     assert visitor.page.evaluate("window.evil") is None
     assert sum("Content Security Policy" in each for each in visitor.console) == 2
-    visitor.console.clear()
-    visitor.hosts.clear()
-
-
-def test_a_page_of_another_site_cannot_show_the_app_in_a_frame(visitor, tmp_path):
-    """Another port is another origin."""
-    frame = f"<link rel='icon' href='data:,'><iframe src='{visitor.address}'></iframe>"
-    (tmp_path / "index.html").write_text(frame)
-    with served(tmp_path) as host:
-        visitor.page.goto(host)
-        (inner,) = visitor.page.main_frame.child_frames
-        inner.wait_for_load_state()
-        assert inner.url.startswith("chrome-error:")
     visitor.console.clear()
     visitor.hosts.clear()
 

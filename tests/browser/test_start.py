@@ -1,12 +1,16 @@
-"""Start in real Chromium: it plays, pauses and steps; stations open; a mask changes the output."""
+"""Start and the path in real Chromium: it plays, pauses and steps; stations open; a mask changes
+the output; a lesson leads to where it shows.
+"""
 
 import pytest
 from playwright.sync_api import Locator, expect
 
+from explorer.exhibits.tour.course import STEPS
+from explorer.exhibits.tour.steps import where_it_shows
 from explorer.library import open_model
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.trace import trace
-from explorer.text import t
+from explorer.text import model_name, t
 from tests.browser.conftest import Visitor, asked
 
 pytestmark = pytest.mark.browser
@@ -19,11 +23,6 @@ def word(key: str, **values: object) -> str:
 
 def said(visitor: Visitor) -> Locator:
     return visitor.page.locator(".hl .said")
-
-
-def line(visitor: Visitor) -> Locator:
-    """The page's own box for a sentence; the sidebar has another one."""
-    return visitor.page.locator(".st-key-start-text input")
 
 
 def count(visitor: Visitor) -> int:
@@ -144,7 +143,7 @@ def test_stations_waves_steps_and_all_heads_are_one_click_away(visitor):
 def test_a_refused_text_is_mended_in_its_line(visitor):
     """A link without a text shows an example; the box then takes the user's own, and no other."""
     visitor.open(lang="en", text="")
-    box = line(visitor)
+    box = visitor.page.locator(".st-key-start-text input")  # the sidebar has another one
     empty = visitor.page.get_by_text(t("problems.empty", lang="en"))
     for mended in ("I like dogs.", "I like cats."):
         expect(empty).to_have_count(1)
@@ -162,3 +161,18 @@ def test_who_asks_for_less_motion_sees_it_still_and_whole(visitor):
     expect(said(visitor)).to_have_text(trace(open_model("en-zh"), TEXT).output)
     expect(visitor.page.get_by_role("button", name=word("play"), exact=True)).to_be_visible()
     visitor.page.emulate_media(reduced_motion="no-preference")
+
+
+def test_the_sidebar_follows_a_lesson_to_a_model_and_sentence_that_show_it(visitor):
+    """The lesson is a fragment: its button alone would leave the sidebar as it was."""
+    lesson, model, text = "cross", "stories", "Tom"
+    page = visitor.open("tour", lang="en", lesson=lesson, model=model, text=text).page
+    sentence = page.get_by_role("textbox", name=t("sidebar.sentence", lang="en"))
+    chosen = page.locator(".st-key-sidebar-model input")
+    expect(sentence).to_have_value(text)
+    expect(chosen).to_have_value(model_name(model, lang="en"))
+    there = where_it_shows(STEPS[lesson], "en")
+    page.locator(f".st-key-tour-there-{lesson} button").click()
+    expect(sentence).to_have_value(there[1])
+    expect(chosen).to_have_value(model_name(there[0], lang="en"))
+    assert there != (model, text)
