@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from shown import everything, figure, link, words_of
 
-from explorer import library
 from explorer.analysis.atlas.corpus import scan
 from explorer.analysis.atlas.make import Making
 from explorer.analysis.atlas.store import Text
@@ -30,7 +29,7 @@ LINES = (
 
 
 @pytest.fixture(scope="module")
-def with_atlas(shelf, tmp_path_factory) -> Path:
+def shelf(shelf, tmp_path_factory) -> Path:
     """The small shelf, its translator with an atlas of three pairs beside it."""
     folder = tmp_path_factory.mktemp("atlas") / "shelf"
     shutil.copytree(shelf, folder)
@@ -43,11 +42,6 @@ def with_atlas(shelf, tmp_path_factory) -> Path:
         making.write(unit)
     making.finish()
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _use(with_atlas, _use_shelf, monkeypatch):
-    monkeypatch.setattr(library, "CHECKPOINTS", with_atlas)
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

@@ -23,7 +23,7 @@ MODERN = {
 
 
 @pytest.fixture(scope="session")
-def wide_shelf(tmp_path_factory, save_small) -> Path:
+def shelf(tmp_path_factory, save_small) -> Path:
     """A translator, a modern writer, and three twins that differ in where their norm stands."""
     folder = tmp_path_factory.mktemp("blocks")
     save_small(folder / "en-zh")
@@ -31,11 +31,6 @@ def wide_shelf(tmp_path_factory, save_small) -> Path:
     for name, place in (("post", "post"), ("pre", "pre"), ("branch", "sublayer")):
         save_small(folder / f"twin-deep-{name}", norm_placement=place, n_encoder_layers=2)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _use_wide_shelf(_use_shelf, wide_shelf, monkeypatch):
-    monkeypatch.setattr(library, "CHECKPOINTS", wide_shelf)
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -1,14 +1,23 @@
-"""The Card page: the open model's own numbers, and its author's words, whatever they are."""
+"""The Card page: the open model's own numbers, and its author's words, whatever they are; and the
+self-check beside the model's name: in the background, once, one at a time.
+"""
 
 import html
 import shutil
+import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 from shown import everything, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
+from explorer.analysis.mask_tests.quick import SelfCheck
+from explorer.engine import caching
+from explorer.engine.turns import TURNS
+from explorer.runs.edits import MaskSwitch
 from explorer.text import LANGUAGES, t
+from explorer.ui import checking, session
 from models import load_checkpoint
 from models.checkpoint import CARD
 
@@ -29,14 +38,6 @@ broken: [
 
 def read(at: AppTest) -> str:
     return html.unescape(everything(at)).replace("\u2060", "")
-
-
-@pytest.fixture
-def hostile(shelf, tmp_path, monkeypatch) -> None:
-    """The small translator, with a hostile card."""
-    shutil.copytree(shelf / "en-zh", tmp_path / "en-zh")
-    (tmp_path / "en-zh" / CARD).write_text(HOSTILE)
-    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,10 @@ def test_a_snapshot_is_called_one(open_page, shipped):
     assert f"| Training snapshot | {t('sidebar.moment_step', lang='en', step=200)} |" in read(at)
 
 
-def test_a_hostile_card_is_read_and_never_obeyed(open_page, hostile):
+def test_a_hostile_card_is_read_and_never_obeyed(open_page, shelf, tmp_path, monkeypatch):
+    shutil.copytree(shelf / "en-zh", tmp_path / "en-zh")
+    (tmp_path / "en-zh" / CARD).write_text(HOSTILE)
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
     at = open_page("card")
     assert not [each for each in at.markdown if each.allow_html]
     raw = "\n".join(words_of(each) for each in at.markdown)
@@ -88,3 +92,118 @@ def test_the_button_under_the_model_leads_there_and_keeps_the_model(shipped):
     assert [title.value for title in at.title] == [t("card.title", lang="en")]
     assert at.query_params["model"] == "copy"
     assert "### copy" in read(at)
+
+
+# The self-check.
+def shown(at: AppTest) -> list[str]:
+    """What stands beside the model's name: the label of the result, else the words of waiting."""
+    waiting = t("self_check.running", lang="en")
+    result = [each.label for each in at.sidebar.button if each.key == "self_check.open"]
+    return result + [str(each.value) for each in at.sidebar.caption if each.value == waiting]
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch) -> Iterator[dict[object, threading.Thread]]:
+    """The checks that this test started; none is left running."""
+    threads: dict[object, threading.Thread] = {}
+    monkeypatch.setattr(checking, "_STARTED", threads)
+    monkeypatch.setattr(checking, "_FOUND", {})
+    yield threads
+    for each in threads.values():
+        each.join(20)
+        assert not each.is_alive()
+
+
+def finish(started: dict[object, threading.Thread], model: str) -> None:
+    checking.start(model)
+    for thread in started.values():
+        thread.join(20)
+
+
+def test_its_result_stands_beside_the_name_and_leads_to_the_tests(open_page, started, monkeypatch):
+    """Drawing a page starts nothing: the check waits until it has been drawn for an interval."""
+    at = open_page("card")
+    assert shown(at) == [t("self_check.running", lang="en")]
+    assert not started
+    visited: list[str] = []
+    monkeypatch.setattr(session, "visit", visited.append)
+    finish(started, "en-zh")
+    at = open_page("card")
+    assert shown(at) == [t("self_check.shipped", lang="en", kept=16, tested=16)]
+    at.button(key="self_check.open").click().run()
+    assert visited == ["mask_tests"]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_failure_names_what_is_broken(open_page, lang, started, monkeypatch):
+    broken = SelfCheck(16, ("future_leak", "prefix"))
+    monkeypatch.setattr(checking, "check", lambda loaded, step, edits: broken)
+    finish(started, "en-zh")
+    button = open_page("card", lang=lang).button(key="self_check.open")
+    assert button.label == t("self_check.shipped_broken", lang=lang, broken=2, tested=16)
+    assert t("certify.future_leak.title", lang=lang) in button.help
+    assert t("certify.prefix.title", lang=lang) in button.help
+
+
+def test_a_change_is_checked_beside_the_model_as_shipped(open_page, started):
+    edits = (MaskSwitch("causal", False),)
+    checking.start("en-zh", edits)
+    finish(started, "en-zh")
+    at = open_page("masks", edits="causal-off")
+    label = at.sidebar.button(key="self_check.open_edited").label
+    found = checking._FOUND[checking._key("en-zh", edits)]
+    assert {"future_leak", "future_mass"} <= {*found.broken}
+    broken, tested = len(found.broken), found.tested
+    assert label == t("self_check.edited_broken", lang="en", broken=broken, tested=tested)
+    assert at.main.button(key="self_check.open_edited.masks.reset").label == label
+    assert shown(at) == [t("self_check.shipped", lang="en", kept=16, tested=16)]
+
+
+def test_it_runs_once_one_at_a_time_behind_everything_else(started, monkeypatch):
+    at_work, most, order = [0], [0], []
+    go_on = threading.Event()
+
+    def slow(loaded: object, step: Callable[[], None], edits: object) -> SelfCheck:
+        at_work[0] += 1
+        most[0] = max(most[0], at_work[0])
+        with TURNS.away():
+            assert go_on.wait(20)
+        step()
+        order.append("check")
+        at_work[0] -= 1
+        return SelfCheck(1, ())
+
+    monkeypatch.setattr(checking, "check", slow)
+    for model in ("en-zh", "writer", "en-zh"):
+        checking.start(model)
+    assert len(started) == 2
+    with TURNS.turn():
+        go_on.set()
+        order.append("visitor")
+    for each in started.values():
+        each.join(20)
+    checking.start("en-zh")  # it is known
+    assert not any(each.is_alive() for each in started.values())
+    assert most == [1]
+    assert order == ["visitor", "check", "check"]
+
+
+def test_a_model_that_does_not_open_has_no_result_and_a_result_needs_no_cache(
+    started, open_page, monkeypatch
+):
+    finish(started, "gone")
+    assert list(checking._FOUND.values()) == [None]
+    # Else the page would ask for it, and the server check the model, again and again.
+    monkeypatch.setattr(caching, "STORE", caching.Store(0))
+    finish(started, "en-zh")
+    assert shown(open_page("card")) == [t("self_check.shipped", lang="en", kept=16, tested=16)]
+
+
+def test_the_oldest_results_are_forgotten_and_may_be_found_again(started, monkeypatch):
+    monkeypatch.setattr(checking, "MOST_KEPT", 2)
+    monkeypatch.setattr(checking, "_checked", lambda model, edits: None)
+    for model in ("first", "second", "third", "first"):
+        checking.start(model)
+        started[checking._key(model, ())].join(20)
+    kept = [checking._key(model, ()) for model in ("third", "first")]
+    assert list(checking._FOUND) == kept == list(started)

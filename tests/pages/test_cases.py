@@ -3,9 +3,8 @@
 import re
 from inspect import isgeneratorfunction
 
-import numpy as np
 import pytest
-from shown import charts, everything, figure, lines, numbers, reading, words_of
+from shown import charts, everything, figure, lines, reading, words_of
 
 from explorer import library
 from explorer.analysis.cases import BUGS, BY_ID, CHOICES, CLAIMS, positions
@@ -40,6 +39,14 @@ def test_a_planted_fault_shows_in_what_is_written_and_errors_are_counted(open_pa
     assert reading(open_page("cases", case="tiny_epsilon"), "an error in **0** and run silently")
 
 
+def test_padding_on_the_left_is_drawn_where_it_harms(open_page):
+    at = open_page("cases", case="left_positions")
+    assert "PADs on the left**." in everything(at)
+    assert charts(at, t("cases.pads_left", lang="en"))
+    biased = everything(open_page("cases", case="left_positions", model="reader"))
+    assert t("cases.absent.added", lang="en") in biased
+
+
 @pytest.mark.parametrize(
     ("model", "case", "words"),
     [
@@ -63,32 +70,6 @@ def test_every_fault_has_a_formula_of_its_own(open_page):
         lines = [str(each.value) for each in at.latex]
         assert all(word in line for word, line in zip(("Wrong", "Right"), lines, strict=True))
         assert all(symbol in line and "m_{ij}" not in line for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("case", "model", "lacks"),
-    [
-        ("left_positions", "en-zh", ""),
-        ("left_positions", "writer", ""),
-        ("left_positions", "reader", "added"),  # ALiBi: distances only
-        ("mask_replaced", "en-zh", ""),
-        ("mask_replaced", "writer", ""),
-        ("mask_replaced", "reader", "causal"),
-    ],
-)
-def test_padding_on_the_left_harms_whom_it_concerns(open_page, case, model, lacks):
-    at = open_page("cases", case=case, model=model, text="I like you.")
-    words = everything(at)
-    assert t("cases.unchanged", lang="en") not in words
-    assert ("PADs on the left**." in words) == (not lacks)
-    if lacks:
-        assert t(f"cases.absent.{lacks}", lang="en") in words
-    else:
-        (drawn,) = charts(at, t("cases.pads_left", lang="en"))
-        healthy, ill = (numbers(each["y"]) for each in drawn["data"])
-        assert len(healthy) > 2
-        assert abs(ill[0] - healthy[0]) < 1e-4  # without padding they agree
-        assert np.abs(ill - healthy).max() > 1e-4
 
 
 _NUMBER = re.compile(r"\{\w+\}")

@@ -1,6 +1,5 @@
 """Every part of every page for every kind of model, in both languages, with what explains it."""
 
-import copy
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +18,6 @@ from explorer.analysis.cases import BUGS, CLAIMS
 from explorer.analysis.cases.case import inputs
 from explorer.pages import PAGES
 from explorer.text import LANGUAGES, has, t
-from explorer.training.learning import SetupTrainer
-from explorer.training.setup import Setup
-from explorer.training.tasks import corpus
 from models import config
 from models.blocks import Block
 from models.foreign.placing import DTYPE_VARIABLE
@@ -306,17 +302,3 @@ def test_what_was_added_is_named(shelf_of_added, open_page, monkeypatch):
     at = open_page("training")
     for field, kinds in (("positions", ["Kerple", "Ramp", "Spiral"]), ("norm", ["Maxnorm"])):
         assert {*kinds} <= {*at.selectbox(key=f"training.set.{field}").options}
-
-
-@pytest.mark.parametrize("model", ADDED)
-def test_what_was_added_trains(shelf_of_added, tmp_path, model):
-    """A step of Train changes every parameter; the models of the shelf were trained and saved."""
-    kinds = {
-        name: ADDED[model][name] for name in ADDED[model].keys() & {"positions", "norm", "ffn"}
-    }
-    setup = Setup(task="copy", **kinds)
-    learner = SetupTrainer(setup, corpus(setup), tmp_path)
-    before = copy.deepcopy(learner.model.state_dict())
-    learner.take(learner.next_batch())
-    after = learner.model.state_dict()
-    assert [name for name, each in after.items() if each.equal(before[name])] == []

@@ -31,14 +31,6 @@ def typed(at: AppTest, code: str, task: str = "causal") -> AppTest:
     return at.text_area(key=f"exercises.code.{task}").set_value(code).run()
 
 
-@pytest.mark.parametrize("lang", LANGUAGES)
-def test_the_starter_of_the_first_task_is_told_what_it_sees(open_page, lang):
-    at = open_page("exercises", lang=lang)
-    assert not at.warning
-    future = t("exercises.relations.future", lang=lang)
-    assert reading(at, t("exercises.sees", lang=lang, q=0, k=1, reason=future))
-
-
 def test_a_right_program_passes_and_stands_in_the_link_and_a_shared_one_opens(open_page):
     at = typed(open_page("exercises"), tasks()[0].reference)
     assert reading(at, "Correct: all 436 values in 6 cases")

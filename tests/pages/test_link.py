@@ -132,11 +132,6 @@ def test_every_state_comes_back_and_another_kind_of_attention_forgets_places(sta
     assert write(state).keys() - kept.keys() <= pointing
 
 
-def test_a_choice_that_nobody_owns_is_an_error():
-    with pytest.raises(KeyError, match="no_such_choice"):
-        LINKS.change(State(), no_such_choice=1)
-
-
 @given(st.text(max_size=40))
 def test_escaped_text_has_no_mark_that_markdown_acts_on(text):
     rest = escape(text)

@@ -27,7 +27,7 @@ TEXT = "She reads a book."
 
 
 @pytest.fixture(scope="module")
-def two(shelf, tmp_path_factory) -> Path:
+def shelf(shelf, tmp_path_factory) -> Path:
     """The small shelf, and `tuned`: its translator with one matrix of queries changed."""
     folder = tmp_path_factory.mktemp("two") / "shelf"
     shutil.copytree(shelf, folder)
@@ -37,11 +37,6 @@ def two(shelf, tmp_path_factory) -> Path:
     weights[name] = -weights[name]
     save_file(weights, folder / "tuned" / "model.safetensors")
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _use_two(two, _use_shelf, monkeypatch):
-    monkeypatch.setattr(library, "CHECKPOINTS", two)
 
 
 def sent(at: AppTest, index: int) -> dict[str, Any]:
@@ -93,9 +88,9 @@ def test_the_control_chooses_a_model_orders_by_difference_and_takes_away(open_pa
     assert not [each for each in itself.button if each.key == "versus.swap"]
 
 
-def test_the_most_different_head_opens_in_both_and_an_equal_model_differs_nowhere(open_page, two):
-    if not (two / "same").exists():
-        shutil.copytree(two / "en-zh", two / "same")
+def test_the_most_different_head_opens_in_both_and_an_equal_model_differs_nowhere(open_page, shelf):
+    if not (shelf / "same").exists():
+        shutil.copytree(shelf / "en-zh", shelf / "same")
     said = everything(compared(open_page, "same"))
     assert t("versus.same_heads", lang="en", count=8) in said
     n = len(trace(library.open_model("en-zh", library.CHECKPOINTS), TEXT).tgt_tokens)
