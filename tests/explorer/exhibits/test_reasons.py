@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from explorer.exhibits.reasons import BLOCKERS, RULES, blocked_by, empty_rows, reasons, rule_numbers
+from explorer.exhibits.saying import marked_words
 from explorer.runs.edits import CellEdit, Edit, MaskSize, MaskSwitch
 from explorer.runs.interventions import mask_of, rules_in_force
 from explorer.runs.trace import trace
@@ -138,3 +139,8 @@ def test_rows_painted_empty_are_found_and_are_zero(translator):
     # PAD queries that are hidden on purpose are not what a visitor emptied.
     hidden = trace(translator, TEXT, TARGET, (MaskSwitch("pad_queries", True),), pads=2)
     assert not empty_rows(hidden, SELF).any()
+
+
+def test_changed_tokens_are_marked_and_pieces_of_a_word_stay_together():
+    words = [("a", "same"), ("·bc", "new"), ("de", "gone")]
+    assert "a:orange-background[**bc**] :gray[~~de~~]" in marked_words(words)
