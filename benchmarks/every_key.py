@@ -400,9 +400,9 @@ ABOUT = (
     "the changed config and random weights. A value is counted as equal if logits and patterns",
     "are, whether or not it has an effect, and as refused if the message names a key. Values that",
     "`transformers` refuses are not counted. `python -m benchmarks.every_key` writes this table.",
-    "Models with a classification head, whole CLIP, SigLIP and Gemma 3 models, the settings of",
-    "picture processors (`every_part`) and those of tokenizers (`every_token`) are changed alike,",
-    "and not listed: `make parity` fails if any is wrong.",
+    "Models with a classification head, whole CLIP, SigLIP and Gemma 3 models, and the settings of",
+    "picture processors (`every_part`) and tokenizers (`every_token`) are changed alike, and not",
+    "listed: `make parity` fails if any is wrong.",
 )
 
 

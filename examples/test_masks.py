@@ -1,4 +1,4 @@
-"""Tests of your own masks: `pytest examples/test_masks.py`, with your models in place of these."""
+"""Tests of masks: replace these models with yours, and run `pytest examples/test_masks.py`."""
 
 import pytest
 import torch

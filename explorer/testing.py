@@ -17,8 +17,8 @@ def assert_masks(
 ) -> None:
     """Raise AssertionError with the report unless the masks of `forward` are right.
 
-    A model of one text is tested by `assert_masks(model, ids)`. Otherwise, arguments and other
-    errors are those of `certify`.
+    A model of one text is tested by `assert_masks(model, ids)`. Otherwise, it takes and raises what
+    `certify` does.
     """
     texts: tuple[Any, Any] = (None, src) if tgt is None else (src, tgt)
     result = certify(forward, *texts, pad_id=pad_id, **options)

@@ -123,9 +123,9 @@ class Softmax:
 @dataclass(frozen=True, eq=False)
 class Weights:
     """Weights about to be multiplied by values: `pattern` is their tensor before dropout, `scores`
-    the input of the softmax (None without one), `equation` that of the scores, `factors` the
-    queries and keys, if they are kept: as the equation names them, or [..., pos, d_head] with the
-    leading axes of the pattern.
+    the input of the softmax (None without one). `factors` are the queries and keys, if they are
+    kept: as the `equation` of the scores names them, or [..., pos, d_head] with the pattern's
+    leading axes.
     """
 
     pattern: Tensor

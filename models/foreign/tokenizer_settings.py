@@ -29,8 +29,8 @@ def require_one_tokenizer(
     """Raise Refusal if a folder's tokenizer_config.json contradicts its tokenizer.json.
 
     `id_of` gives the id of a token, None if that file lacks it. `flags` are the settings that the
-    file shows (`models.marks.flags_of`). `marks` are its special tokens, by the setting that names
-    them: those around a text, and the unknown one of a unigram model.
+    file shows (`models.marks.flags_of`). `marks` are the special tokens that it puts around a text,
+    and the unknown one of a unigram model, by the settings that name them.
     """
     path = folder / "tokenizer_config.json"
     settings = read_json(path) if path.is_file() else None

@@ -230,8 +230,8 @@ class Examiner(ABC):
         """Change each token in turn: the output must change in the token's own row, and at every
         distance up to the window.
 
-        Distances of the target count from the changed token to the output, from 0; those of the
-        source to its last token. The deviation is the share of distances without any change.
+        A distance is counted from the changed token to the output, or in the source to its last
+        token. The deviation is the share of distances without any change.
         """
         worst, faded, last = Worst(), False, len(self.sentence[1]) - 1
         for stream in self.streams:

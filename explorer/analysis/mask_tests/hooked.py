@@ -171,7 +171,7 @@ class HookedExaminer(Examiner):
 
     def hooks(self) -> Worst | None:
         """Every hook point fires in a run that records all; the deviation is the share that does
-        not. Those of positions only fire if the design has them."""
+        not. Hook points of positions fire only in designs with such positions."""
         model, probe, worst = self.probe.model, self.probe, Worst()
         if not isinstance(model, nn.Module) or not hasattr(model, "stacks"):
             return None

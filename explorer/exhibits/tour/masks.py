@@ -67,7 +67,7 @@ def purpose(view: View) -> Posed:
 
 
 def _masked(view: View, row: QueryRow, **place: object) -> Exhibited:
-    """The mask of this kind of attention among those of a layer."""
+    """The picture of the masks of a layer, of which the step shows this kind of attention."""
     at, place = view.kinds.index(row.site.role), row.place | place
     return Exhibited("masks.matrices", "masks.matrices", place, at)
 

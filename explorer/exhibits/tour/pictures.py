@@ -1,4 +1,4 @@
-"""Pictures of the steps: those of exhibits, and drawings with the data of a step."""
+"""Pictures of the steps: from exhibits, or drawn with the data of a step."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
