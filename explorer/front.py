@@ -56,8 +56,13 @@ WIDGETS = (
 )
 """Scripts that Streamlit otherwise requests only when such a widget has arrived: until then there
 is a grey box of another height."""
-FIRST_VIEWS = {"": "start", "heads": "heads_view", "decoding": "film", "blocks": "token_strip"}
-"""The view at the top of a page, by the page's address; "matrices" of the others."""
+FIRST_VIEWS = {
+    "": "start", "heads": "heads_view", "decoding": "film", "positions": "token_strip",
+    "model": "machine_view", "masks": "matrices", "alignment": "matrices", "blocks": "matrices",
+    "training": "matrices", "attribution": "matrices", "patching": "matrices", "tour": "matrices",
+    "exercises": "matrices", "cases": "matrices", "circuits": "matrices",
+}  # fmt: skip
+"""The view at the top of a page, by the page's address, if there is one."""
 _WORDS = {"": "start", "models": "shelf"}
 """The text table of a page, if it is not named like its address."""
 
@@ -122,7 +127,7 @@ def page(name: str, base: str, scope: Scope) -> str:
     if theme in ("light", "dark"):
         attributes += f' data-hl-theme="{theme}"'
     origin = own_origin(asked.get("host", ""), scope.get("scheme", "http"))
-    views = ("frame", FIRST_VIEWS.get(name, "matrices"))
+    views = filter(None, ("frame", FIRST_VIEWS.get(name)))
     asked_for = "".join(
         f'<link rel="modulepreload" crossorigin href="./{SCRIPTS}/{script(view)[1]}">'
         for view in views

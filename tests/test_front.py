@@ -12,6 +12,7 @@ from PIL import Image
 
 from explorer import front
 from explorer.exports.preview import drawable
+from explorer.pages import PAGES
 from explorer.scripts import script
 from explorer.text import EARLIER
 from models.training.home import data
@@ -72,6 +73,9 @@ def test_a_links_page_has_the_styles_and_names_its_own_picture():
     query = urlencode({"lang": "en", "text": TEXT, "head": "2"})
     assert named["og:image"] == f"https://example.org/preview.png?{query}"
     assert '<html lang="zh"' in asked("/", language="zh-CN,zh;q=0.9").body.decode()
+    for name, view in front.FIRST_VIEWS.items():
+        assert f"/{script(view)[1]}" in asked(f"/{name}").body.decode()
+    assert {*front.FIRST_VIEWS} <= {"", *(page.name for page in PAGES)}
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from explorer.exhibits.control import (
     More as More,
     Offer as Offer,
     Pick as Pick,
+    PickForm as PickForm,
     PickModel as PickModel,
     Remember as Remember,
     Several as Several,

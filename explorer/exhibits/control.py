@@ -64,6 +64,9 @@ class Undo:
     prefix: str
 
 
+PickForm = Literal["buttons", "optional", "list", "menu", "open"]
+
+
 @dataclass(frozen=True)
 class Display:
     """How a control looks: its `width` in pixels, the `help` shown on hovering, the `hint` in an
@@ -89,7 +92,7 @@ class Pick:
     options: Mapping[Any, str]
     now: Any
     change: Callable[[Any], Change]
-    form: Literal["buttons", "optional", "list", "menu", "open"] = "buttons"
+    form: PickForm = "buttons"
     display: Display = Display()
 
 

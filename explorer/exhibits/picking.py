@@ -1,7 +1,7 @@
 """Controls shared by several exhibits, and charts below their titles."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from explorer.exhibits import View, block as b
 from explorer.figures.matrix import Matrix
@@ -82,7 +82,7 @@ def pick_one(
     said: str | Callable[[Any], str] = "",
     label: str = "",
     change: Callable[[Any], b.Change] | None = None,
-    form: Literal["buttons", "optional", "list", "menu", "open"] = "buttons",
+    form: b.PickForm = "buttons",
     **display: Any,
 ) -> b.Pick:
     """A choice among options, with its label's text at `label` or else at `key`.

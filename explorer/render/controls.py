@@ -125,20 +125,19 @@ def _slider(sheet: Sheet, block: b.Slider) -> None:
     def fits(value: Any) -> bool:
         return isinstance(value, int | float) and low <= value <= high
 
-    common: dict[str, Any] = {
-        "label": block.label,
-        "key": block.key,
-        "help": block.display.help,
-        "width": block.display.width or "stretch",
-        "disabled": block.display.disabled,
-        "on_change": partial(_changed, block.key, block.change, fits),
-    }
+    common = _displayed(block) | {"on_change": partial(_changed, block.key, block.change, fits)}
     if isinstance(scale, b.Span):
         draw = st.number_input if block.typed else st.slider
         draw(min_value=low, max_value=high, step=scale.step, format=scale.form, **common)
     else:
         stops = sorted({*scale, int(block.now)})
         st.select_slider(options=stops, format_func="{:,}".format, **common)
+
+
+def _displayed(block: b.Slider | b.TextBox) -> dict[str, Any]:
+    display = block.display
+    shown = {"help": display.help, "width": display.width or "stretch"}
+    return {"label": block.label, "key": block.key, "disabled": display.disabled, **shown}
 
 
 def _toggle(sheet: Sheet, block: b.Toggle) -> None:
@@ -201,21 +200,16 @@ def _several(sheet: Sheet, block: b.Several) -> None:
 
 def _text_box(sheet: Sheet, block: b.TextBox) -> None:
     st.session_state[block.key] = block.now
-    common: dict[str, Any] = {
-        "key": block.key,
-        "max_chars": block.most,
-        "help": block.display.help,
-        "width": block.display.width or "stretch",
-        "disabled": block.display.disabled,
-        "placeholder": block.display.hint,
-        "on_change": partial(
-            _changed, block.key, block.change, lambda text: len(text) <= (block.most or len(text))
-        ),
-    }
+
+    def fits(text: str) -> bool:
+        return len(text) <= (block.most or len(text))
+
+    common = _displayed(block) | {"on_change": partial(_changed, block.key, block.change, fits)}
+    common |= {"max_chars": block.most, "placeholder": block.display.hint}
     if block.height is None:
-        st.text_input(block.label, **common)
+        st.text_input(**common)
     else:
-        st.text_area(block.label, height=block.height, **common)
+        st.text_area(height=block.height, **common)
 
 
 def _pick_model(sheet: Sheet, block: b.PickModel) -> None:
