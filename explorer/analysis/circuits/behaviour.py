@@ -66,21 +66,14 @@ class HeadScores:
         if chance is None:
             return "untested"
         score = float(self.scores[behaviour].max())
-        return strength(behaviour, score, self.even[behaviour], chance)
+        if not chance.beaten(behaviour, score):
+            return "none"
+        return "clear" if score >= max(CLEAR, TIMES * self.even[behaviour]) else "slight"
 
     def clearest(self, chance: Chance | None) -> Behaviour:
         """The first type that some head has clearly, else slightly; else the first type."""
         order = ("clear", "slight", "none", "untested")
         return min(self.scores, key=lambda name: order.index(self.strength(name, chance)))
-
-
-def strength(
-    behaviour: Behaviour, score: float, even: float, chance: Chance
-) -> Literal["clear", "slight", "none"]:
-    """Whether a head with this score, selected as the best of several, deserves the name."""
-    if not chance.beaten(behaviour, score):
-        return "none"
-    return "clear" if score >= max(CLEAR, TIMES * even) else "slight"
 
 
 def behaviour(loaded: LoadedModel) -> HeadScores:
@@ -162,17 +155,17 @@ def places_of(twice: Twice) -> dict[Behaviour, tuple[np.ndarray, np.ndarray]]:
 
 
 def _written(loaded: LoadedModel, twice: Twice, logits: torch.Tensor) -> tuple[float, float, float]:
-    if not loaded.config.generates:
-        return float("nan"), float("nan"), float("nan")
     n, start, tokens = twice.n, twice.start, twice.tokens
+    if not loaded.config.generates or n < 2:
+        return float("nan"), float("nan"), float("nan")
     logprobs = logits[:, :-1].log_softmax(-1)
     chosen = logprobs.gather(-1, tokens[:, 1:, None])[..., 0].numpy()
     at = slice(start + n, start + 2 * n - 1)  # positions after the first repeated token
     top = logprobs[:, at].argmax(-1) == tokens[:, start + n + 1 : start + 2 * n]
     return (
-        float(chosen[:, start : start + n - 1].mean()) if n > 1 else float("nan"),
-        float(chosen[:, at].mean()) if n > 1 else float("nan"),
-        float(top.float().mean()) if n > 1 else float("nan"),
+        float(chosen[:, start : start + n - 1].mean()),
+        float(chosen[:, at].mean()),
+        float(top.float().mean()),
     )
 
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
-from typing import Literal
 
 import numpy as np
 import torch
@@ -97,14 +96,6 @@ class Circuit:
         return self.counts[self.chosen] if self.counts else 0
 
     @property
-    def first_looks_back(self) -> Literal["clear", "slight", "none"]:
-        """Whether the first of `order` is a previous-token head. Raises ValueError without one."""
-        if not self.order:
-            raise ValueError("no head precedes the second one")
-        score = float(self.previous[self.order[0]])
-        return behaviour.strength("previous", score, self.even_back, self.chance)
-
-    @property
     def stands_out(self) -> bool:
         """Whether the second's induction score is above chance."""
         return self.intact > self.even and self.chance.beaten("induction", self.intact)
@@ -132,8 +123,8 @@ def circuit(
 ) -> Steps[Circuit]:
     """Find the second head and ablate earlier ones, one step per pass.
 
-    `found` is the result of `looked` for the unmodified model, `given` the rows to measure on, and
-    `chance` the best head's score there by chance, if known. Raises ValueError as `rows` does.
+    `head_scores` are the unmodified model's, `twice` the rows to measure on, and `chance` the best
+    head's score there by chance, if known. Raises ValueError as `rows` does.
     """
     twice = rows = random_twice(loaded) if twice is None else twice
     if chance is None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from explorer.analysis.circuits.chance import COPIES, RATE, by_chance, shuffle
+from explorer.analysis.circuits.chance import RATE, by_chance, shuffle
 from explorer.analysis.circuits.composition import (
     MOST_HEADS,
     WAYS,
@@ -18,7 +18,7 @@ from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.circuits.measured import scope
 from explorer.exhibits.picking import pick_one
-from explorer.exhibits.saying import head_name
+from explorer.exhibits.saying import head_name, in_a_row
 from explorer.figures.maps import composed as composed_matrix
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent
@@ -80,18 +80,17 @@ def _reading(
 ) -> str:
     score = float(np.nanmax(result.scores[way]))
     state = {True: "above", False: "even", None: "untested"}[result.stands_out(way)]
-    return view.t(
+    verdict = view.t(
         f"circuits.composed_{state}",
         way=view.t(f"circuits.ways.{way}"),
         later=head_name(view, strongest[0]),
         earlier=head_name(view, strongest[1]),
         score=fixed(score, 3),
-        random=fixed(result.baseline, 3),
-        spread=fixed(result.spread, 3),
         chance="" if result.chance is None else fixed(result.chance.most(way), 3),
-        copies=COPIES,
         rate=percent(RATE),
     )
+    random = {"random": fixed(result.baseline, 3), "spread": fixed(result.spread, 3)}
+    return in_a_row([verdict, view.t("circuits.composed_random", **random)])
 
 
 def _ranked(result: Composition, way: Way) -> list[tuple[int, int]]:

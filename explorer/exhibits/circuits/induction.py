@@ -6,7 +6,7 @@ import numpy as np
 
 from explorer.analysis.circuits.behaviour import looked, places_of
 from explorer.analysis.circuits.by_hand import NAME, by_hand
-from explorer.analysis.circuits.chance import COPIES, RATE, by_chance
+from explorer.analysis.circuits.chance import by_chance
 from explorer.analysis.circuits.induction import Circuit, circuit, copied, silenced
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits import measured
@@ -67,8 +67,7 @@ def show(induction: Circuit | None, view: View) -> b.Blocks:
 
 
 def _reading(view: View, induction: Circuit) -> str:
-    """The reading: the induction head, its score, and whether the experiment confirms the
-    circuit."""
+    """The induction head, its score, and whether the experiment confirms the circuit."""
     sentences = [
         view.t(
             "circuits.second",
@@ -76,41 +75,25 @@ def _reading(view: View, induction: Circuit) -> str:
             score=percent(induction.intact),
             even=percent(induction.even),
             chance=percent(induction.chance.most("induction")),
-            copies=COPIES,
         )
     ]
     if not induction.stands_out:
-        none = view.t("circuits.second_none", rate=percent(RATE))
-        return in_a_row([view.t("circuits.second_lacks"), *sentences, none])
+        return in_a_row([view.t("circuits.second_lacks"), *sentences])
     if not induction.counts:
         return in_a_row([*sentences, view.t("circuits.no_first")])
-    at, last = induction.chosen, len(induction.counts) - 1
-    sentences.append(
-        view.t(
-            f"circuits.off_{'one' if induction.n_off == 1 else 'many'}",
-            count=induction.n_off,
-            first=head_name(view, induction.order[0]),
-            left=percent(float(induction.together[at])),
-            others=percent(float(induction.others[:, at].mean())),
-        )
-    )
-    if at < last:
-        sentences.append(
-            view.t(
-                "circuits.off_most",
-                count=induction.counts[last],
-                left=percent(float(induction.together[last])),
-                others=percent(float(induction.others[:, last].mean())),
-            )
-        )
-    if induction.depends:
-        sets = {
-            "count": induction.n_off,
-            "sets": len(induction.rivals),
-            "rate": percent(induction.rate),
-        }
-        return in_a_row([*sentences, view.t("circuits.verdict_depends", **sets)])
-    return in_a_row([*sentences, view.t("circuits.verdict_alone")])
+    left = {
+        "left": percent(float(induction.together[induction.chosen])),
+        "others": percent(float(induction.others[:, induction.chosen].mean())),
+    }
+    if induction.n_off == 1:
+        first = head_name(view, induction.order[0])
+        sentences.append(view.t("circuits.off_one", first=first, **left))
+    else:
+        sentences.append(view.t("circuits.off_many", count=induction.n_off, **left))
+    if not induction.depends:
+        return in_a_row([*sentences, view.t("circuits.verdict_alone")])
+    sets = {"sets": len(induction.rivals), "rate": percent(induction.rate)}
+    return in_a_row([*sentences, view.t("circuits.verdict_depends", **sets)])
 
 
 def _steps(view: View, induction: Circuit) -> b.Blocks:
@@ -120,7 +103,7 @@ def _steps(view: View, induction: Circuit) -> b.Blocks:
     back, onwards = places["previous"], places["induction"]
     second = head_name(view, induction.second)
     finds = view.t(
-        "circuits.step_finds" if induction.stands_out else "circuits.step_finds_none",
+        "circuits.step_finds",
         second=second,
         share=percent(induction.intact),
         even=percent(induction.even),
@@ -129,10 +112,11 @@ def _steps(view: View, induction: Circuit) -> b.Blocks:
     if induction.carried is not None and induction.after is not None:
         first = induction.order[0]
         copies = view.t(
-            f"circuits.step_copies_{induction.first_looks_back}",
+            "circuits.step_copies",
             first=head_name(view, first),
             share=percent(float(induction.previous[first])),
             even=percent(induction.even_back),
+            chance=percent(induction.chance.most("previous")),
         )
         fails = view.t(
             "circuits.step_fails",
@@ -192,10 +176,9 @@ def _removed(view: View, induction: Circuit) -> b.Blocks:
 
 
 def _alone(view: View, induction: Circuit) -> b.Blocks:
-    """The loss of the induction head's score for each single ablated head."""
+    """The loss of the induction head's score for each single ablated head; blank if untested."""
     layers = int(np.flatnonzero(np.isfinite(induction.alone).any(1)).max()) + 1
-    lost = np.nan_to_num(np.maximum(induction.intact - induction.alone[:layers], 0))
-
+    lost = np.maximum(induction.intact - induction.alone[:layers], 0)
     shown = head_maps(
         [lost],
         [view.t("circuits.alone_name", second=head_name(view, induction.second))],
@@ -205,14 +188,6 @@ def _alone(view: View, induction: Circuit) -> b.Blocks:
     )
     yield b.Title(view.t("circuits.alone_title"))
     yield b.Matrices("circuits.alone", shown)
-    worst = np.unravel_index(lost.argmax(), lost.shape)
-    at = int(worst[0]), int(worst[1])
-    if induction.stands_out and at != induction.order[0] and lost[at] > lost[induction.order[0]]:
-        shares = {
-            "left": percent(float(induction.alone[at])),
-            "share": percent(float(induction.previous[at])),
-        }
-        yield b.Note(view.t("circuits.other_worst", worst=head_name(view, at), **shares))
 
 
 def _code(made_of: str, induction: Circuit) -> list[object]:

@@ -124,17 +124,18 @@ def _no_successors(view: View) -> str:
 def _reading(view: View, roles: Roles) -> str:
     """The reading: the best head compared with chance, and the open head on the open text."""
     behaviours, own, chance, name = roles.found, roles.own, roles.chance, roles.name
-    best, kind = behaviours.best(name), "next" if name == "successor" else "best"
-    sentences = [
-        view.t(
-            f"circuits.{kind}_{behaviours.strength(name, chance)}",
-            name=view.t(f"circuits.names.{name}"),
-            place=head_name(view, best),
-            score=percent(float(behaviours.scores[name][best])),
-            even=percent(behaviours.even[name]),
-            chance="" if chance is None else percent(chance.most(name)),
-        )
-    ]
+    best, strength = behaviours.best(name), behaviours.strength(name, chance)
+    values = {
+        "verdict": view.t(f"circuits.best_{strength}", place=head_name(view, best)),
+        "name": view.t(f"circuits.names.{name}"),
+        "score": percent(float(behaviours.scores[name][best])),
+        "even": _baseline(view, roles),
+    }
+    if chance is None:
+        sentences = [view.t("circuits.reading", **values)]
+    else:
+        most = percent(chance.most(name))
+        sentences = [view.t("circuits.reading_tested", chance=most, **values)]
     if name != "successor" and own.n > 1:
         sentences.append(
             view.t(
@@ -147,14 +148,19 @@ def _reading(view: View, roles: Roles) -> str:
     return in_a_row(sentences)
 
 
+def _baseline(view: View, roles: Roles) -> str:
+    """The score of uniform attention, or of guessing."""
+    baseline = "guessing" if roles.name == "successor" else "even"
+    return view.t(f"circuits.{baseline}", even=percent(roles.found.even[roles.name]))
+
+
 def _map(view: View, roles: Roles) -> list[b.Block]:
     behaviours, name = roles.found, roles.name
     title = view.t("circuits.map_title", name=role_name(view, name))
     values = behaviours.scores[name]
-    baseline = "guessing" if name == "successor" else "even"
     shown = head_maps(
         [values],
-        [view.t(f"circuits.{baseline}", even=percent(behaviours.even[name]))],
+        [_baseline(view, roles)],
         top=round(max(float(values.max()), behaviours.even[name], 0.05), 2),
         selected=(0, *roles.at),
         words=view.words("figures.maps") | {"value": view.t("circuits.score")},
@@ -169,11 +175,12 @@ def _map(view: View, roles: Roles) -> list[b.Block]:
 def _pattern(view: View, roles: Roles) -> b.Blocks:
     """The open head on the repeated open text, with the cells that define the behaviour."""
     labels = view.loaded.str_tokens(roles.given.tokens[0].tolist())
-
     rings = None if roles.name == "successor" else places_of(roles.given)[roles.name]
     drawn = tokens_matrix(view, roles.pattern, roles.mask, labels, rings)
     title = view.t("circuits.pattern_title", place=head_name(view, roles.at))
     yield b.Matrices("circuits.pattern", ((title, drawn),))
+    if rings is not None:
+        yield b.Note(view.t("circuits.rings", name=view.t(f"circuits.names.{roles.name}")))
     if roles.cut:
         yield b.Note(view.t("circuits.cut", count=roles.given.n))
 

@@ -14,7 +14,6 @@ from explorer.analysis.circuits.behaviour import (
     best_by_chance,
     looked,
     places_of,
-    strength,
     successors,
 )
 from explorer.analysis.circuits.by_hand import LETTERS, by_hand
@@ -62,9 +61,9 @@ def test_each_behaviour_is_found_at_the_head_that_has_it(built, found) -> None:
         assert found.strength(name, drawn) == "none"
     assert found.strength("induction", None) == "untested"
     # In a short text the uniform baseline is high: twice as much may be more than everything.
-    assert strength("previous", 0.99, 0.6, drawn) == "slight"
-    assert strength("previous", 0.5, 0.2, drawn) == "clear"
-    assert strength("previous", 0.3, 0.1, drawn) == "slight"
+    for score, even, expected in ((0.99, 0.6, "slight"), (0.5, 0.2, "clear"), (0.3, 0.1, "slight")):
+        scored = replace(found, scores={"previous": np.array([[score]])}, even={"previous": even})
+        assert scored.strength("previous", drawn) == expected
     assert found.clearest(drawn) == found.clearest(None) == "induction"
     higher = replace(drawn, best={**drawn.best, "induction": np.array([1.0])})
     assert found.clearest(higher) == "previous"
@@ -97,7 +96,7 @@ def test_without_the_first_head_the_second_fails_and_controls_do_not(built, foun
     assert shown.together[0] == pytest.approx(shown.even, abs=1e-5)
     assert shown.others.min() == pytest.approx(shown.intact, abs=1e-5)
     assert shown.stands_out
-    assert (shown.first_looks_back, shown.depends) == ("clear", True)
+    assert shown.depends
     assert shown.rivals == pytest.approx([shown.intact], abs=1e-5)  # the one other head
     assert shown.rate == 1 / 2
     assert shown.alone[FIRST] == shown.together[0]
@@ -138,9 +137,8 @@ def test_what_does_not_fall_or_falls_with_any_head_does_not_depend(built, found)
     assert shown.second == (0, 0)
     assert (shown.order, shown.counts, shown.n_off, shown.after) == ((), (), 0, None)
     assert not shown.depends
-    for absent in ("first_looks_back", "chosen"):
-        with pytest.raises(ValueError, match="precedes the second"):
-            getattr(shown, absent)
+    with pytest.raises(ValueError, match="precedes the second"):
+        _ = shown.chosen
 
 
 def test_a_pair_stands_out_above_the_strongest_of_shuffled_copies() -> None:
