@@ -1,5 +1,6 @@
 """One frozen View: everything that a page shows, derived from the user's choices."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
@@ -174,15 +175,18 @@ class View:
         """The divisor of q · k in this model, as text: √64."""
         return root(self.loaded.config.divisor)
 
+    @property
+    def latex_divisor(self) -> str:
+        """The divisor of q · k in this model as LaTeX, by name if it is the default one."""
+        if self.loaded.config.score_divisor is None:
+            return r"\sqrt{d_\mathrm{head}}"
+        return re.sub(r"√(\d+)", r"\\sqrt{\1}", self.divisor)
+
     def scaled(self, products: str) -> str:
         """LaTeX: products of queries and keys, scaled and soft-capped as in this model."""
-        config, formula = self.loaded.config, products
-        if config.score_divisor is None:
-            formula = rf"\frac{{{products}}}{{\sqrt{{d_\mathrm{{head}}}}}}"
-        elif config.divisor != 1:
-            under = self.divisor.replace("√", r"\sqrt ", 1)
-            formula = rf"\frac{{{products}}}{{{under}}}"
-        cap = config.score_cap
+        divided = rf"\frac{{{products}}}{{{self.latex_divisor}}}"
+        formula = products if self.latex_divisor == "1" else divided
+        cap = self.loaded.config.score_cap
         if cap is None:
             return formula
         return rf"{cap:g}\tanh\!\left(\frac{{1}}{{{cap:g}}}\,{formula}\right)"

@@ -275,11 +275,8 @@ def show(result: HeadBackward, view: View) -> b.Blocks:
     yield _table(view, result)
     yield b.Sentence("aside", _reading(view, result))
     yield b.Prose(_memory(view, result.kept))
-    config, slope, root = view.loaded.config, "", r"\sqrt{d}"
-    if config.score_cap is not None:
-        slope = r"\circ (1 - \tanh^2)"
-    if config.score_divisor is not None:
-        root = view.divisor.replace("√", r"\sqrt ", 1)
+    slope = "" if view.loaded.config.score_cap is None else r"\circ (1 - \tanh^2)"
+    root = view.latex_divisor
     lines = (
         r"dV = A^\top dZ,\quad dA = dZ\,V^\top,\quad "
         r"dS_{ij} = A_{ij}\Big(dA_{ij} - \sum_k A_{ik}\,dA_{ik}\Big),\quad "
@@ -288,8 +285,7 @@ def show(result: HeadBackward, view: View) -> b.Blocks:
         r"A_{ij} = e^{S_{ij} - L_i},\quad L_i = \log\sum_j e^{S_{ij}},\qquad "
         r"\sum_k A_{ik}\,dA_{ik} = dZ_i\cdot Z_i",
     )
-    divided = view.t("score.backward_root") if config.score_divisor is None else ""
-    yield b.Formula(lines, view.t("score.backward_formula", divisor=divided))
+    yield b.Formula(lines, view.t("score.backward_formula"))
     yield b.Code((attention_backward, fused_forward, fused_backward), first=True)
 
 
@@ -324,19 +320,11 @@ def _table(view: View, result: HeadBackward) -> b.Table:
 
 
 def _reading(view: View, result: HeadBackward) -> str:
-    """Whether the manual gradients match autograd, with and without a stored pattern."""
-    error, again = max(result.errors.values()), max(result.recomputed.values())
-    largest = max(
-        float(np.abs(gradient).max(initial=0.0)) for gradient in result.gradients.values()
-    )
-    agrees = max(error, again) <= 1e-9 * max(largest, 1e-9)
-    return view.t(
-        "score.backward_agrees" if agrees else "score.backward_differs",
-        error=number(error),
-        again=number(again),
-        largest=digits(largest, 2),
-        sums=number(result.row_sums),
-    )
+    """The distance of the manual gradients from autograd's, with and without a stored pattern."""
+    error, again = (max(of.values()) for of in (result.errors, result.recomputed))
+    values = {"error": error, "again": again, "sums": result.row_sums}
+    shown = {name: number(value) for name, value in values.items()}
+    return view.t("score.backward_reading", **shown)
 
 
 def _memory(view: View, kept: tuple[SavedBytes, ...]) -> str:

@@ -126,12 +126,12 @@ def projection(answer: CellEffect, view: View) -> b.Blocks:
         (site.query_stream, site.key_stream if site.key_stream != site.query_stream else None),
         words=view.words("figures.score"),
     )
-    changed = view.t("heads.and").join(_changes(view))
     values = {"d_model": len(cell.stream), "d_head": len(cell.q), **tokens(view)}
-    turned = {"changed": changed} if changed else {}
-    key = "score.reading_projection_turned" if changed else "score.reading_projection"
+    words = view.t("score.reading_projection", **values)
+    if changed := view.t("heads.and").join(_changes(view)):
+        words += " " + view.t("score.reading_changed", changed=changed)
     chart = b.Chart("score.vectors", draw, view.t("score.stages.projection"))
-    yield _with_sentence(view, view.t(key, **values, **turned), chart)
+    yield _with_sentence(view, words, chart)
     yield from _small_print(view, answer, 1)
 
 
@@ -151,7 +151,7 @@ def similarity(answer: CellEffect, view: View) -> b.Blocks:
     products = answer.cell.products
     most = int(np.abs(products).argmax())
     values = {"dot": fixed(answer.cell.dot), "dim": most, "most": fixed(float(products[most]))}
-    words = view.t("score.reading_similarity", **tokens(view), **values)
+    words = view.t("score.reading_similarity", **values)
     draw = partial(figures.products, products, words=view.words("figures.score"))
     chart = b.Chart("score.products", draw, view.t("score.stages.similarity"))
     yield _with_sentence(view, words, chart)
@@ -181,23 +181,16 @@ def _score(view: View, cell: Cell) -> str:
     if not cell.is_allowed:
         return view.t("score.reading_blocked", **tokens(view))
     seen = cell.scores[cell.allowed]
-    key, more = "score.reading_scale", {}
+    terms = f"{fixed(cell.dot)} ÷ {view.divisor}"
     if cell.cap is not None:
-        key = "score.reading_scale_capped"
-        more = {"scaled": fixed(cell.scaled), "cap": fixed(cell.cap)}
-    elif cell.bias is not None:
-        key, more = "score.reading_scale_biased", {"bias": signed(cell.bias)}
-    return view.t(
-        key,
-        **more,
-        dot=fixed(cell.dot),
-        divisor=view.divisor,
-        score=fixed(cell.score),
-        rank=int((seen > cell.scores[cell.key]).sum()) + 1,
-        count=len(seen),
-        blocked=len(cell.scores) - len(seen),
-        **tokens(view),
-    )
+        cap = fixed(cell.cap)
+        terms = f"{cap} · tanh({terms} ÷ {cap})"
+    if cell.bias is not None:
+        bias = signed(cell.bias)
+        terms += f" {bias[0]} {bias[1:]}"
+    rank = int((seen > cell.scores[cell.key]).sum()) + 1
+    values = {"sum": terms, "score": fixed(cell.score), "rank": rank, "count": len(seen)}
+    return view.t("score.reading_scale", **values, **tokens(view))
 
 
 def softmax(answer: CellEffect, view: View) -> b.Blocks:
@@ -215,7 +208,6 @@ def softmax(answer: CellEffect, view: View) -> b.Blocks:
     values = {
         "score": fixed(cell.score),
         "largest": fixed(cell.largest),
-        "exponential": f"{cell.exponentials[cell.key]:.3f}",
         "row_sum": fixed(cell.row_sum),
         "weight": percent(cell.weight),
         **tokens(view),
@@ -237,18 +229,8 @@ def values(answer: CellEffect, view: View) -> b.Blocks:
     draw = partial(figures.signed, names, np.array(long), title=axis, words=words)
     title = view.t("score.lengths")
     left = (b.Note(title), b.Chart("score.lengths", draw, title))
-    config = view.loaded.config
-    is_normed = config.norm_placement == "sublayer" or config.out_norms
-    moved = {
-        "weight": percent(cell.weight),
-        "written": fixed(long[3]),
-        "stream": fixed(long[0]),
-        "added": view.t("score.added_normed" if is_normed else "score.added"),
-        **tokens(view),
-    }
     if goal is None:
-        silent = view.t("score.reading_values_silent", **moved)
-        yield _with_sentence(view, silent, b.Columns((left, ()), (2, 3)))
+        yield _with_sentence(view, view.t("score.reading_silent"), b.Columns((left, ()), (2, 3)))
     else:
         at = goal.chosen
         change = {
@@ -258,7 +240,7 @@ def values(answer: CellEffect, view: View) -> b.Blocks:
             "change": signed(float(goal.change[at]), 3),
             "slope": signed(goal.slope, 3),
         }
-        reading = view.t("score.reading_values", **change, **moved)
+        reading = view.t("score.reading_values", **change)
         both = b.Columns((left, _logits(view, goal)), (2, 3))
         yield _with_sentence(view, reading, both, _pick_goal(view, goal))
     yield from _small_print(view, answer, 2)

@@ -48,9 +48,10 @@ def dropped(
 
 def show(row: Dropped, view: View) -> b.Blocks:
     """The share, the row, and the sums of all rows."""
-    trained, site = view.loaded.config.pattern_dropout, view.site
-    without = "score.dropout_none" if view.loaded.foreign else "score.dropout_zero"
-    yield b.Prose(view.t("score.dropout_lead", p=trained) if trained else view.t(without))
+    site, words = view.site, view.t("score.dropout_lead")
+    if not view.loaded.foreign:  # other libraries' settings of training are not read
+        words += " " + view.t("score.dropout_config", p=view.loaded.config.pattern_dropout)
+    yield b.Prose(words)
     yield pick_dropout(view, "score.drop", 320)
     draw = partial(
         paired,

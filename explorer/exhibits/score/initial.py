@@ -11,13 +11,10 @@ from explorer.exhibits.score.place import is_open
 from explorer.figures.curves import histograms
 from explorer.numbers import fixed, percent, tabled
 
-EVEN, DECIDED = 0.99, 0.5
-"""Thresholds of relative entropy: above, softmax is nearly uniform; below, nearly one-hot."""
-
 
 def show(layouts: tuple[Fresh, ...], view: View) -> b.Blocks:
     """The histogram of the three layouts, their table, and the conclusion."""
-    yield b.Prose(view.t("score.initial_lead"))
+    yield b.Prose(view.t("score.initial_lead", seeds=len(SEEDS)))
     init, title = view.choices(ScoreChoices).init, "score.asides.initial"
     yield pick_one(view, "score.init", INITS, init, "", "score.inits.", title, quiet=True)
     yield b.Note(view.t(f"score.init_notes.{init}"))
@@ -30,11 +27,11 @@ def show(layouts: tuple[Fresh, ...], view: View) -> b.Blocks:
         **view.axes("score.initial_score", "score.initial_share"),
     )
     yield b.Chart("score.initial", draw, view.t(title))
-    yield b.Note(view.t("score.initial_note", seeds=len(SEEDS), heads=view.site.n_heads))
     yield _table(view, names, layouts)
     yield b.Sentence("aside", _of_layouts(view, layouts))
-    yield b.Prose(_of_softmax(view, layouts[0]))
-    wide = r"\,\sqrt{d_\mathrm{head}}" if view.loaded.config.divisor == 1 else ""
+    wide = ""
+    if view.loaded.config.score_divisor is not None:  # the default one cancels the root
+        wide = rf"\,\frac{{\sqrt{{d_\mathrm{{head}}}}}}{{{view.latex_divisor}}}"
     line = (
         r"\sigma_W = \sqrt{\tfrac{2}{\mathrm{fan_{in}} + \mathrm{fan_{out}}}}, \qquad "
         r"\sigma_s = \sigma_{W_Q}\,\sigma_{W_K}\,\lVert x_i\rVert\,\lVert x_j\rVert"
@@ -65,23 +62,11 @@ def _of_layouts(view: View, layouts: tuple[Fresh, ...]) -> str:
     by_storage = {layout.storage: layout for layout in layouts}
     one, fused = by_storage["one"], by_storage["fused"]
     ratio = fused.spread / one.spread
-    spreads = {"one": f"{one.spread:.3g}", "fused": f"{fused.spread:.3g}"}
-    spreads["theory"] = tabled(one.theory)
     if abs(ratio - 1) < 0.01:
         reason = "normed" if view.loaded.config.qk_norm else "rule"
-        return view.t("score.initial_same", why=view.t(f"score.initial_why_{reason}"), **spreads)
+        return view.t("score.initial_same", why=view.t(f"score.initial_why_{reason}"))
     rows = {"rows": fused.shape[0], "own": one.shape[0]}
-    return view.t("score.initial_differs", ratio=fixed(ratio), **rows, **spreads)
-
-
-def _of_softmax(view: View, one: Fresh) -> str:
-    """The effect of softmax on such scores; "" if no query has more than one key."""
-    if math.isnan(one.entropy):
-        return ""
-    left = one.entropy / one.most
-    state = "decided" if left < DECIDED else "even" if left > EVEN else "open"
-    bits = {"entropy": fixed(one.entropy), "most": fixed(one.most)}
-    return view.t(f"score.initial_{state}", top=percent(one.top), **bits)
+    return view.t("score.initial_differs", ratio=fixed(ratio), **rows)
 
 
 EXHIBIT = Exhibit(

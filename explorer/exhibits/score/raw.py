@@ -23,8 +23,7 @@ class Raw:
     """X X^T / sqrt(d_model) compared with a head's scores, both [query, key].
 
     `asymmetry` of each is max |s_ij - s_ji|, None in cross-attention, where queries and keys are
-    different tokens. Without projections a token would mostly attend to itself, and i would attend
-    to j exactly as j attends to i.
+    different tokens.
     """
 
     unprojected: Scores = field(repr=False)
@@ -53,14 +52,10 @@ def show(scores: Raw, view: View) -> b.Blocks:
     both = {"unprojected": scores.unprojected, "projected": scores.projected}
     shown = [(view.t(f"score.{name}"), matrix) for name, matrix in both.items()]
     yield place.matrices(view, "raw", shown)
-    if scores.asymmetry is None:
-        yield b.Sentence("aside", view.t("score.raw_cross"))
-    else:
+    if scores.asymmetry is not None:
         without, with_both = map(fixed, scores.asymmetry)
-        n = len(scores.unprojected)
-        own = int((scores.unprojected.argmax(1) == np.arange(n)).sum())
-        values = {"raw": without, "projected": with_both, "own": own, "count": n}
-        yield b.Sentence("aside", view.t("score.raw_reading", **values))
+        reading = view.t("score.raw_reading", raw=without, projected=with_both)
+        yield b.Sentence("aside", reading)
     yield b.Code((raw,), first=True)
 
 

@@ -25,7 +25,7 @@ from models.attention import attend
 from models.hooks import AttentionSite
 
 ROUNDING = 1e-4
-"""Smallest weight difference at which two heads count as different."""
+"""Smallest weight difference that is shown in percent."""
 
 
 class SingleHead(nn.Module):
@@ -62,24 +62,21 @@ Beyond = Literal["positions", "normed"]
 class Single:
     """A head of width `d_out`, cut from the weights of a layer and run on the layer's input.
 
-    `tensors` are x, memory, q, k, v, pattern, z and out by name. `own` is True if it is exactly the
-    selected head; `apart` is the largest difference of a weight from that head's in the model.
-    `entropy` is the mean row entropy in bits and `entropy_wide` the same with scores divided by
-    sqrt(d_in) instead, both over rows with more than one visible key, and at most `most` bits; both
-    are NaN in a model with a custom divisor. `lacks` lists what the model does to queries, keys or
-    scores and a single head does not. `refused` is torch's error message for a W_O that expects
-    d_in, "" if d_in = d_out.
+    `tensors` are x, memory, q, k, v, pattern, z and out by name. `apart` is the largest difference
+    of a weight from the selected head's in the model. `entropy` is the mean row entropy in bits and
+    `entropy_wide` the same with scores divided by sqrt(d_in) instead, both over rows with more than
+    one visible key; both are NaN in a model with a custom divisor. `lacks` lists what the model
+    does to queries, keys or scores and a single head does not. `refused` is torch's error message
+    for a W_O that expects d_in, "" if d_in = d_out.
     """
 
     d_in: int
     d_out: int
     tensors: dict[str, np.ndarray] = field(repr=False)
     parameters: int
-    own: bool
     apart: float
     entropy: float
     entropy_wide: float
-    most: float
     lacks: tuple[Beyond, ...]
     refused: str
 
@@ -109,8 +106,7 @@ def single(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int, d_
         q, k, v = (tensors[name][None, None] for name in ("q", "k", "v"))
         root, cap = math.sqrt(x.shape[-1]), trace.config.score_cap
         wide = attend(q, k, v, mask, divisor=root, cap=cap)[1][0, 0]
-    pattern, n_allowed = tensors["pattern"].numpy(), mask.sum(-1).numpy()
-    choice = n_allowed > 1
+    pattern, choice = tensors["pattern"].numpy(), (mask.sum(-1) > 1).numpy()
     roots = trace.config.score_divisor is None
     return Single(
         d_in=x.shape[-1],
@@ -119,11 +115,9 @@ def single(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int, d_
             name: tensor.numpy() for name, tensor in {"x": x, "memory": memory, **tensors}.items()
         },
         parameters=sum(tensor.numel() for tensor in alone.parameters()),
-        own=d_out == module_of(loaded, site).d_head,
         apart=float(np.abs(pattern - trace.pattern(site.name)[head]).max()),
         entropy=mean_of(entropy(pattern[choice])) if roots else math.nan,
         entropy_wide=mean_of(entropy(wide.numpy()[choice])) if roots else math.nan,
-        most=mean_of(np.log2(n_allowed[choice])),
         lacks=tuple(_lacks(trace, site)),
         refused=_refused(tensors["z"], x.shape[-1]),
     )
@@ -186,7 +180,7 @@ def show(variant: Single, view: View) -> b.Blocks:
     yield patterns(view, "single_weights", sides)
     yield b.Sentence("aside", _reading(view, variant))
     if variant.refused:
-        yield b.Prose(view.t("score.single_refused", d_in=variant.d_in, d_out=variant.d_out))
+        yield b.Prose(view.t("score.single_refused", d_in=variant.d_in))
         yield b.Verbatim(variant.refused)
     divisor = view.loaded.config.score_divisor
     scores = r"\frac{Q K^\top}{\sqrt{d'}}" if divisor is None else view.scaled(r"Q K^\top")
@@ -236,21 +230,17 @@ def _shapes(view: View, variant: Single) -> b.Table:
 
 
 def _reading(view: View, variant: Single) -> str:
-    """Whether this equals the model's head, and the effect of dividing by √d_in."""
-    own = "same" if variant.apart < ROUNDING else "positions"
-    kind = own if variant.own else "other"
+    """The distance to the model's head, its reasons, and the effect of dividing by √d_in."""
     apart = percent(variant.apart) if variant.apart >= ROUNDING else number(variant.apart)
-    values = {"d_out": variant.d_out, "apart": apart, "parameters": f"{variant.parameters:,}"}
-    if kind == "positions":
-        lacks = (view.t(f"score.single_lack_{name}") for name in variant.lacks)
-        values["more"] = view.t("heads.and").join(lacks)
-    words = view.t(f"score.single_{kind}", **values)
-    if math.isnan(variant.entropy) or variant.d_in == variant.d_out:
-        return words
-    bits = {"entropy": fixed(variant.entropy), "wide": fixed(variant.entropy_wide)}
-    scale = "flatter" if variant.entropy_wide > variant.entropy else "sharper"
-    sentence = view.t(f"score.single_{scale}", d_in=variant.d_in, most=fixed(variant.most), **bits)
-    return f"{words} {sentence}"
+    values = {"apart": apart, "parameters": f"{variant.parameters:,}"}
+    words = [view.t("score.single_reading", **values)]
+    if variant.lacks:
+        lacks = (view.t(f"score.lack_{name}") for name in variant.lacks)
+        words.append(view.t("score.single_lacks", more=view.t("heads.and").join(lacks)))
+    if not math.isnan(variant.entropy) and variant.d_in != variant.d_out:
+        bits = {"entropy": fixed(variant.entropy), "wide": fixed(variant.entropy_wide)}
+        words.append(view.t("score.single_wide", d_in=variant.d_in, **bits))
+    return " ".join(words)
 
 
 EXHIBIT = Exhibit(single, show, inputs={"d_out": width_of}, open=partial(is_open, "single"))

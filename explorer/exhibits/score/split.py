@@ -6,7 +6,6 @@ two cannot be separated. The four parts are those of Dai et al. 2019 (Transforme
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -24,21 +23,10 @@ from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
 from models.norms import Norm
 
-Parts = Float[np.ndarray, "query key"]
+Split = dict[str, Float[np.ndarray, "query key"]]
 PARTS = ("word_word", "word_position", "position_word", "position_position", "constant")
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """The scaled scores of a head as a sum, each of PARTS [query, key].
-
-    The first name refers to the query: `word_position` is the query's word with the key's position.
-    `constant` collects every term that contains a bias. `difference` is the largest deviation of
-    the sum from the model's own scores.
-    """
-
-    parts: dict[str, Parts] = field(repr=False)
-    difference: float
+"""The first part of a name refers to the query: `word_position` is the query's word with the key's
+position. `constant` collects every term that contains a bias."""
 
 
 def can_split(trace: Trace, site: AttentionSite) -> bool:
@@ -57,14 +45,14 @@ def _added(trace: Trace, site: AttentionSite) -> str:
     return trace.stack(site.query_stream).hook("pos_embed")
 
 
-def split(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -> Split:
-    """Split the scores of a first-layer head by origin. Raises ValueError for other heads.
+def split(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -> Split | None:
+    """The scaled scores of a head as a sum of PARTS; None where they cannot be separated.
 
     A norm before the sublayer is applied with the statistics of the sum, so that it acts on each
     part in the same way and the parts still add up.
     """
     if not can_split(trace, site):
-        raise ValueError(f"{site.name}: its input is not a plain sum of words and positions")
+        return None
     embedded = trace.stack(site.query_stream).hook("embed")
     word = torch.tensor(trace.activations[embedded]).double()
     position = torch.tensor(trace.activations[_added(trace, site)]).double()
@@ -86,9 +74,7 @@ def split(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -> 
         [(q @ k.T / trace.config.divisor).numpy() for k in keys] for q in queries
     ]  # [word, position, constant] of the query by those of the key
     rest = products[2][0] + products[2][1] + products[2][2] + products[0][2] + products[1][2]
-    parts = dict(zip(PARTS, (*products[0][:2], *products[1][:2], rest), strict=True))
-    own = trace.activations[site.hook("scores")][head]
-    return Split(parts, float(np.abs(sum(parts.values()) - own).max()))
+    return dict(zip(PARTS, (*products[0][:2], *products[1][:2], rest), strict=True))
 
 
 def _projected(
@@ -109,14 +95,9 @@ def _normed(norm: Norm, word: Tensor, position: Tensor) -> tuple[Tensor, Tensor,
     return factor * norm.centred(word), factor * norm.centred(position), constant
 
 
-def compute(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -> Split | None:
-    """The parts of this head's scores; None where they cannot be separated."""
-    return split(loaded, trace, site, head) if can_split(trace, site) else None
-
-
-def show(scores: Split | None, view: View) -> b.Blocks:
+def show(parts: Split | None, view: View) -> b.Blocks:
     """The five parts of this cell, and four of them for all cells."""
-    if scores is None:
+    if parts is None:
         yield b.Hint(view.t("score.split_not"))
         first = next((site for site in view.trace.sites if can_split(view.trace, site)), None)
         if first is not None:
@@ -124,27 +105,20 @@ def show(scores: Split | None, view: View) -> b.Blocks:
             yield b.Button("score.split_go", view.t("score.split_go"), there)
         return
     yield b.Prose(view.t("score.split_lead"))
-    parts, title = scores.parts, view.t("score.score")
+    title = view.t("score.score")
     query, key = view.row, place.key_of(view)
     here = np.array([part[query, key] for part in parts.values()])
     names = {name: view.t(f"score.parts.{name}") for name in parts}
     draw = partial(bars, [*names.values()], here, title=title, words=view.words("figures.score"))
     yield b.Chart("score.split", draw, view.t("score.asides.split"))
-    site, head = view.site, view.head
-    allowed = view.trace.mask(site.name)[head]
-    spread = {name: float(part[allowed].std()) for name, part in parts.items()}
-    most = max(spread, key=lambda name: spread[name])
-    values = {
-        "terms": " ".join(signed(float(value), 2) for value in here),
-        "score": fixed(float(view.trace.activations[site.hook("scores")][head, query, key])),
-        "most": names[most],
-        "spread": fixed(spread[most]),
-    }
-    yield b.Sentence("aside", view.t("score.split_reading", **values))
+    terms = " ".join(signed(float(value), 2) for value in here)
+    own = view.trace.activations[view.site.hook("scores")][view.head, query, key]
+    reading = view.t("score.split_reading", terms=terms, score=fixed(float(own)))
+    yield b.Sentence("aside", reading)
     limit = max(float(np.abs(part).max()) for part in parts.values())
     shown = [(names[name], parts[name]) for name in PARTS[:4]]
     yield place.matrices(view, "parts", shown, limit)
     yield b.Code((split,), first=True)
 
 
-EXHIBIT = Exhibit(compute, show, open=partial(place.is_open, "split"))
+EXHIBIT = Exhibit(split, show, open=partial(place.is_open, "split"))
