@@ -14,13 +14,13 @@ from models.foreign.placing import DTYPE_VARIABLE
 
 def test_both_rankings_add_up_to_the_score_and_a_silent_model_says_why(open_page):
     at = open_page("attribution", site="cross", layer="2", head="1")
-    said = reading(at, "The score is")
-    score = float(said.split("The score is **")[1].split("**")[0].replace("−", "-"))
+    said = reading(at, "Largest in size")
+    score = float(said.split("the score is **")[1].split("**")[0].replace("−", "-"))
     for side in ("query", "key"):
         (ranking,) = charts(at, t(f"attribution.into_{side}", lang="en"))
         assert numbers(ranking["data"][0]["x"]).sum() == pytest.approx(score, abs=0.006)
     at = open_page("attribution", model="headless")
-    assert "The score is" in reading(at, "The score is")
+    assert "the score is" in reading(at, "Largest in size")
     for part in ("writes", "lens"):
         at = open_page("attribution", model="headless", part=part)
         assert t("needs.output", lang="en") in everything(at)
@@ -46,8 +46,8 @@ def test_a_cell_is_chosen_and_compared_and_the_link_says_so(open_page):
 @pytest.mark.parametrize("side", ["query", "key"])
 def test_a_writer_is_taken_out_and_the_model_does_as_predicted(open_page, side):
     at = open_page("attribution", site="cross", layer="2", side=side, taken="1")
-    said = reading(at, "run without it")
-    predicted = said.split("should change ")[1].split(" to ")[1].split(". The")[0]
+    said = reading(at, "The model gives")
+    predicted = said.split("should change ")[1].split(" to ")[1].split("; the")[0].split(". The")[0]
     measured = said.split("gives **")[1].split("**")[0]
     assert predicted == measured
     assert f"Removing **{t('attribution.writers.embedding', lang='en')}**" in said
@@ -57,8 +57,8 @@ def test_a_hidden_key_and_a_head_of_the_encoder_are_no_share(open_page):
     at = open_page("attribution", site="decoder", row="0", key="1")
     assert "has no effect" in reading(at, "A mask hides")
     at = open_page("attribution", part="writes", site="encoder", row="1")
-    assert "It is not a share of any logit." in everything(at)
-    assert "Measured: with this head ablated" in everything(at)
+    assert t("attribution.head_lead_indirect", lang="en") in everything(at)
+    assert "Measured: ablating this head" in everything(at)
 
 
 def type_word(at: AppTest, key: str, word: str) -> None:
@@ -73,13 +73,12 @@ def test_words_are_picked_and_typed(open_page):
     at = open_page("attribution", part="writes", row="1")
     written, *others = at.selectbox(key="attribution.word").options
     at.selectbox(key="attribution.word").set_value(others[1]).run()
-    assert "was not generated here" in everything(at)
-    assert f"“{others[1].split(' · ')[0]}”" in reading(at, "times as probable")
+    assert f"“{others[1].split(' · ')[0]}”" in reading(at, "Highest contribution")
     assert "word" in link(at)
     at.selectbox(key="attribution.word").set_value(written).run()
-    assert "was not generated here" not in everything(at)
+    assert f"“{written.split(' · ')[0]}” (" in reading(at, "Highest contribution")
     type_word(at, "attribution.rival", "I")
-    assert "as “I”" in reading(at, "times as probable")
+    assert "minus the logit of “I”" in reading(at, "Highest contribution")
     rival = link(at)["rival"]
     type_word(at, "attribution.rival", "parkbook")
     assert "is not one token of this model" in everything(at)
@@ -116,7 +115,7 @@ def test_the_lens_says_where_it_misleads_and_a_film_ends_at_its_step(open_page):
 def test_masked_words_are_asked_first_and_a_text_opened_where_something_was_written(open_page):
     text = "She reads a [MASK] every [MASK]."
     at = open_page("attribution", model="reader", part="writes", text=text)
-    assert reading(at, "times as probable").startswith("At “&#60;mask&#62;”")
+    assert reading(at, "Highest contribution").startswith("At “&#60;mask&#62;”")
     at = open_page("attribution", model="reader", part="lens", filmed="1", text=text)
     assert at.slider(key="attribution.step").max == 2
     at = open_page("attribution", model="reader", part="lens", filmed="1", text="She reads.")

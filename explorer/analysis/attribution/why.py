@@ -216,11 +216,6 @@ class Removal:
     key: int
 
     @property
-    def left_out(self) -> float:
-        """The error of freezing here: the score with free norms minus the predicted score."""
-        return float(self.scores[3, self.key] - self.scores[1, self.key])
-
-    @property
     def error(self) -> float:
         """The largest difference between a predicted and a measured weight in the row."""
         return float(np.abs(self.patterns[1] - self.patterns[2]).max())

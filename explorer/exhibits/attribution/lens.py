@@ -77,7 +77,9 @@ def show(seen: LensTable | InputProblem, view: View) -> b.Blocks:
     here = replace(seen, place=place)
     yield from _pick_place(view, here)
     yield b.Hero((b.Sentence("lens", _reading(view, here)), _grid(view, here)))
-    yield b.Prose(_misleads(view, readout))
+    numbers = {"count": len(readout.misleads), "all": len(readout.depths) - 1}
+    blind = fixed(float(readout.blind.mean()), 1)
+    yield b.Prose(view.t("attribution.misleads", blind=blind, **numbers))
     if view.trace.src_tokens:
         yield b.Note(view.t("attribution.lens_source"))
     yield from _one_place(view, here)
@@ -145,34 +147,15 @@ def _grid(view: View, here: LensTable) -> b.Matrices:
 
 def _reading(view: View, here: LensTable) -> str:
     readout, place = here.found, here.place
-    answer = quoted(view, token_name(view.loaded, int(readout.answer[place])))
-    settled = readout.settled(place)
-    filmed = view.choices(AttributionChoices).filmed
-    kind = "film" if filmed else "lens"
-    token = quoted_at(view, here.columns, place)
-    return view.t(
-        f"attribution.read_{kind}_first" if settled == 0 else f"attribution.read_{kind}",
-        **({"step": place + 1} if filmed else {"token": token}),
-        answer=answer,
-        chance=percent(float(readout.shares[-1, place])),
-        depth=depth_name(view, readout.depths[settled]),
-        rank=f"{int(readout.ranks[0, place]):,}",
-    )
-
-
-def _misleads(view: View, readout: Lens) -> str:
-    """The depths at which the lens misleads, with numbers."""
-    misleads = readout.misleads
-    numbers = {
-        "count": len(misleads),
-        "all": len(readout.depths) - 1,
-        "blind": fixed(float(readout.blind.mean()), 1),
-        "first": fixed(float(readout.kl[0].mean()), 1),
+    values = {
+        "answer": quoted(view, token_name(view.loaded, int(readout.answer[place]))),
+        "chance": percent(float(readout.shares[-1, place])),
+        "depth": depth_name(view, readout.depths[readout.settled(place)]),
     }
-    if not misleads:
-        return view.t("attribution.misleads_not", **numbers)
-    last = depth_name(view, readout.depths[misleads[-1]])
-    return view.t("attribution.misleads", last=last, **numbers)
+    if view.choices(AttributionChoices).filmed:
+        return view.t("attribution.read_film", step=place + 1, **values)
+    token = quoted_at(view, here.columns, place)
+    return view.t("attribution.read_lens", token=token, **values)
 
 
 def _one_place(view: View, here: LensTable) -> b.Blocks:
@@ -218,17 +201,9 @@ def _by_depth(view: View, readout: Lens) -> b.Blocks:
         figure["layout"]["xaxis"] |= ticks
         return figure
 
-    yield from titled(view, "attribution.by_depth", draw, note="note")
-    sizes = readout.sizes.mean(1)
-    words = view.t(
-        "attribution.scale",
-        first=digits(float(sizes[0])),
-        last=digits(float(sizes[-1])),
-        agree=int(readout.agree[len(readout.depths) // 2]),
-        count=readout.ranks.shape[1],
-        depth=depth_name(view, readout.depths[len(readout.depths) // 2]),
-    )
-    yield b.Prose(words)
+    yield from titled(view, "attribution.by_depth", draw)
+    first, *_, last = (digits(float(size)) for size in readout.sizes.mean(1))
+    yield b.Prose(view.t("attribution.scale", first=first, last=last))
 
 
 def _numbers(view: View, readout: Lens) -> dict[str, list[object]]:

@@ -10,7 +10,7 @@ from explorer.exhibits.attribution.why import to_remove
 from explorer.figures.curves import lines
 from explorer.figures.frame import Figure, least_width, upright
 from explorer.library import LoadedModel
-from explorer.numbers import fixed, number, percent, signed
+from explorer.numbers import fixed, number, percent
 from explorer.runs.trace import Trace
 
 ROOM = 900
@@ -26,18 +26,17 @@ def show(removed: Removal | None, view: View) -> b.Blocks:
     """The weights before and after, predicted and measured."""
     if removed is None:
         return
-    at, closes = removed.key, removed.error < 5e-4
+    at = removed.key
     before, predicted, measured, free = (fixed(float(score)) for score in removed.scores[:, at])
     weights = [percent(float(weight)) for weight in removed.patterns[:, at]]
     reading = view.t(
-        "attribution.read_removed" if closes else "attribution.read_not_as_predicted",
+        "attribution.read_removed",
         writer=writer_name(view, removed.writer),
         side=view.t(f"attribution.of_{removed.side}"),
         before=before,
         predicted=predicted,
         measured=measured,
         free=free,
-        left=signed(removed.left_out),
         old=weights[0],
         new=weights[2],
         error=number(removed.error),

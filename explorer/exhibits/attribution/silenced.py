@@ -6,7 +6,7 @@ from explorer.exhibits.attribution.place import writer_name
 from explorer.exhibits.attribution.writes import to_remove
 from explorer.exhibits.needs import OUTPUT
 from explorer.library import LoadedModel
-from explorer.numbers import fixed, signed
+from explorer.numbers import fixed
 from explorer.runs.trace import Trace
 
 
@@ -29,9 +29,7 @@ def show(out: Silenced | None, view: View) -> b.Blocks:
         before=fixed(out.before),
         predicted=fixed(out.predicted),
         held=fixed(out.held),
-        left=signed(out.held - out.predicted),
         free=fixed(out.free),
-        later=signed(out.free - out.held),
     )
     yield b.Sentence("silenced", words)
 

@@ -23,7 +23,7 @@ from explorer.exhibits.attribution.place import (
     writer_name,
 )
 from explorer.exhibits.picking import pick_place, pick_token
-from explorer.exhibits.saying import quoted_at
+from explorer.exhibits.saying import in_a_row, quoted_at
 from explorer.figures.attribution import ranking
 from explorer.figures.matrix import Axis, signed as signed_matrix
 from explorer.numbers import fixed, percent, signed
@@ -150,13 +150,11 @@ def _notes(view: View, reason: Why) -> Iterator[b.Note]:
     """Notes on parts of the score that are not a sum of products, and on uninformative cells."""
     config = view.loaded.config
     written = {
+        "cap": reason.cap is not None,
         "qk_norm": config.qk_norm,
         "first": view.layer == 0 and view.kind != "cross",
         "precision": in_half_precision(view),
     }
-    if reason.cap is not None:
-        raw = reason.score - reason.cap - (reason.bias or 0.0)
-        yield b.Note(view.t("attribution.note_cap", raw=fixed(raw), taken=signed(reason.cap)))
     for name in (name for name, here in written.items() if here):
         yield b.Note(view.t(f"attribution.note_{name}"))
 
@@ -179,25 +177,23 @@ def _reading(
     keys_row = trace.key_tokens(site)
     query = quoted_at(view, trace.query_tokens(site), reason.query)
     key = quoted_at(view, keys_row, reason.key)
-    pairs = [(query, key) for query in queries for key in keys]
-    first = max(pairs, key=lambda pair: abs(_product(reason, *pair)))
-    words = {
-        "query": query,
-        "key": key,
-        "score": fixed(reason.score),
-        "weight": percent(float(trace.pattern(site)[reason.head, reason.query, reason.key])),
-        "by_query": group_name(view, queries[0]),
-        "in_query": signed(float(queries[0].of(reason.by_query))),
-        "by_key": group_name(view, keys[0]),
-        "in_key": signed(float(keys[0].of(reason.by_key))),
-        "pair": f"{group_name(view, first[0])} × {group_name(view, first[1])}",
-        "product": signed(_product(reason, *first)),
-        "sum": whether_it_adds_up(view, reason.rest, reason.by_query),
-    }
+    words = {"query": query, "key": key, "score": fixed(reason.score)}
     if reason.against is not None:
         other = quoted_at(view, keys_row, reason.against)
-        return view.t("attribution.read_against", other=other, **words)
-    return view.t("attribution.read_why" if reason.allowed else "attribution.read_hidden", **words)
+        score = view.t("attribution.read_against", other=other, **words)
+    elif not reason.allowed:
+        score = view.t("attribution.read_hidden", **words)
+    else:
+        weight = percent(float(trace.pattern(site)[reason.head, reason.query, reason.key]))
+        score = view.t("attribution.read_why", weight=weight, **words)
+    sides = view.t(
+        "attribution.read_sides",
+        by_query=group_name(view, queries[0]),
+        in_query=signed(float(queries[0].of(reason.by_query))),
+        by_key=group_name(view, keys[0]),
+        in_key=signed(float(keys[0].of(reason.by_key))),
+    )
+    return in_a_row([score, whether_it_adds_up(view, reason.rest, reason.by_query), sides])
 
 
 def _formula(view: View, reason: Why) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def pick_words(view: View) -> tuple[b.Pick, b.Pick]:
 
 
 def notes(view: View) -> b.Blocks:
-    """A refused word, and whether the compared one was generated."""
+    """A refused word."""
     typed = view.choices(AttributionChoices).typed
     encoding = token_of(view.loaded, typed) if typed else 0
     if isinstance(encoding, list):
@@ -86,10 +86,6 @@ def notes(view: View) -> b.Blocks:
         key = "attribution.several" if encoding else "attribution.unknown"
         yield b.Hint(view.t(key, word=escape(typed), tokens=shown), "info", warns=True)
         yield b.Remember(b.choose(typed=""))
-    word, written = words_of(view)[0], next_word(view.trace, position_of(view)[0])
-    if word != written:
-        names = [quoted(view, token_name(view.loaded, token)) for token in (word, written)]
-        yield b.Note(view.t("attribution.not_written", word=names[0], written=names[1]))
 
 
 def _pick(view: View, field: str, now: int, options: list[int], chances: np.ndarray) -> b.Pick:

@@ -1,6 +1,5 @@
 """Logit decomposition: the next word's logit as a sum, and one head's part of it by key."""
 
-import math
 from functools import partial
 
 import numpy as np
@@ -29,9 +28,9 @@ from explorer.exhibits.attribution.words import (
     words_of,
 )
 from explorer.exhibits.needs import OUTPUT
-from explorer.exhibits.saying import quoted, quoted_at
+from explorer.exhibits.saying import in_a_row, quoted, quoted_at
 from explorer.figures.attribution import ranking
-from explorer.numbers import compact, percent, signed
+from explorer.numbers import percent, signed
 
 MOST = 18
 """Most bars in the ranking; the smallest terms share the last one."""
@@ -104,33 +103,28 @@ def _drawn(view: View, result: Writes) -> b.Chart:
 
 def _reading(view: View, result: Writes) -> str:
     trace, loaded, values = view.trace, view.loaded, result.terms
-    total = result.between(result.logits)
     most, least = int(values.argmax()), int(values.argmin())
     words = {
         "before": quoted_at(view, trace.tgt_str_tokens, result.position),
         "word": quoted(view, token_name(loaded, result.word)),
         "chance": percent(result.probabilities[0]),
-        "total": signed(total),
-        "most": writer_name(view, result.writers[most]),
-        "up": signed(float(values[most])),
-        "least": writer_name(view, result.writers[least]),
-        "down": signed(float(values[least])),
-        "sum": whether_it_adds_up(view, result.between(result.rests), values),
+        "total": signed(result.between(result.logits)),
     }
-    if not result.compares:
-        return view.t("attribution.read_logit", **words)
-    return view.t(
-        "attribution.read_more" if total >= 0 else "attribution.read_less",
-        other=quoted(view, token_name(loaded, result.other)),
-        other_chance=percent(result.probabilities[1]),
-        times=_times(math.exp(min(abs(total), 300))),
-        **words,
+    if result.compares:
+        words["other"] = quoted(view, token_name(loaded, result.other))
+        words["other_chance"] = percent(result.probabilities[1])
+        logits = view.t("attribution.read_difference", **words)
+    else:
+        logits = view.t("attribution.read_logit", **words)
+    terms = view.t(
+        "attribution.read_terms",
+        most=writer_name(view, result.writers[most]),
+        up=signed(float(values[most])),
+        least=writer_name(view, result.writers[least]),
+        down=signed(float(values[least])),
     )
-
-
-def _times(ratio: float) -> str:
-    """Format a probability ratio: 1.8, 310."""
-    return f"{ratio:.1f}" if ratio < 9.95 else compact(float(f"{ratio:.2g}"))
+    adds_up = whether_it_adds_up(view, result.between(result.rests), values)
+    return in_a_row([logits, adds_up, terms])
 
 
 def _numbers(view: View, result: Writes) -> dict[str, list[object]]:

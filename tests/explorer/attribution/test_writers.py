@@ -202,7 +202,8 @@ def test_a_removal_is_predicted_and_measured(each, side):
         if loaded.config.score_cap is None:
             pieces = found.by_query if side == "query" else found.by_key
             assert removal.scores[1, key] == pytest.approx(found.score - pieces[1])
-            assert removal.left_out == pytest.approx(-found.left_out(side)[1], abs=1e-9)
+            freed = removal.scores[3, key] - removal.scores[1, key]
+            assert freed == pytest.approx(-found.left_out(side)[1], abs=1e-9)
 
 
 def test_a_norm_by_hand():
