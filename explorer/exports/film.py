@@ -80,19 +80,12 @@ def _frame(step: GenerationStep, how: How, say: Say) -> Frame:
 
 
 def _why(step: GenerationStep, own: Sequence[float], chosen: int, how: How, say: Say) -> str:
-    """Which token was chosen, its probability, and why, as plain text."""
-    best = step.candidates[int(np.argmax(own))]
-    name: str = how
-    if step.forced:
-        name = "forced"
-    elif how == "beam":
-        name = "beam_first" if step.rank == 1 else "beam_other"
+    """Which token was chosen and its probability, as plain text."""
     return say(
-        f"decoding.why_{name}",
+        f"decoding.why_{'forced' if step.forced else how}",
         step=step.index + 1,
         token=say("place.quoted", token=step.chosen_str),
         probability=percent(own[chosen]).replace(" ", "\u00a0"),
         rank=step.rank,
         drawn=percent(step.candidates[chosen].prob),
-        best=say("place.quoted", token=best.str_token),
     )

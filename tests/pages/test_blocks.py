@@ -169,4 +169,4 @@ def test_the_page_shows_the_router_and_what_an_expert_does(open_page, tmp_path, 
     off = everything(open_page("blocks", **asked, experts_off="1-2-3-4-5-6"))
     assert "with these experts off, it is" in off
     whole = open_page("blocks", part="experts")
-    assert "single feed-forward network" in everything(whole)
+    assert "have no router" in everything(whole)

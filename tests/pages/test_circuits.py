@@ -10,8 +10,8 @@ from explorer.text import t
 def test_the_circuit_built_by_hand_fails_without_its_first_head(open_page):
     at = open_page("circuits", model="writer", part="circuit", made_of="by-hand")
     said = reading(at, "attends most to what")
-    assert "layer 2 · head 1 attends most to what followed: 100 %" in said
-    assert "Ablating layer 1 · head 1" in said
+    assert "L2·H1 attends most to what followed: 100 %" in said
+    assert "Ablating L1·H1" in said
     assert t("circuits.verdict_depends", lang="en", sets=1, rate="50 %") in said
     for name in ("copies", "finds", "fails", "alone"):
         assert len(panels(at, f"circuits.{name}")) == 1
@@ -50,13 +50,13 @@ def test_a_head_that_is_no_better_than_chance_depends_on_nothing(open_page, ship
     lacks = t("circuits.second_lacks", lang="en")
     assert words.index(lacks) < words.index("attends most to what")
     assert "depends on" not in words
-    assert "**2 · layer" in words
+    assert "**2 · L" in words
 
 
 @pytest.mark.parametrize(
     ("model", "kind", "said"),
     [
-        ("en-zh", "first", "layer 1 · head 1 is clearly of this type: "),
+        ("en-zh", "first", "L1·H1 is clearly of this type: "),
         pytest.param("stories", "first", "clearly of this type", marks=pytest.mark.sweep),
     ],
 )

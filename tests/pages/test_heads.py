@@ -57,7 +57,7 @@ def test_all_heads_are_sent_and_the_opened_one_exactly_with_what_blocks_its_cell
     assert head["labels"][8:] == ["L1 avg", "L2 avg", "Rollout", "Flow"]
     assert (chosen(at)["opened"], chosen(at)["shown"]) == (7, [7])
     assert arrays["exact"].shape[0] == 1
-    assert "layer 2, head 4" in reading(at, "attends to")
+    assert "L2·H4" in reading(at, "attends to")
     assert chosen(at)["reasons"] == [t("blockers.causal", lang="en")]
     blocked = arrays["blocked"][0]
     np.testing.assert_array_equal(blocked > 0, np.triu(np.ones_like(blocked), 1) > 0)
@@ -117,7 +117,7 @@ def test_a_measure_is_written_under_each_head_and_can_sort_them(open_page):
     assert measure["name"] == t("heads.measures.previous", lang="en")
     assert all(text.endswith(" %") for text in measure["texts"])
     n = len(sent(at)[0]["keys"]["tokens"])  # each row attends to all tokens
-    assert f"“on the previous token” would be {percent(1 / n)}" in everything(at)
+    assert f"under uniform attention: {percent(1 / n)}" in everything(at)
     assert at.query_params["measure"] == "previous"
     sorted_too = open_page("heads", site="encoder", measure="previous", by_measure="1")
     assert chosen(sorted_too)["by_measure"]
@@ -156,7 +156,7 @@ def test_another_kind_or_model_has_its_own_axes_and_forgets_the_place(open_page)
 def test_switching_a_head_off_says_what_became_of_the_translation(open_page):
     at = open_page("heads", site="cross", layer="1", head="2")
     at.toggle(key="heads.off").set_value(True).run()
-    assert "Cross-attention, layer 1, head 2: ablated" in everything(at)
+    assert "Cross-attention, L1·H2: ablated" in everything(at)
     assert at.query_params["edits"] == "head-decoder.blocks.0.cross_attn-1"
     said = t("edits.same", lang="en"), t("edits.changed", lang="en", words="")
     assert any(words in everything(at) for words in said)
@@ -173,16 +173,16 @@ def test_four_numbers_of_the_head_and_what_their_order_says(open_page):
     ranks = re.findall(r"rank (\d+) of 8", words)
     assert len(ranks) == 4
     assert all(1 <= int(rank) <= 8 for rank in ranks)
-    assert re.search(r"ρ = 0.\d\d\b.* 5 % of random rankings exceed 0.62", words)  # 1.645 / √7
+    assert re.search(r"ρ = 0.\d\d \(chance: at most 0.62\)", words)  # 1.645 / √7
     other = open_page("heads", site="cross", layer="2", head="4", row="3")
     assert re.findall(r"rank (\d+) of 8", everything(other)) != ranks
 
 
 def test_two_heads_side_by_side_are_subtracted_and_the_encoder_asks_for_a_token(open_page):
     at = open_page("heads", site="encoder", layer="1", head="2")
-    first = reading(at, "How does layer 1, head 2")
+    first = reading(at, "How much does L1·H2")
     at.selectbox(key="heads.token").select(2).run()
-    assert reading(at, "How does layer 1, head 2") != first
+    assert reading(at, "How much does L1·H2") != first
     assert at.query_params["step"] == "3"
     at = open_page("heads", layer="1", head="1", pins="2.2")
     words = t("heads.difference", lang="en", one="L2·H2", other="L1·H1")
@@ -267,7 +267,7 @@ def test_a_row_says_what_it_is_about_to_write_and_a_given_translation_both(open_
         for row, given in enumerate(own.tgt_str_tokens[1:])
         if given != own.predicted_str_tokens[row]
     )
-    said = reading(open_page("heads", text=text, target=target, row=str(row)), "would predict")
+    said = reading(open_page("heads", text=text, target=target, row=str(row)), "the text continues")
     for token in (own.predicted_str_tokens[row], own.tgt_str_tokens[row + 1]):
         assert escape(token) in said
 
@@ -332,7 +332,7 @@ def test_the_map_of_heads_marks_what_is_off_and_names_the_most_needed(open_page)
     assert t("edits.reset", lang="en") in {button.label for button in at.button}
     before = everything(at)
     at.button(key="heads.open_needed").click().run()
-    needed = re.search(r"([\w -]+), layer (\d), head (\d) matters most", before)
+    needed = re.search(r"([\w -]+), L(\d)·H(\d): its ablation", before)
     assert needed
     assert (at.query_params["layer"], at.query_params["head"]) == needed.groups()[1:]
 

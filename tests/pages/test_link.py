@@ -146,7 +146,7 @@ def test_a_change_of_page_drops_the_address_and_keeps_the_choice(open_page):
     at = open_page("heads", layer="1", head="3", text="I like you.")
     at.query_params.clear()
     at.run()
-    assert "layer 1, head 3" in "".join(words_of(each) for each in at.markdown)
+    assert "L1·H3" in "".join(words_of(each) for each in at.markdown)
     assert at.query_params["text"] == "I like you."
 
 

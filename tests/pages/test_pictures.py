@@ -151,7 +151,7 @@ def test_each_page_opens(open_page, page, part, model):
     at = open_page(page, model=model, text="a @serif", **asked)
     assert [each.value for each in at.error] == []
     if page in ("circuits", "atlas") and model != "reader":
-        assert "reads only pictures" in everything(at)
+        assert "no vocabulary of texts" in everything(at)
     if page not in OF_TEXTS:
         shown = [everything(at), *(tab for pick in at.button_group for tab in pick.options)]
         assert (

@@ -113,14 +113,8 @@ def _two_lines(view: View, first: Generation, second: Generation) -> b.Blocks:
         selected = apart if apart < len(generation.steps) else None
         pack = partial(_strip, view, generation, title, selected)
         yield b.Canvas(f"branches.{name}", "token_strip", pack)
-    ahead = "first" if first.logprob >= second.logprob else "second"
-    words = view.t(
-        "branches.apart",
-        step=apart + 1,
-        better=view.t(f"branches.the_{ahead}"),
-        by=f"{abs(first.logprob - second.logprob):.2f}",
-    )
-    yield b.Sentence("branches", view.t("branches.same") if same else words)
+    words = view.t("branches.same" if same else "branches.apart", step=apart + 1)
+    yield b.Sentence("branches", words)
 
 
 def _strip(

@@ -180,8 +180,7 @@ def show(answer: Caching | None, view: View) -> b.Blocks:
     if answer is None:
         return
     generation, contents = answer.made, answer.contents
-    source = [view.t("caching.source")] if contents.cross_keys is not None else []
-    yield b.Prose(" ".join([view.t("caching.lead"), *source]))
+    yield b.Prose(view.t("caching.lead"))
     if view.trace.edits:
         yield b.Note(view.t("caching.without_edits"))
     heads, control = _heads(view)

@@ -11,6 +11,7 @@ from explorer.engine import cache
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.decoding.strategy import strategy_name
+from explorer.exhibits.saying import head_name
 from explorer.exports.film import How, film_of
 from explorer.numbers import fixed
 from explorer.runs.generation import Generation, generate
@@ -115,7 +116,7 @@ def name_place(view: View, layer: int | None, head: int | None) -> str:
         return view.t("branches.everywhere")
     if head is None:
         return view.t("onepass.mean", layer=layer + 1)
-    return view.t("heads.large", layer=layer + 1, head=head + 1)
+    return head_name(view, (layer, head))
 
 
 def _code(view: View) -> tuple[object, ...]:

@@ -148,14 +148,14 @@ def show(result: OnePass | None, view: View) -> b.Blocks:
     if result is None:
         return
     yield b.Prose(view.t("onepass.lead"))
-    key = "onepass.reading" if result.largest_open > ROUNDING else "onepass.reading_short"
+    differs = result.largest > ROUNDING
     words = view.t(
-        "onepass.reading_apart" if result.largest > ROUNDING else key,
+        "onepass.reading_apart" if differs else "onepass.reading",
         count=len(result.tokens),
         largest=number(result.largest),
         open=f"{result.largest_open:.2g}",
     )
-    if result.largest > ROUNDING and _looks_ahead(view, result):
+    if differs and _looks_ahead(view, result):
         words = in_a_row((words, view.t("onepass.ahead")))
     yield b.Sentence("onepass", words)
     title = view.t("onepass.gaps")

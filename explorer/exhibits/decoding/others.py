@@ -136,9 +136,7 @@ def _rules(view: View, others: Others, ruled: Output) -> tuple[str, dict[str, An
         "rule": view.t(f"decoding.rule_{others.rule}"),
         "text": escape(ruled.text),
         "logprob": fixed(ruled.logprob),
-        "count": len(ruled.tokens),
         "own": fixed(others.own.logprob),
-        "own_count": len(others.own.tokens),
     }
 
 

@@ -48,8 +48,7 @@ def show(answer: None, view: View) -> b.Blocks:
         settings = sample_settings(view, "decoding")
     yield b.Row((_pick(view), *settings, _limit(view)), gap="medium")
     if not view.choices(ScreenChoices).beamer:
-        refills = isinstance(strategy, RefillingBeam)
-        yield b.Note(view.t(f"decoding.{'refilling' if refills else strategy_name(strategy)}_note"))
+        yield b.Note(view.t(f"decoding.{strategy_name(strategy)}_note"))
     yield from _elsewhere(view)
 
 
@@ -67,10 +66,7 @@ def _pick(view: View) -> b.Pick:
 
 
 def _limit(view: View) -> b.Slider:
-    now, display = (
-        view.choices(DecodingChoices).limit,
-        b.Display(130, view.t("decoding.limit_help")),
-    )
+    now, display = view.choices(DecodingChoices).limit, b.Display(130)
     return slider(view, "decoding.limit", b.Span(0, MOST_NEW), now, typed=True, display=display)
 
 

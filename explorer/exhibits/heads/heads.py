@@ -184,7 +184,7 @@ def _controls(choice: Opened) -> b.Row:
     names = {
         name: view.t(f"heads.measures.{name or 'none'}") for name in ("", *choice.measure_names)
     }
-    more = b.More(said=names.__getitem__, form="menu", help=view.t("heads.measure_help"), width=250)
+    more = b.More(said=names.__getitem__, form="menu", width=250)
     measure = pick_one(view, "heads.measure", tuple(names), choice.measure or "", **more)
     words = toggle(view, "heads.words", choices.words, help=view.t("heads.words_help"))
     other = b.PickModel(
@@ -216,10 +216,8 @@ def _aggregates(choice: Opened) -> str:
     """An explanation of the aggregates; flow exists only for short self-attention."""
     if not choice.aggregates:
         return choice.view.t("heads.no_aggregates", limit=MAX_ROWS)
-    rolled = "heads.rollout_cross_note" if choice.kind == "cross" else "heads.rollout_note"
-    notes = {"rollout": rolled, "flow": "heads.flow_note"}
-    keys = [notes[aggregate.name] for aggregate in choice.aggregates if aggregate.layer is None]
-    return " ".join(map(choice.view.t, ["heads.mean_note", *keys]))
+    through = (each.name for each in choice.aggregates if each.layer is None)
+    return " ".join(choice.view.t(f"heads.{name}_note") for name in ("mean", *through))
 
 
 def _switch_off(choice: Opened) -> Iterator[b.Toggle]:

@@ -20,9 +20,6 @@ from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, signed
 from explorer.runs.trace import Trace
 
-STRONG = 0.6
-"""Rank correlation from which two orders count as similar."""
-
 
 def measured(
     loaded: LoadedModel, trace: Trace, matter: Ablation | None, position: int | str
@@ -106,17 +103,11 @@ def _value(view: View, name: Measure, value: float) -> str:
 
 
 def _verdict(view: View, ranked: HeadRanks) -> str:
-    rho = ranked.agreement["weight"]
-    if math.isnan(ranked.agreement["off"]):
-        return view.t("measured.agree_unknown")
-    if math.isnan(rho):  # with one visible key, its weight is 1 in every head
-        return view.t("measured.agree_equal", count=ranked.n_heads)
-    limit = likely(ranked.n_heads)
+    rho, limit = ranked.agreement["weight"], likely(ranked.n_heads)
     values = {"rho": fixed(rho), "limit": fixed(limit), "count": ranked.n_heads}
-    if rho < limit:
-        return view.t("measured.agree_chance", **values)
-    strength = "strong" if rho >= STRONG else "weak"
-    return view.t(f"measured.agree_{strength}", **values)
+    if math.isnan(rho):  # with one visible key, its weight is 1 in every head
+        return view.t("measured.agree_equal", **values)
+    return view.t("measured.agree" if rho > limit else "measured.agree_chance", **values)
 
 
 EXHIBIT = Exhibit(measured, show, inputs={"position": _position}, wait=Wait(after="heads.matter"))

@@ -64,10 +64,9 @@ def _heads(pair: ViewPair, bits: np.ndarray, ranked: Sequence[tuple[int, int]]) 
     if not ranked:
         yield b.Hint(view.t("versus.nothing_shared"), "info")
         return
-    most, least = ranked[0], ranked[-1]
+    most = ranked[0]
     if bits[most] < LEAST:
-        words = view.t("versus.same_heads", count=len(ranked), **names_of(pair))
-        yield b.Sentence("versus", words)
+        yield b.Sentence("versus", view.t("versus.same_heads", count=len(ranked)))
         return
     words = view.t(
         "versus.reading",
@@ -76,9 +75,6 @@ def _heads(pair: ViewPair, bits: np.ndarray, ranked: Sequence[tuple[int, int]]) 
         bits=fixed(float(bits[most])),
         mean=fixed(float(np.nanmean(bits))),
         count=len(ranked),
-        least_layer=least[0] + 1,
-        least_head=least[1] + 1,
-        least=fixed(float(bits[least])),
     )
     yield b.Sentence("versus", words)
     buttons = [_opening(view, at, float(bits[at])) for at in ranked[:MOST_HEADS]]
@@ -103,7 +99,7 @@ def _predictions(pair: ViewPair) -> Iterator[b.Sentence]:
         return
     differing = [prediction for prediction in predictions if not prediction.same]
     if not differing:
-        words = view.t("versus.same_predictions", total=len(predictions), **names_of(pair))
+        words = view.t("versus.same_predictions", total=len(predictions))
     else:
         words = _first(pair, differing[0], len(differing), len(predictions))
     yield b.Sentence("versus-predictions", words)

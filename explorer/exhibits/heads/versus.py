@@ -115,14 +115,12 @@ def _heads(pair: ViewPair, versus: Versus) -> b.Blocks:
     if versus.by_number:
         yield b.Note(view.t("versus.measure"))
     if not (versus.queries.whole and versus.keys.whole):
-        pieces = versus.keys
-        sizes = {"n_one": pieces.n_one, "n_other": pieces.n_other, "n": len(pieces.labels)}
-        yield b.Note(view.t("versus.pieces", **sizes, **names_of(pair)))
+        yield b.Note(view.t("versus.pieces"))
     if opened is None:
         yield b.Note(view.t("versus.closed"))
         return
     yield _difference(pair, versus, opened)
-    yield from _closest(pair, versus, opened)
+    yield from _closest(pair, opened)
 
 
 def _difference(pair: ViewPair, versus: Versus, opened: OpenHeads) -> b.Matrices:
@@ -140,15 +138,14 @@ def _difference(pair: ViewPair, versus: Versus, opened: OpenHeads) -> b.Matrices
     return b.Matrices("heads.versus", ((caption, changed),))
 
 
-def _closest(pair: ViewPair, versus: Versus, opened: OpenHeads) -> Iterator[b.Prose]:
+def _closest(pair: ViewPair, opened: OpenHeads) -> Iterator[b.Prose]:
     """The most similar head of the other model."""
     nearest = pair.closest(*opened.mine)
     if nearest is None:
         return
     (layer, head), bits = nearest
-    same = versus.by_number and (layer, head) == opened.mine
     words = pair.view.t(
-        "versus.closest_same" if same else "versus.closest",
+        "versus.closest",
         layer=opened.mine[0] + 1,
         head=opened.mine[1] + 1,
         near_layer=layer + 1,
@@ -183,9 +180,13 @@ def _predictions(pair: ViewPair) -> b.Blocks:
     )
     if len(shown) < len(predictions):
         yield b.Note(view.t("versus.only_differing", count=len(shown), total=len(predictions)))
-    after = "versus.at" if view.trace.config.fills else "versus.after"
-    head = ["", view.t(after), str(names["one"]), str(names["other"])]
+    head = ["", view.t(_at(view)), str(names["one"]), str(names["other"])]
     yield b.Table(head, [_row(prediction) for prediction in shown], "llll")
+
+
+def _at(view: View) -> str:
+    """The title of the pieces: where or after which the models predict."""
+    return "versus.at" if view.trace.config.fills else "versus.after"
 
 
 def _row(expectation: Expectation) -> list[str]:
@@ -218,7 +219,7 @@ def _numbers(pair: ViewPair) -> dict[str, list[object]]:
     one, other = (model_title(view, each.loaded.name) for each in (view, pair.other))
     if predictions:
         return {
-            view.t("versus.after"): [each.piece for each in predictions],
+            view.t(_at(view)): [each.piece for each in predictions],
             one: [" · ".join(token for token, _ in each.one) for each in predictions],
             other: [" · ".join(token for token, _ in each.other) for each in predictions],
         }

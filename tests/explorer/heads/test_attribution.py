@@ -212,13 +212,13 @@ def test_rank_agreement_by_hand_and_of_random_rankings() -> None:
 
 @pytest.mark.parametrize(
     ("rho", "count", "said"),
-    [(-0.9, 24, "chance"), (-0.1, 12, "chance"), (0.2, 200, "weak"), (0.7, 24, "strong")],
+    [(-0.9, 24, "_chance"), (-0.1, 12, "_chance"), (1.0, 2, "_chance"), (0.2, 200, "")],
 )
-def test_a_few_heads_show_no_absence_of_agreement(rho: float, count: int, said: str) -> None:
-    """Opposite orders have much in common, and twelve heads cannot show that two have nothing."""
+def test_two_rankings_agree_if_random_ones_rarely_do(rho: float, count: int, said: str) -> None:
+    """Half of all orders of two heads agree by chance."""
     view: Any = SimpleNamespace(t=lambda key, **values: key)
     ranked: Any = SimpleNamespace(agreement={"weight": rho, "off": 1.0}, n_heads=count)
-    assert measured._verdict(view, ranked) == f"measured.agree_{said}"
+    assert measured._verdict(view, ranked) == f"measured.agree{said}"
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
