@@ -16,8 +16,7 @@ import torch
 from benchmarks.peers import NoPeerError, Peer, environment
 from models.config import ModelConfig
 from models.decoding import decode
-from models.fast import lay_out_for_decoding
-from models.fast.memory import FastRecord
+from models.fast import FastRecord, lay_out_for_decoding
 from models.hooks import LOGITS, Edits, visiting
 from models.strategies import Beam, Greedy, Strategy
 from models.transformer import Model, build_model

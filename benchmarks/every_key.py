@@ -29,9 +29,8 @@ from explorer.runs.run import run
 from models.foreign import FAMILIES, open_folder, opening
 from models.foreign.plan import Keys
 from models.pictures import keep
-from models.pictures.patches import as_tensor
 from models.refusals import Refusal
-from models.rows import Rows
+from models.rows import Rows, as_tensor
 
 TOLERANCE = 1e-4  # of the largest value
 ABSENT = object()

@@ -26,8 +26,7 @@ from benchmarks.resident import growth
 from benchmarks.timing import medians, rows
 from explorer.library import CHECKPOINTS
 from models import load_checkpoint
-from models.fast import speed_up
-from models.fast.memory import FastRecord
+from models.fast import FastRecord, speed_up
 from models.hooks import visiting
 from models.rows import Rows
 from models.transformer import DecoderOnly, Model, build_model

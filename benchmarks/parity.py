@@ -32,8 +32,7 @@ from models.decoding import best, decode
 from models.foreign import open_folder
 from models.foreign.vision import PROCESSOR
 from models.pictures import PictureTokenizer, keep
-from models.pictures.patches import as_tensor
-from models.rows import Rows
+from models.rows import Rows, as_tensor
 from models.strategies import Greedy
 from models.transformer import Model
 

@@ -28,9 +28,8 @@ from models.foreign.tokens import ForeignTokenizer
 from models.hooks import AttentionSite, StackSite
 from models.marks import Marks
 from models.pictures import PictureTokenizer, places
-from models.pictures.patches import PatchToken
 from models.refusals import Refusal
-from models.rows import Stream
+from models.rows import PatchToken, Stream
 from models.tokenizer import Tokenizer
 from models.training.home import asset
 from models.training.saving import SNAPSHOTS, snapshot_name, snapshots as kept_snapshots
@@ -215,6 +214,8 @@ def split_step(name: str) -> tuple[str, int | None]:
 
     The language pair of a translator is removed from its name.
     """
+    if "@" not in name:
+        return name, None
     name, _ = split_languages(name)
     base, _, step = name.partition("@")
     return (base, int(step)) if step.isascii() and step.isdecimal() else (name, None)

@@ -14,10 +14,9 @@ from explorer.components import frame
 from explorer.components.frame import Menu
 from explorer.engine import cache
 from explorer.engine.turns import computing
-from explorer.exhibits.exhibit import exhibit_of
+from explorer.exhibits.exhibit import WORDS, exhibit_of
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.links import Links, State
-from explorer.exhibits.needs import WORDS
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.start.choices import CHANGES, SHUT, StartChoices, with_mask
 from explorer.exhibits.tour.chapters import CHAPTER_OF, CHAPTERS

@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from models.config import FORMER_MARKS, ModelConfig
-from models.fast.memory import Undrawn, without_numbers
+from models.fast import Undrawn, without_numbers
 from models.pictures import PictureTokenizer
 from models.refusals import Refusal
 from models.rows import Stream

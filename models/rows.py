@@ -1,7 +1,8 @@
 """A batch of token ids, the input of models of any family, and which of the tokens are real."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,27 @@ Stream = Literal["src", "tgt"]
 Tokens = Int[Tensor, "batch pos *pixels"]  # ids, or the grey levels of the patches of a picture
 Token = Any  # an id, a patch with its `pixels`, or an array of these
 Valid = Bool[Tensor, "batch pos"]  # True at real tokens, False at padding
+
+
+class PatchToken(int):
+    """A patch of a picture as a token: an int that is no id, the same for the same `pixels`.
+
+    Negative pixels mean a learned token that is no patch: -1 is the first one, the class token.
+    """
+
+    pixels: tuple[int, ...]  # levels of each pixel, 0 to 255; of colours, channel by channel
+
+    def __new__(cls, pixels: Iterable[int]) -> "PatchToken":
+        levels = tuple(pixels)
+        code = levels[0]
+        if code >= 0:
+            code = -1000 - int.from_bytes(blake2b(bytes(levels), digest_size=7).digest())
+        self = super().__new__(cls, code)
+        self.pixels = levels
+        return self
+
+    def __getnewargs__(self) -> tuple[tuple[int, ...]]:  # type: ignore[override]
+        return (self.pixels,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,3 +113,13 @@ def padded(
         tokens[row, left : left + len(ids)] = torch.from_numpy(ids)
         valid[row, left : left + len(ids)] = True
     return tokens, valid
+
+
+def as_tokens(ids: Iterable[Any]) -> tuple[int, ...]:
+    """Tokens from the `tolist()` of a row: ids, or patches."""
+    return tuple(PatchToken(token) if isinstance(token, list) else token for token in ids)
+
+
+def as_tensor(rows: Sequence[Sequence[Token]]) -> Tokens:
+    """Rows of the same length as a batch, [batch, pos] or, of patches, [batch, pos, pixels]."""
+    return padded(rows)[0]

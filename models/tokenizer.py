@@ -217,3 +217,12 @@ def marks_by_name(tokenizer: tokenizers.Tokenizer) -> Marks:
         for mark, names in MARK_NAMES.items()
     }
     return Marks(**ids)
+
+
+def few(n_tokens: int, vocab_size: int) -> bool:
+    """Whether a tokenizer covers less than half of a model's vocabulary, and may be a wrong one.
+
+    A few unused ids are common, as padding to a round size; and a small tokenizer may have been
+    trained for a model with a larger default vocabulary, so this is not an error.
+    """
+    return 2 * n_tokens < vocab_size

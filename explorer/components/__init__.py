@@ -5,14 +5,16 @@ that packs the payload (`pack_…`), a thin Streamlit call, and JS and CSS files
 """
 
 from explorer.components.frame import frame
-from explorer.components.heads_grid import Cells, HeadGrid, grid
 from explorer.components.heads_payload import (
     MAX_PINNED,
     SCALES,
+    Cells,
+    HeadGrid,
     HeadsSelection,
     Measure,
     PictureAxis,
     Scale,
+    grid,
 )
 from explorer.components.heads_view import heads_view, sent_cell, sent_selection
 from explorer.components.matrices import Panel, Stroke, pack_matrices, stroke_of

@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 
 from explorer.components import payload
-from explorer.components.heads_grid import Cells, CellsOf, HeadGrid, grid
 from explorer.components.heads_payload import (
     EXACT_BYTES,
     MAX_PINNED,
     Address,
+    Cells,
+    CellsOf,
     HeadAddresses,
+    HeadGrid,
     HeadsSelection,
     Measure,
     PictureAxis,
     Whys,
+    grid,
     halves,
     measure_head,
     read_selection,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from explorer import library
 from explorer.analysis.heads.measures import HeadMeasure, measure_maps
 from explorer.engine.caching import PARTS, cached
-from explorer.engine.together import TOGETHER
+from explorer.engine.turns import TOGETHER
 from explorer.library import LoadedModel
 from explorer.runs import generation, trace as tracing
 from explorer.runs.activations import Part

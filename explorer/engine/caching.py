@@ -3,6 +3,7 @@
 `@cached` stores the results of a pure function. The key is the function, the folder of checkpoints
 and the arguments, which are compared by value: strings, numbers, frozen dataclasses, and tuples of
 these. The result of another cached function may also be an argument; it is compared by identity.
+A `Request` is a call with a key of its own, answered by `ask`, directly or step by step.
 
 All sessions receive the same object, so it must not be modified: arrays are made read-only when
 stored, and results are frozen dataclasses.
@@ -31,6 +32,7 @@ from explorer.runs.passes import Steps
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+Answer = TypeVar("Answer")
 
 USUAL_MEGABYTES = 300
 """Default budget: enough for about 80 sessions with one sentence each (3.7 MB on average), or for
@@ -354,3 +356,59 @@ def cached(
         return kind(function, worth, is_model)
 
     return kept if function is None else kept(function)
+
+
+@dataclass(frozen=True, eq=False)
+class Request(Generic[Answer]):
+    """A function with its arguments.
+
+    `values()` returns the arguments by name. `key` identifies them for the cache and refers to an
+    opened model or a Trace by name, so that a request does not hold them. An answer for which
+    `worth(answer)` is false is not cached.
+    """
+
+    function: Callable[..., Any]
+    key: tuple[Hashable, ...]
+    values: Callable[[], Mapping[str, Any]]
+    worth: Callable[[Any], bool] = always
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether it is a generator, which yields (done, total) and returns its answer, so that
+        other sessions need not wait."""
+        return inspect.isgeneratorfunction(self.function)
+
+    @property
+    def address(self) -> tuple[Hashable, ...]:
+        """The cache key of the answer."""
+        name = f"{self.function.__module__}.{self.function.__qualname__}"
+        return (name, str(library.CHECKPOINTS), *self.key)
+
+
+def is_answered(request: Request[Any]) -> bool:
+    """Whether the answer is cached."""
+    return request.address in STORE
+
+
+def ask(request: Request[Answer], tell: Tell | None = None) -> Answer:
+    """The result of the function, cached for all sessions. Raises any error of the function.
+
+    `tell(done, total)` is called with the progress; if it returns False, the work ends, with
+    StoppedError if it has no partial result.
+    """
+    worth = request.worth
+    if not request.takes_long:
+        return STORE.get(request.address, request.function, worth, values=request.values)
+    told = [True]
+
+    def hear(done: int, total: int) -> bool:
+        told[0] = tell is None or tell(done, total) is not False
+        return told[0]
+
+    return STORE.get(
+        request.address,
+        walked,
+        lambda answer: told[0] and worth(answer),  # a stopped result may be partial
+        hear,
+        values=lambda: {"steps": request.function(**request.values())},
+    )

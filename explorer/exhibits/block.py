@@ -5,6 +5,8 @@ Text is Markdown in the user's language. A `name` or `key` is the address of a b
 controls.
 """
 
+import html
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -41,10 +43,10 @@ from explorer.exhibits.control import (
     choose as choose,
     sets as sets,
 )
-from explorer.exhibits.escape import plain
 from explorer.exhibits.view import View
 from explorer.exports.picture import matrices_svg
 from explorer.figures.matrix import Matrix
+from explorer.figures.theme import show, visible
 
 Figure = dict[str, Any]
 Gap = Literal["small", "medium", "large"]
@@ -397,3 +399,38 @@ def inside(blocks: Iterable[Block]) -> Blocks:
                 yield from inside(column)
         elif isinstance(block, Row | Pane | Fold | Hero):
             yield from inside(block.blocks)
+
+
+def picture_name(address: str) -> str:
+    """The part of a file name that identifies a picture of a page."""
+    return re.sub(r"\W+", "-", address.split(".", 1)[-1])
+
+
+_ACTIVE = re.compile(r"[!-/:-@\[-`{-~]")  # ASCII punctuation: all that Markdown can act on
+_WORD_JOINER = "\u2060"
+
+
+def escape(text: str, whole: bool = True) -> str:
+    """`text` as Markdown that reads exactly as typed, on one line.
+
+    Every ASCII punctuation mark becomes a character reference, which CommonMark never takes for
+    markup (nor do Streamlit's `:red[…]`, `$…$` and `<…>`). A word joiner after each colon prevents
+    `:name:` from being replaced by an emoji after parsing. Control characters and bidirectional
+    overrides are shown by name. Text that is not `whole` is part of a longer text, which is
+    isolated when it is assembled.
+    """
+    draw = show if whole else visible
+    return _ACTIVE.sub(_reference, draw(" ".join(text.split()))) if text.strip() else ""
+
+
+def _reference(match: re.Match[str]) -> str:
+    mark = match.group()
+    return f"&#{ord(mark)};" + (_WORD_JOINER if mark == ":" else "")
+
+
+def plain(markdown: str) -> str:
+    """The plain text of the app's Markdown: without emphasis, colours and icons."""
+    words = re.sub(r":material/\w+:\s?", "", markdown)
+    words = re.sub(r":[a-z]+(?:-background)?\[(.*?)\]", r"\1", words)
+    words = re.sub(r"\*\*|~~|`|\$", "", words)
+    return html.unescape(words).replace(_WORD_JOINER, "")

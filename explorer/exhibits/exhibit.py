@@ -22,14 +22,13 @@ from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar
 
 from explorer.engine import cache
-from explorer.engine.asking import Request, ask, is_answered
-from explorer.engine.caching import always
+from explorer.engine.caching import Request, always, ask, is_answered
 from explorer.exhibits.block import Block, Blocks
 from explorer.exhibits.links import State
-from explorer.exhibits.needs import Need
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import PLACE, View
 from explorer.guests import guests
+from explorer.library import LoadedModel
 from explorer.once import once
 from explorer.runs.edits import Edit, about_masks
 
@@ -60,6 +59,33 @@ In order: the open model; the arguments of the run; the run, the run without edi
 the run without edits; the edits that apply to the run, and those among them that change masks; the
 text; the names of all models.
 """
+
+
+@dataclass(frozen=True)
+class Need:
+    """A capability that an exhibit or a page may require of a model, and whether a model has it.
+
+    The reason for its lack is at `needs.NAME`.
+    """
+
+    name: str
+    met: Callable[[LoadedModel], bool]
+
+
+CAUSAL = Need("causal", lambda loaded: loaded.config.is_causal)
+"""A causal mask."""
+CROSS = Need("cross", lambda loaded: loaded.config.reads_source)
+"""Attention from one text to another."""
+EXPERTS = Need("experts", lambda loaded: loaded.config.n_experts > 1)
+"""A mixture of experts in every block."""
+OUTPUT = Need("output", lambda loaded: loaded.config.lm_head)
+"""An LM head."""
+TEXTS = Need("texts", lambda loaded: loaded.config.picture is None)
+"""Its input is a text, which other models can read too."""
+TRANSLATES = Need("translation", lambda loaded: CROSS.met(loaded) and OUTPUT.met(loaded))
+"""A text in, another text out."""
+WORDS = Need("words", lambda loaded: loaded.config.picture is None or loaded.config.reads_source)
+"""A vocabulary: the sequence of the logits consists of tokens of a text, not of patches."""
 
 
 class PageChoices:
@@ -122,14 +148,14 @@ class Exhibit(Generic[Answer]):
     other callers. A parameter with the name of the exhibit `wait.after` takes its answer.
     `needs` is the capability that the open model must have. `inputs` are further inputs, by
     parameter name, which follow from the user's choices. `open`: whether the page shows it, if the
-    user opens one of several, or if it may have nothing to show.
+    user opens one of several, or if it may have nothing to show; None: always.
     """
 
     compute: Callable[..., Any] | None
     show: Callable[[Answer, View], Blocks]
     needs: Need | None = None
     inputs: Mapping[str, Callable[[View], Hashable]] = field(default_factory=dict)
-    open: Callable[[View], bool] = lambda view: True
+    open: Callable[[View], bool] | None = None
     wait: Wait = Wait()
 
     def __post_init__(self) -> None:
@@ -201,7 +227,8 @@ def choices_of(subject: str) -> type[PageChoices]:
 
 def exhibits_of(names: Iterable[str], view: View) -> list[Exhibit[Any]]:
     """The exhibits at these addresses that are open."""
-    return [exhibit for exhibit in map(exhibit_of, names) if exhibit.open(view)]
+    exhibits = map(exhibit_of, names)
+    return [exhibit for exhibit in exhibits if exhibit.open is None or exhibit.open(view)]
 
 
 def exhibit_of(name: str) -> Exhibit[Any]:

@@ -104,6 +104,7 @@ class Links:
         self._forms: dict[str, Form] = {}
         self._owner: dict[str, type] = {}
         self._read: dict[str, Callable[[str], Any]] = {}
+        self._words: dict[str, str] = {}  # the names in links
         for kind in (State, *pages):
             for field in fields(kind):
                 form = form_of(field)
@@ -114,6 +115,7 @@ class Links:
                     raise ValueError(f"{both} both have a choice named {field.name!r}")
                 self._owner[field.name], self._forms[field.name] = kind, form
                 if form.read is not None:
+                    self._words[field.name] = link_name(field.name)
                     self._read[field.name] = self._reader(form.read)
 
     def _reader(self, read: Callable[[str], Any] | Offered) -> Callable[[str], Any]:
@@ -168,7 +170,7 @@ class Links:
         chosen: dict[str, Any] = {}
         refused: list[tuple[str, str]] = []
         for name, read in self._read.items():
-            word = link_name(name)
+            word = self._words[name]
             if word in params:
                 try:
                     chosen[name] = read(params[word])
@@ -186,5 +188,5 @@ class Links:
                 continue
             value = getattr(choices, name)
             if value is not None and (name == "lang" or value != getattr(type(choices)(), name)):
-                params[link_name(name)] = self._forms[name].write(value)
+                params[self._words[name]] = self._forms[name].write(value)
         return params

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.exhibits import View
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.exports.picture import axes_of
 from explorer.figures.matrix import Axes
@@ -185,12 +185,13 @@ def _doubted(view: View) -> list[str]:
 def labels_said(view: View) -> list[str]:
     """What a classification head says of the text, now and without the user's changes, as Markdown;
     empty for a model without one."""
-    labels = labelled(view.loaded, view.trace)
-    if labels is None:
+    if view.loaded.classifier is None:
         return []
+    labels = labelled(view.loaded, view.trace)
     key = "place.labels_tokens" if labels.head.pool == "each" else "place.labels"
     sentences = [view.t(key, labels=_labels(view, labels))]
-    if view.edits and (before := labelled(view.loaded, view.before())) is not None:
+    if view.edits:
+        before = labelled(view.loaded, view.before())
         sentences.append(view.t("place.labels_before", labels=_labels(view, before)))
     return sentences
 

@@ -12,12 +12,19 @@ from explorer.exhibits.cases.choices import CasesChoices
 from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.exercises.choices import ExercisesChoices
-from explorer.exhibits.exhibit import PageChoices, choices_of, exhibit_of
+from explorer.exhibits.exhibit import (
+    CROSS,
+    OUTPUT,
+    WORDS,
+    Need,
+    PageChoices,
+    choices_of,
+    exhibit_of,
+)
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.mask_tests.choices import MaskTestsChoices
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.model.choices import ModelChoices
-from explorer.exhibits.needs import CROSS, OUTPUT, WORDS, Need
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.score.choices import ScoreChoices
@@ -86,18 +93,20 @@ HOME = "start"
 
 @dataclass(frozen=True)
 class MenuItem:
-    """An entry of the menu: its name (a key of the table `menu`), its icon, and its own views."""
+    """An entry of the menu: its name (a key of the table `menu`), its icon, and its views.
+
+    The entry opens the first view; a row above each view links to the others.
+    """
 
     name: str
     icon: str
-    own: tuple[str, ...]
+    views: tuple[str, ...]
 
-    @property
-    def views(self) -> tuple[str, ...]:
-        """Its views, then the pages of other packages. The entry opens the first; a row above each
-        view links to the others."""
+    def __post_init__(self) -> None:
+        """Add the pages of other packages."""
         pages = (page for guest in guests() for page in guest.pages.items())
-        return (*self.own, *(name for name, entry in pages if entry == self.name))
+        added = (name for name, entry in pages if entry == self.name)
+        object.__setattr__(self, "views", (*self.views, *added))
 
 
 MENU: tuple[MenuItem, ...] = (

@@ -29,7 +29,7 @@ def _entry(term: glossary.Term, lang: str) -> None:
     meaning.markdown(f"**{term.name}** · {term.means}")
     with way:
         # Pages that run alone, as in tests, have no menu.
-        if term.page in session.page_names() and st.button(
+        if term.page in session.pages() and st.button(
             text.t(f"{term.page}.title", lang=lang),
             key=f"glossary.{term.name}",
             type="tertiary",

@@ -4,7 +4,7 @@ import streamlit as st
 
 from explorer import library, shelf, text, uploads as uploading
 from explorer.engine import cache
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.heads.sides import compare_with
 from explorer.exhibits.view import default_model
 from explorer.library import split_step

@@ -8,10 +8,10 @@ from typing import Any, TypeGuard
 import streamlit as st
 
 from explorer.components import pulse
-from explorer.engine.asking import Request, ask, is_answered
+from explorer.engine.caching import Request, ask, is_answered
 from explorer.engine.turns import computing
 from explorer.exhibits import block as b
-from explorer.exhibits.escape import plain
+from explorer.exhibits.block import plain
 from explorer.exhibits.exhibit import Exhibit, PageChoices, exhibits_of
 from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
@@ -23,9 +23,9 @@ from explorer.ui import controls, running, session, share
 from explorer.ui.current import latest
 from explorer.ui.hints import hint_for
 from explorer.ui.parts import one_chosen, pick_part
+from explorer.ui.running import is_new, pause
 from explorer.ui.session import show_problem
 from explorer.ui.source import ask_text, pick_source
-from explorer.ui.stage import is_new, pause
 
 Page = type[PageChoices]
 

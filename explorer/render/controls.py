@@ -15,7 +15,6 @@ import streamlit as st
 from explorer.exhibits import block as b
 from explorer.exhibits.links import State
 from explorer.exhibits.view import View
-from explorer.render.html import picture_name
 from explorer.ui import controls, history, session, share, uploads
 from explorer.ui.current import redraw_around
 from explorer.ui.parts import pick_model
@@ -53,13 +52,13 @@ class Sheet:
 
     def picture(self, name: str) -> str:
         """The file name, without extension, of the picture with this name."""
-        return f"{self.file}-{picture_name(name)}"
+        return f"{self.file}-{b.picture_name(name)}"
 
 
 def visit_due() -> None:
     """Open the page that a control asked for in the last run."""
     visited = st.session_state.pop(_VISIT, None)
-    if visited in session.page_names():
+    if visited in session.pages():
         session.visit(visited)
 
 

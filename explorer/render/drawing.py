@@ -9,7 +9,7 @@ import streamlit as st
 from explorer.components import heads_view, sent_cell, sent_selection
 from explorer.components.mount import view as canvas
 from explorer.exhibits import block as b
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.view import View
 from explorer.render.controls import CONTROLS, Sheet, apply, save
 from explorer.ui import controls, history, session

@@ -1,6 +1,5 @@
 """Render blocks as one interactive HTML page that needs no server and no network."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
@@ -10,7 +9,7 @@ from urllib.parse import quote
 from explorer.components import standalone
 from explorer.components.heads_view import pack_heads_view
 from explorer.exhibits import block as b, saying
-from explorer.exhibits.escape import plain
+from explorer.exhibits.block import plain
 from explorer.exhibits.view import View
 
 
@@ -61,23 +60,23 @@ def _told(block: b.Title | b.Prose | b.Hint, to: Reader) -> Iterator[standalone.
 
 def _chart(block: b.Chart, to: Reader) -> Iterator[standalone.Block]:
     light, dark = block.draw(dark=False), block.draw(dark=True)
-    yield standalone.Plot(light, plain(block.alt), f"{to.file}-{picture_name(block.name)}", dark)
+    yield standalone.Plot(light, plain(block.alt), f"{to.file}-{b.picture_name(block.name)}", dark)
 
 
 def _matrices(block: b.Matrices, to: Reader) -> Iterator[standalone.Block]:
     """The matrices, and a link to save them as an SVG."""
     yield from _canvas(block.canvas(to.view), to)
-    file = escape(f"{to.file}-{picture_name(block.name)}.svg")
+    file = escape(f"{to.file}-{b.picture_name(block.name)}.svg")
     link = f'<a download="{file}" href="data:image/svg+xml,{quote(block.svg())}">SVG</a>'
     yield standalone.Markup(f'<p class="note">{link}</p>')
 
 
 def _canvas(block: b.Canvas, to: Reader) -> Iterator[standalone.Block]:
-    yield standalone.Component(block.view, block.payload(f"{to.file}-{picture_name(block.name)}"))
+    yield standalone.Component(block.view, block.payload(f"{to.file}-{b.picture_name(block.name)}"))
 
 
 def _all_heads(block: b.AllHeads, to: Reader) -> Iterator[standalone.Block]:
-    file = f"{to.file}-{picture_name(block.name)}"
+    file = f"{to.file}-{b.picture_name(block.name)}"
     yield standalone.Component(
         "heads_view", pack_heads_view(block.grid, file=file, **block.options)
     )
@@ -165,11 +164,6 @@ def _changes(block: b.Changes, to: Reader) -> Iterator[standalone.Block]:
         named.append(to.view.t("edits.pads", count=to.view.pads))
     if named:
         yield _paragraph("note", f"{to.view.t('edits.active')} {' · '.join(named)}")
-
-
-def picture_name(address: str) -> str:
-    """The part of a file name that identifies a picture of a page."""
-    return re.sub(r"\W+", "-", address.split(".", 1)[-1])
 
 
 DRAWN: Drawn = {

@@ -22,10 +22,9 @@ from explorer.runs.interventions import edit_functions, fits
 from explorer.runs.passes import Steps, at_once, give_way
 from explorer.runs.sentences import clean_text
 from models.decoding import DecodeStep, best, decode
-from models.fast.memory import FastRecord
+from models.fast import FastRecord
 from models.hooks import visiting
-from models.pictures.patches import as_tensor
-from models.rows import padded
+from models.rows import as_tensor, padded
 from models.strategies import Greedy, Rules, Strategy, largest
 
 N_CANDIDATES = 12

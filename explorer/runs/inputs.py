@@ -9,9 +9,8 @@ from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.sentences import clean_text
 from models.config import ModelConfig
-from models.pictures.patches import as_tokens
 from models.refusals import Refusal
-from models.rows import Rows, Stream
+from models.rows import Rows, Stream, as_tokens
 
 MAX_TOKENS = 1024  # per sequence, with special tokens but without padding
 MAX_PADS = 16

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.foreign.classes import TaskHead
-from models.pictures.patches import as_tensor
+from models.rows import as_tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +23,10 @@ class Labelled:
     chances: Float[np.ndarray, "row label"]
 
 
-def labelled(loaded: LoadedModel, traced: Trace) -> Labelled | None:
-    """The labels of a run, under its edits; None for a model without a classification head."""
+def labelled(loaded: LoadedModel, traced: Trace) -> Labelled:
+    """The labels of a run, under its edits, by the model's classification head."""
     read = loaded.classifier
-    if read is None:
-        return None
+    assert read is not None
     stack = traced.stacks[-1]
     stream = torch.tensor(traced.activations[stack.hook("resid_final")]).float()
     with torch.inference_mode():

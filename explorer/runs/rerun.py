@@ -18,8 +18,7 @@ from explorer.runs.interventions import edit_functions
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.hooks import NO_EDITS, Edits
-from models.pictures.patches import as_tensor
-from models.rows import Rows
+from models.rows import Rows, as_tensor
 
 
 def rerun(

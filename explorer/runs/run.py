@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from models.cache import KVCache
-from models.fast.memory import FastRecord
+from models.fast import FastRecord
 from models.hooks import NO_EDITS, Edits, visiting
 from models.rows import Rows
 from models.transformer import Model

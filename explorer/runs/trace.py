@@ -26,7 +26,7 @@ from explorer.runs.sentences import MAX_CHARS, clean_text
 from models.config import ModelConfig
 from models.hooks import LOGITS, AttentionSite, Role, StackSite
 from models.marks import OUR_MARKS, Marks
-from models.pictures.patches import as_tokens
+from models.rows import as_tokens
 
 __all__ = [
     "MAX_CHARS",

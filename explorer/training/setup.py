@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args, no_type_check
 from explorer.analysis.score.initial import INITS, Init
 from explorer.problems import InputProblem
 from models.config import CHOICES, ModelConfig
-from models.fast.memory import without_numbers
+from models.fast import without_numbers
 from models.refusals import Refusal
 from models.training.settings import Optimizer, Schedule, TrainingConfig
 from models.transformer import build_model

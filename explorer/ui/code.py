@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.view import View
 
 PROJECT = ("models", "explorer")

@@ -11,7 +11,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.analysis.heads.compare import compare
 from explorer.components import inside
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.pictured import patch_map
 from explorer.exhibits.saying import (
     axis_title as axis_title,
@@ -33,7 +33,7 @@ from explorer.ui import session
 from explorer.ui.checking import checkable, self_check
 from explorer.ui.code import code_panel
 from explorer.ui.hints import hint_for
-from explorer.ui.stage import charts_last, enlarged, words_first
+from explorer.ui.running import charts_last, enlarged, words_first
 from models.pictures import ADDRESS
 
 Figure = dict[str, Any]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import streamlit as st
 
 from explorer.engine import cache
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.links import State
 from explorer.exhibits.view import OWN, View, Viewer, build, key_for, without_text
 from explorer.problems import InputProblem
@@ -27,7 +27,7 @@ def first_view(usual_pads: int = 0) -> View:
     """
     state = session.state()
     session.write_link_later(False)
-    show_refused(session.refused(), state.lang)
+    show_refused(state.lang)
     st.session_state[_STANDING_IN], st.session_state[_PADS] = False, usual_pads
     st.session_state[_AROUND] = state.lang, state.model
     with st.spinner(app_text("shell.working")):

@@ -9,7 +9,7 @@ import streamlit as st
 
 from explorer import text
 from explorer.engine import cache
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.saying import trained
 from explorer.exhibits.view import View, examples_of, first_sentence
 from explorer.library import LoadedModel, split_step

@@ -3,7 +3,7 @@
 markdown-it-py parses it as CommonMark with tables and without HTML. Headings, paragraphs, lists,
 quotations, tables, code, emphasis and http(s) links are written again from its tree. Everything
 else (images, formulas, Streamlit's `:red[…]`) becomes text with all markup characters escaped
-(`exhibits.escape`). Nothing is executed and nothing is loaded.
+(`exhibits.block`). Nothing is executed and nothing is loaded.
 """
 
 import re
@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

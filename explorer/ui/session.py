@@ -5,14 +5,14 @@ user changes it, it calls `change`. So state survives a change of page, and a li
 at once.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
 
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.links import Links, State, is_gone
 from explorer.exhibits.saying import message
 from explorer.problems import InputProblem
@@ -71,12 +71,6 @@ def _load(params: Mapping[str, str], lang: str) -> None:
         chosen = links().keep(chosen, state())
     st.session_state[_STATE] = chosen if "lang" not in dict(refused) else replace(chosen, lang=lang)
     st.session_state[_REFUSED] = refused
-
-
-def refused() -> tuple[tuple[str, str], ...]:
-    """The (name, value) pairs of the link that were ignored, until the user changes anything."""
-    pairs: tuple[tuple[str, str], ...] = st.session_state.get(_REFUSED, ())
-    return pairs
 
 
 def _first(lang: str) -> State:
@@ -166,11 +160,6 @@ def pages() -> Mapping[str, Any]:
     return menu
 
 
-def page_names() -> tuple[str, ...]:
-    """The names of `pages`."""
-    return tuple(pages())
-
-
 def opening_page() -> str:
     """The page at the root address; "" if a page runs alone, as in tests."""
     page: str = st.session_state.get(_OPENING, "")
@@ -179,7 +168,7 @@ def opening_page() -> str:
 
 def address(page: str, chosen: State) -> str:
     """The address of a page with these choices, relative to the app; "" if the menu lacks it."""
-    if page not in page_names():
+    if page not in pages():
         return ""
     # The opening page is only reachable at the root, not by its name.
     path = "./" if page == opening_page() else page
@@ -210,11 +199,12 @@ def show_problem(problem: InputProblem, lang: str) -> None:
     st.warning(message(problem, lang), icon=":material/info:")
 
 
-def show_refused(pairs: Iterable[tuple[str, str]], lang: str) -> None:
-    """Show which values of the link were ignored, in one line for all views that are gone."""
+def show_refused(lang: str) -> None:
+    """Show which values of the link were ignored, in one line for all views that are gone, until
+    the user changes anything."""
     gone: list[tuple[str, str]] = []
     invalid: list[tuple[str, str]] = []
-    for name, value in pairs:
+    for name, value in st.session_state.get(_REFUSED, ()):
         (gone if is_gone(name, value) else invalid).append((name, value))
     if gone:
         st.info(t("shell.gone", lang=lang), icon=":material/link_off:")

@@ -11,7 +11,7 @@ from models.foreign.families import FAMILIES
 from models.foreign.finding import found
 from models.foreign.opening import Look, look, open_folder, reads_source, revision
 from models.foreign.placing import Placing
-from models.foreign.tokens import few
+from models.tokenizer import few
 
 __all__ = [
     "FAMILIES",

@@ -323,15 +323,6 @@ def largest_in(path: Path) -> tuple[int, int]:
         raise CheckpointError("tokenizer", file=path.name, reason=Refusal("no_tokens")) from error
 
 
-def few(n_tokens: int, vocab_size: int) -> bool:
-    """Whether a tokenizer covers less than half of a model's vocabulary, and may be a wrong one.
-
-    A few unused ids are common, as padding to a round size; and a small tokenizer may have been
-    trained for a model with a larger default vocabulary, so this is not an error.
-    """
-    return 2 * n_tokens < vocab_size
-
-
 def named_tokens(folder: Path) -> dict[str, str]:
     """The names of special tokens by role, from the tokenizer's config files."""
     tokens: dict[str, str] = {}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from models.checkpoint import WEIGHTS, CheckpointError
 from models.config import ModelConfig
-from models.fast.memory import without_numbers
+from models.fast import without_numbers
 from models.foreign.damage import require_all_of
 from models.foreign.json_files import read_json
 from models.foreign.placing import Placing, place

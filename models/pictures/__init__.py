@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from models.pictures.faces import FACES, drawn_word, split_face
-from models.pictures.patches import PatchToken, Picture
+from models.pictures.patches import Picture
 from models.pictures.processing import Processing
 from models.refusals import Refusal
-from models.rows import Stream
+from models.rows import PatchToken, Stream
 from models.tokenizer import Tokenizer
 
 ADDRESS = "picture:"

@@ -9,8 +9,7 @@ from families import everything, hook_names
 from torch import nn
 
 from models.config import ModelConfig
-from models.fast import FastHookPoint
-from models.fast.memory import FastRecord
+from models.fast import FastHookPoint, FastRecord
 from models.hooks import VISITOR, Edits, HookPoint, Record, name_hook_points, visiting
 from models.positions import POSITIONS, sinusoidal_table
 from models.rows import Rows

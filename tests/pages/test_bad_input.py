@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 from tokenizers import decoders, models, pre_tokenizers
 
 from explorer import library
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.pages import LESSONS
 from explorer.shelf import survey
 from explorer.text import LANGUAGES, t

@@ -11,14 +11,14 @@ from shown import charts, everything, panels
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
+from explorer.exhibits.block import escape
 from explorer.exhibits.decoding import one_pass
-from explorer.exhibits.escape import escape
 from explorer.exhibits.links import State
 from explorer.exhibits.positions import length as positions_length, order
 from explorer.pages import PAGES
 from explorer.shell import LINKS, first_state
 from explorer.text import LANGUAGES, t
-from explorer.ui.stage import BEAMER
+from explorer.ui.running import BEAMER
 
 CAUSAL = "causal-off"
 

@@ -17,7 +17,7 @@ from explorer.analysis.heads.rollout import cross_rollout, rollout
 from explorer.analysis.heads.words import by_word, words_of
 from explorer.engine import cache
 from explorer.exhibits import block as b
-from explorer.exhibits.escape import escape, plain
+from explorer.exhibits.block import escape, plain
 from explorer.exhibits.heads import matter
 from explorer.exhibits.heads.exports import folder_of
 from explorer.exhibits.heads.heads import EXHIBIT

@@ -8,7 +8,7 @@ from foreign import Golden, of_many
 from shown import everything, words_of
 
 from explorer.analysis.start.flow import flow
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.library import open_model
 from explorer.runs.edits import HeadOff, format_edits
 from explorer.runs.trace import trace

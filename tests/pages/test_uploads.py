@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import uploads as zips
 from explorer.engine import caching
-from explorer.exhibits.escape import plain
+from explorer.exhibits.block import plain
 from explorer.exhibits.saying import message
 from explorer.problems import InputProblem
 from explorer.text import LANGUAGES, t

@@ -17,8 +17,7 @@ from explorer.analysis.roles import Measure, SequenceKeys
 from explorer.library import LoadedModel
 from explorer.runs.generation import translate_all
 from explorer.runs.inputs import limit
-from models.pictures.patches import as_tokens
-from models.rows import Rows, Stream
+from models.rows import Rows, Stream, as_tokens
 from models.tokenizer import Tokenizer
 
 COMMON = 0.95

@@ -26,8 +26,7 @@ from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.foreign.placing import inside
 from models.hooks import StackSite
-from models.pictures.patches import as_tensor, as_tokens
-from models.rows import Rows
+from models.rows import Rows, as_tensor, as_tokens
 from models.transformer import Stack
 
 N_WORDS = 5

@@ -25,8 +25,7 @@ from explorer.library import LoadedModel
 from explorer.runs.inputs import given_tokens
 from models.foreign.placing import outside
 from models.norms import RMSNorm
-from models.pictures.patches import as_tokens
-from models.rows import padded
+from models.rows import as_tokens, padded
 
 Norm = Literal["layernorm", "rmsnorm", "batchnorm"]
 NORMS: tuple[Norm, ...] = get_args(Norm)

@@ -34,7 +34,7 @@ from explorer.seeding import seeded
 from models.attention import Attention
 from models.blocks import Block
 from models.config import CHOICES, ModelConfig, NormPlacement
-from models.fast.memory import without_numbers
+from models.fast import without_numbers
 from models.feedforward import ACTIVATIONS, GATED, FeedForward
 from models.hooks import LOGITS, NO_EDITS, Edits
 from models.norms import NORMS, LayerNorm, RMSNorm

@@ -15,7 +15,7 @@ from explorer.analysis.blocks.norms_by_hand import layer_norm_backward
 from explorer.analysis.cases.case import Case, Measured
 from explorer.analysis.cases.fixed import fixed_scores, fixed_table, own_case, own_site
 from explorer.analysis.cases.planting import decoder_self, everywhere, plant_positions, plant_scale
-from explorer.analysis.heads.reading import entropy
+from explorer.analysis.heads.measures import entropy
 from explorer.numerics import masked_softmax
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded

@@ -18,7 +18,7 @@ from explorer.runs.trace import Trace
 from models.decoding import decode
 from models.hooks import StackSite
 from models.masks import causal_mask
-from models.pictures.patches import as_tensor
+from models.rows import as_tensor
 from models.strategies import Greedy
 from models.tokenizer import Tokenizer
 from models.transformer import Model

@@ -17,8 +17,7 @@ from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.cache import KVCache
 from models.hooks import LOGITS, NO_EDITS, Edits, visiting
-from models.pictures.patches import as_tensor
-from models.rows import Rows
+from models.rows import Rows, as_tensor
 
 MAX_NEW_TOKENS = 40
 LEFT = (0, 1, 2, 4, 8, 16)

@@ -15,8 +15,7 @@ from explorer.problems import InputProblem
 from explorer.runs.inputs import given_tokens, limit, room_for_output, target_tokens
 from models.decoding import best, decode
 from models.hooks import AttentionSite
-from models.pictures.patches import as_tensor
-from models.rows import Rows
+from models.rows import Rows, as_tensor
 from models.strategies import Greedy
 
 HALF, N_ROWS, SEED = 25, 10, 27

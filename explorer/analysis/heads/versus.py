@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from explorer.analysis.heads.aligned import Pieces, align, gathered
-from explorer.analysis.heads.reading import entropy
+from explorer.analysis.heads.measures import entropy
 from explorer.labels import CONTINUED
 from explorer.numerics import softmax
 from explorer.runs.trace import Trace

@@ -23,8 +23,7 @@ from explorer.runs.generation import translate
 from explorer.runs.inputs import continued_tokens, given_tokens, target_tokens
 from explorer.runs.interventions import edit_functions
 from models.config import ModelConfig
-from models.pictures.patches import as_tokens
-from models.rows import Stream
+from models.rows import Stream, as_tokens
 
 MAX_PROBED = 32
 """Tokens probed per sequence. Masks depend on positions, not on words, so probing more tokens would

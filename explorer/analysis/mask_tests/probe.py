@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from models.cache import KVCache
 from models.config import ModelConfig
-from models.fast.memory import FastRecord
+from models.fast import FastRecord
 from models.hooks import LOGITS, NO_EDITS, AttentionSite, Change, Edits, Record, visiting
 from models.marks import Marks
 from models.rows import Rows

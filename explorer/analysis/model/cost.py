@@ -21,7 +21,7 @@ from explorer.runs.trace import Trace
 from models.cache import KVCache
 from models.config import ModelConfig
 from models.hooks import Edits, visiting
-from models.pictures.patches import as_tensor
+from models.rows import as_tensor
 from models.transformer import build_model
 
 FLOAT = 4

@@ -14,7 +14,7 @@ from torch import nn
 
 from models.attention import Attention
 from models.config import ModelConfig
-from models.fast.memory import without_numbers
+from models.fast import without_numbers
 from models.feedforward import FeedForward
 from models.norms import Norm
 from models.rows import Rows

@@ -27,8 +27,7 @@ from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.decoding import best, decode
 from models.hooks import Change, Edits, visiting
-from models.pictures.patches import as_tensor
-from models.rows import Stream
+from models.rows import Stream, as_tensor
 from models.strategies import Greedy
 
 Setting = Literal["as_is", "without", "unmasked"]

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from explorer.analysis.heads.reading import entropy
+from explorer.analysis.heads.measures import entropy
 from explorer.analysis.score.scaling import mean_of
 from explorer.runs.passes import Steps
 from explorer.runs.rerun import rows_of

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from explorer.analysis.heads.reading import entropy
+from explorer.analysis.heads.measures import entropy
 from explorer.analysis.score.steps import attended, bias_of
 from explorer.runs.trace import Trace
 from models.attention import capped

@@ -139,7 +139,8 @@ def flow(
         for stack in traced.stacks
     )
     if generation is None:
-        steps = _labels(labelled(loaded, traced), starts["tgt"]) or _read_out(starts["tgt"])
+        labels = None if loaded.classifier is None else labelled(loaded, traced)
+        steps = _labels(labels, starts["tgt"]) or _read_out(starts["tgt"])
     else:
         steps = _written(loaded, generation, starts["tgt"])
     n_given = sizes["tgt"]

@@ -13,7 +13,7 @@ from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.choices import ROWS
 from explorer.exhibits.alignment.opened import AlignmentView
-from explorer.exhibits.needs import TRANSLATES
+from explorer.exhibits.exhibit import TRANSLATES
 from explorer.exhibits.saying import head_columns, head_name, in_a_row
 from explorer.figures.maps import head_maps
 from explorer.numbers import fixed

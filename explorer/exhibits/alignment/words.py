@@ -16,7 +16,7 @@ from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.opened import AlignmentView
-from explorer.exhibits.needs import TRANSLATES
+from explorer.exhibits.exhibit import TRANSLATES
 from explorer.exhibits.saying import in_a_row, quoted
 from explorer.exports.alignments import to_csv, to_json, to_moses
 from explorer.figures.alignment import lines, matrix as matrix_of_words

@@ -22,7 +22,7 @@ from explorer.exhibits.atlas.measured import (
 )
 from explorer.exhibits.atlas.moments import steps_of
 from explorer.exhibits.atlas.searched import texts_to_search
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.saying import message, model_title
 from explorer.figures.atlas import scatter
 from explorer.numbers import fixed

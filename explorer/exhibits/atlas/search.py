@@ -24,7 +24,7 @@ from explorer.exhibits.atlas.searched import (
 from explorer.exhibits.atlas.sentence import source_of, view_of
 from explorer.exhibits.atlas.sentences import beginning
 from explorer.exhibits.atlas.shown import kind_words, open_head, place, short, shown_atlas
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_one, pick_place, pick_token
 from explorer.exhibits.saying import message, site_axes

@@ -11,7 +11,7 @@ from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, Wait, block as b
 from explorer.exhibits.atlas.sentences import EXHIBIT as SENTENCES, kept_of, open_of
 from explorer.exhibits.atlas.shown import AtlasView, shown_atlas
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.heads.opened import Opened, grid_of
 from explorer.exhibits.heads.picture import Values, measure_of, options, values_of
 from explorer.exhibits.view import View, build

@@ -12,7 +12,7 @@ from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.measured import WHICH, Which, alone, atlas
 from explorer.exhibits.atlas.shown import kind_words, opened
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.picking import slider
 from explorer.numbers import percent
 from models.hooks import Role

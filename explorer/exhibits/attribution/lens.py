@@ -12,7 +12,7 @@ from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.choices import AttributionChoices
 from explorer.exhibits.attribution.place import opening
 from explorer.exhibits.attribution.words import position_of, token_name
-from explorer.exhibits.needs import OUTPUT
+from explorer.exhibits.exhibit import OUTPUT
 from explorer.exhibits.picking import pick_one, titled, toggle
 from explorer.exhibits.saying import message, quoted, quoted_at
 from explorer.figures.attribution import depths

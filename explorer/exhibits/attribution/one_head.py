@@ -9,7 +9,7 @@ from explorer.analysis.attribution.writes import Pushes, Writes, pushes, without
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.place import pick_row
 from explorer.exhibits.attribution.words import position_of, token_name
-from explorer.exhibits.needs import OUTPUT
+from explorer.exhibits.exhibit import OUTPUT
 from explorer.exhibits.picking import pick_place
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.library import LoadedModel

@@ -4,7 +4,7 @@ from explorer.analysis.attribution.writes import Silenced, Writes, silence
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.place import writer_name
 from explorer.exhibits.attribution.writes import to_remove
-from explorer.exhibits.needs import OUTPUT
+from explorer.exhibits.exhibit import OUTPUT
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
 from explorer.runs.trace import Trace

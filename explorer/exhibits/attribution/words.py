@@ -7,7 +7,7 @@ import numpy as np
 from explorer.analysis.attribution.writes import next_word, runner_up
 from explorer.exhibits import View, block as b
 from explorer.exhibits.attribution.choices import AttributionChoices
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.saying import quoted
 from explorer.figures.theme import show
 from explorer.library import LoadedModel

@@ -27,7 +27,7 @@ from explorer.exhibits.attribution.words import (
     token_name,
     words_of,
 )
-from explorer.exhibits.needs import OUTPUT
+from explorer.exhibits.exhibit import OUTPUT
 from explorer.exhibits.saying import in_a_row, quoted, quoted_at
 from explorer.figures.attribution import ranking
 from explorer.numbers import percent, signed

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.blocks.choices import BlocksChoices
-from explorer.exhibits.needs import EXPERTS
+from explorer.exhibits.exhibit import EXPERTS
 from explorer.exhibits.picking import pick_number
 from explorer.figures.blocks import routes
 from explorer.library import LoadedModel

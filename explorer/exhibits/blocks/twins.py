@@ -5,7 +5,7 @@ from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.blocks.residual import Flows, by_blocks
-from explorer.exhibits.needs import TEXTS
+from explorer.exhibits.exhibit import TEXTS
 from explorer.numbers import number
 from models.config import NormPlacement
 

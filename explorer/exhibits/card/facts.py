@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from explorer.analysis.card import MOST_CHARS, CardWords, ModelFacts, card_words, facts
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.positions.opening import positions_said
 from explorer.library import LoadedModel, split_step
 

@@ -13,9 +13,9 @@ from explorer.analysis.cases.case import MatrixPair, Outcome, source_of
 from explorer.engine.cache import Run, open_model, trace
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
+from explorer.exhibits.block import escape
 from explorer.exhibits.cases.case import formulas, opened
 from explorer.exhibits.cases.choices import CasesChoices
-from explorer.exhibits.escape import escape
 from explorer.figures.curves import lines
 from explorer.figures.matrix import Axes, Axis, Matrix
 from explorer.figures.measured import measured

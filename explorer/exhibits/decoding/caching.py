@@ -28,7 +28,7 @@ from models.cache import KVCache, LayerCache
 from models.config import ModelConfig
 from models.feedforward import GATED
 from models.foreign.placing import outside
-from models.pictures.patches import as_tensor
+from models.rows import as_tensor
 
 FLOAT = 4  # bytes
 RUNS, SHORT = 3, 64

@@ -20,7 +20,7 @@ from explorer.runs.generation import translate
 from explorer.runs.inputs import given_tokens, limit, target_tokens
 from explorer.runs.passes import Steps
 from explorer.runs.sentences import one_per_line
-from models.pictures.patches import as_tokens
+from models.rows import as_tokens
 from models.training.data import Example, collate
 from models.training.loss import sequence_loss
 

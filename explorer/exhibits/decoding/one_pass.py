@@ -31,8 +31,7 @@ from explorer.runs.run import run
 from models.cache import KVCache
 from models.hooks import LOGITS, visiting
 from models.masks import causal_mask
-from models.pictures.patches import as_tensor
-from models.rows import Rows
+from models.rows import Rows, as_tensor
 
 FLOOR = 1e-8
 """Position of an exact 0 on the log axis."""

@@ -5,9 +5,9 @@ from itertools import zip_longest
 from typing import Any
 
 from explorer.exhibits import Exhibit, View, Wait, block as b
+from explorer.exhibits.block import escape
 from explorer.exhibits.decoding.choices import DecodingChoices, Strategy
 from explorer.exhibits.decoding.strategy import OURS, strategy_name, with_rule
-from explorer.exhibits.escape import escape
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
 from explorer.runs.edits import Edit

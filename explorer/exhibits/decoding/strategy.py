@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.block import escape
 from explorer.exhibits.decoding.choices import MOST_NEW, STOPS, DecodingChoices, Strategy, rule_of
-from explorer.exhibits.escape import escape
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_one, slider
 from explorer.exhibits.shared import ScreenChoices

@@ -14,9 +14,9 @@ from explorer.components.mount import inside
 from explorer.components.tree_view import TreeNode, pack_tree_view
 from explorer.engine import cache
 from explorer.exhibits import Exhibit, View, Wait, block as b
+from explorer.exhibits.block import escape
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.decoding.strategy import beam_of, sample_of
-from explorer.exhibits.escape import escape
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
 from explorer.runs.edits import Edit

@@ -5,7 +5,7 @@ from typing import Any
 from explorer.analysis.exercises.grading import Grade, Path, Wrong, case_of, relation
 from explorer.analysis.exercises.tasks import Task, TaskCase
 from explorer.exhibits import View
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.saying import in_a_row
 from explorer.sandbox import MOST_CHARACTERS, MOST_LINES, Fault
 from explorer.text import shorten

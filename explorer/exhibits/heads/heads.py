@@ -7,8 +7,13 @@ from typing import Any
 from explorer.analysis.heads.ablation import ablating
 from explorer.analysis.heads.aggregates import MAX_ROWS
 from explorer.analysis.heads.flow import attention_flow
-from explorer.analysis.heads.measures import HEAD_MEASURES, head_measures, measures_of
-from explorer.analysis.heads.reading import KeyWeight, top_keys
+from explorer.analysis.heads.measures import (
+    HEAD_MEASURES,
+    KeyWeight,
+    head_measures,
+    measures_of,
+    top_keys,
+)
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
 from explorer.analysis.heads.versus import mean_divergence
 from explorer.analysis.heads.words import by_word
@@ -16,6 +21,7 @@ from explorer.components import HeadGrid
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, Wait, block as b
+from explorer.exhibits.exhibit import WORDS
 from explorer.exhibits.heads import exports
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.heads.opened import EnlargedPattern, Opened, ablation, grid_of
@@ -29,7 +35,6 @@ from explorer.exhibits.heads.picture import (
 )
 from explorer.exhibits.heads.sides import compare_with, sides_of
 from explorer.exhibits.links import State
-from explorer.exhibits.needs import WORDS
 from explorer.exhibits.picking import pick_kind, pick_one, toggle
 from explorer.exhibits.saying import quoted, quoted_at, site_axes
 from explorer.figures.matrix import change

@@ -15,7 +15,7 @@ from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import View, block as b
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.heads.opened import Opened, ablation
 from explorer.exhibits.heads.sides import Sides, ViewPair
 from explorer.exhibits.pictured import picture_axis

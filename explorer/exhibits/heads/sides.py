@@ -11,7 +11,7 @@ from explorer.analysis.heads.versus import Expectation, Versus, expectations, in
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.links import FREE, Links, State

@@ -18,7 +18,7 @@ from explorer.analysis.heads.versus import (
     patterns,
 )
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.picture import swapped
 from explorer.exhibits.heads.sides import ViewPair, names_of, sides_of

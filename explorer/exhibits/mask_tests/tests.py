@@ -10,7 +10,7 @@ from explorer.analysis.mask_tests.hooked import HookedExaminer
 from explorer.analysis.mask_tests.probe import Probe
 from explorer.analysis.mask_tests.sites import Location
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exports.report import Tested, report_lines, report_record
 from explorer.figures.matrix import Axis, Matrix
 from explorer.library import LoadedModel

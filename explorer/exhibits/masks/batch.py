@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.library import LoadedModel
 from explorer.numbers import number
 from explorer.runs.edits import Edit

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from explorer.exhibits import Exhibit, View, block as b, saying
+from explorer.exhibits.exhibit import CAUSAL
 from explorer.exhibits.links import State
-from explorer.exhibits.needs import CAUSAL
 from explorer.exhibits.reasons import BLOCKERS, blocker_codes
 from explorer.figures.matrix import Matrix, weights
 from explorer.numbers import percent

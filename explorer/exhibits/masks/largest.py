@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from explorer.analysis.heads.compare import SiteDifference, Status, compare
 from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.exhibit import CAUSAL
 from explorer.exhibits.masks import causal
-from explorer.exhibits.needs import CAUSAL
 from explorer.numbers import number
 from explorer.runs.trace import Trace
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from explorer.engine import cache
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.escape import escape
-from explorer.exhibits.needs import TEXTS
+from explorer.exhibits.block import escape
+from explorer.exhibits.exhibit import TEXTS
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit, MaskSwitch

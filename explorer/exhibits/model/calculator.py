@@ -13,8 +13,8 @@ from explorer.analysis.model.parameters import KINDS, Count
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b
+from explorer.exhibits.block import escape
 from explorer.exhibits.cases.outcome import finding_of, table_of, words_of
-from explorer.exhibits.escape import escape
 from explorer.exhibits.model.choices import ModelChoices
 from explorer.exhibits.model.sizes import OWN, PRESETS, Sizes, parse_sizes
 from explorer.exhibits.picking import pick_one, toggle

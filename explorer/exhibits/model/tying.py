@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 
 from explorer.analysis.model.parameters import count_config
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.model.choices import ModelChoices
 from explorer.exhibits.picking import pick_token
 from explorer.exhibits.saying import quoted

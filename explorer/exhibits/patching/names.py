@@ -5,7 +5,7 @@ from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import PatchedRun
 from explorer.components.mount import Index
 from explorer.exhibits import View, block as b
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.figures.maps import EffectBlock, effects
 from explorer.numbers import percent, whole_percent

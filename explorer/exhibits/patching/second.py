@@ -11,10 +11,10 @@ from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b
+from explorer.exhibits.block import escape
 from explorer.exhibits.choices import RefusedError
-from explorer.exhibits.escape import escape
+from explorer.exhibits.exhibit import OUTPUT
 from explorer.exhibits.links import State
-from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.patching.choices import PatchingChoices, format_places, parse_places
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import message, quoted, quoted_at, reading_notes

@@ -9,7 +9,7 @@ from explorer.analysis.positions.changes import position_functions
 from explorer.analysis.positions.order import Moved, moved, shuffled_order
 from explorer.components.token_strip import pack_token_strip
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.needs import TEXTS
+from explorer.exhibits.exhibit import TEXTS
 from explorer.exhibits.picking import pick_stream
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.positions.opening import opening, positions_at

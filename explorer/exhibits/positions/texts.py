@@ -7,8 +7,8 @@ from explorer.analysis.positions.order import (
     under_causal_mask,
 )
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.escape import escape
-from explorer.exhibits.needs import OUTPUT
+from explorer.exhibits.block import escape
+from explorer.exhibits.exhibit import OUTPUT
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, Edit, KeyHidden, MaskSize
 from explorer.runs.passes import Steps

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from explorer.analysis.score.steps import bias_of, gradient_at
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.saying import quoted, site_axes
 from explorer.exhibits.score.choices import GRADIENTS, Gradient, ScoreChoices
 from explorer.exhibits.score.place import goal_of, is_open, key_of

@@ -10,7 +10,7 @@ import numpy as np
 
 from explorer.analysis.score.steps import Cell, Effect, cell_of, effect, lengths
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.picking import pick_aside, pick_one, pick_place
 from explorer.exhibits.saying import axis_title, quoted
 from explorer.exhibits.score.choices import ASIDES, STAGES, ScoreChoices

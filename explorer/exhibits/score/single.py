@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from explorer.analysis.heads.reading import entropy
+from explorer.analysis.heads.measures import entropy
 from explorer.analysis.score.scaling import mean_of
 from explorer.analysis.score.steps import bias_of, module_of, site_inputs
 from explorer.exhibits import Exhibit, View, block as b

@@ -7,7 +7,7 @@ from typing import Any
 
 from explorer.analysis.exercises.tasks import tasks
 from explorer.exhibits import View, block as b
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.exercises.choices import ExercisesChoices
 from explorer.exhibits.tour import attention, blocks, masks, positions, writing
 from explorer.exhibits.tour.chapters import CHAPTERS

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.exercises.choices import MOST_CARRIED, read_ids, read_programs
 from explorer.exhibits.exercises.subject import absent, graded
 from explorer.exhibits.tour.choices import MOST_NAME, TourChoices, one_line, read_answers

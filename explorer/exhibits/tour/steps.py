@@ -8,7 +8,7 @@ from explorer import text
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.escape import escape, plain
+from explorer.exhibits.block import escape, plain
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.tour import course
 from explorer.exhibits.tour.chapters import CHAPTERS

@@ -7,7 +7,7 @@ import numpy as np
 
 from explorer.engine import cache
 from explorer.exhibits import View, block as b
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.exhibits.tour import pictures
 from explorer.exhibits.tour.attention import times

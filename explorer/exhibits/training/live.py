@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.picking import pick_one, titled
 from explorer.exhibits.saying import axis_title
 from explorer.exhibits.training import room

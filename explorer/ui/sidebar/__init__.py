@@ -11,7 +11,7 @@ import streamlit as st
 from explorer import library, text
 from explorer.engine import cache
 from explorer.engine.turns import waiting
-from explorer.exhibits.escape import escape
+from explorer.exhibits.block import escape
 from explorer.exhibits.shared import THEMES, ScreenChoices
 from explorer.exhibits.view import MOST_OTHERS, default_model, examples_of, first_sentence
 from explorer.library import at_step, split_step
@@ -357,7 +357,7 @@ def _model() -> None:
         on_change=lambda: change_model(current, st.session_state["sidebar.model"]),
     )
     # Pages that run alone, as in tests, have no menu.
-    if "models" in session.page_names() and st.button(
+    if "models" in session.pages() and st.button(
         _t("sidebar.models"), key="sidebar.models", type="tertiary", icon=":material/folder_open:"
     ):
         session.visit("models")

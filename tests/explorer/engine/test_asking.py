@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from explorer.engine import caching, memory
-from explorer.engine.asking import Request, ask, is_answered
-from explorer.engine.caching import Store
+from explorer.engine.caching import Request, Store, ask, is_answered
 from explorer.runs.passes import Steps
 
 Asked = list[str]

@@ -13,8 +13,7 @@ from torch import nn
 
 from explorer import library
 from explorer.engine import caching
-from explorer.engine.asking import Request, ask, is_answered
-from explorer.engine.caching import Store, budget, cached, size_of
+from explorer.engine.caching import Request, Store, ask, budget, cached, is_answered, size_of
 from explorer.engine.jobs import Tell, walked
 from explorer.runs.passes import Steps
 from models.fast.maps import FastLinear

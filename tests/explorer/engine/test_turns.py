@@ -9,8 +9,7 @@ import torch
 
 from explorer.engine.caching import Store
 from explorer.engine.jobs import Job, StoppedError, walked
-from explorer.engine.together import Together
-from explorer.engine.turns import LONG, SHORT, TURNS, Turns, computing
+from explorer.engine.turns import LONG, SHORT, TURNS, Together, Turns, computing
 from explorer.runs.passes import Steps
 from explorer.seeding import seeded
 from models.config import ModelConfig

@@ -11,8 +11,15 @@ from numpy.typing import ArrayLike
 from explorer.__main__ import main
 from explorer.analysis.heads.aligned import align, gathered
 from explorer.analysis.heads.compare import compare, token_diff
-from explorer.analysis.heads.measures import head_measures, head_roles, measure_maps, measure_names
-from explorer.analysis.heads.reading import KeyWeight, entropy, top_keys
+from explorer.analysis.heads.measures import (
+    KeyWeight,
+    entropy,
+    head_measures,
+    head_roles,
+    measure_maps,
+    measure_names,
+    top_keys,
+)
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
 from explorer.engine.jobs import walked
 from explorer.labels import SpecialToken, str_tokens

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from explorer.analysis.cases.backend import layouts
-from explorer.analysis.heads.reading import entropy
+from explorer.analysis.heads.measures import entropy
 from explorer.analysis.score import steps
 from explorer.analysis.score.scaling import SCALINGS, scaled, softmax_gradient
 from explorer.analysis.score.steps import (

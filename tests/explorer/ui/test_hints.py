@@ -9,7 +9,6 @@ from explorer import library, text
 from explorer.engine.turns import TURNS
 from explorer.exhibits.view import default_model, first_sentence
 from explorer.library import CHECKPOINTS, list_models
-from explorer.ui import stage
 from explorer.ui.hints import can_read, is_shouted, lowered, reading_language
 
 open_model = cache(library.open_model)  # opened once, and only read

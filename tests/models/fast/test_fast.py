@@ -15,8 +15,7 @@ from torch.nn import functional as F
 from models.attention import Attention, attend as plain_attend
 from models.cache import KVCache
 from models.decoding import decode
-from models.fast import attend, lay_out_for_decoding, speed_up
-from models.fast.memory import FastRecord
+from models.fast import FastRecord, attend, lay_out_for_decoding, speed_up
 from models.fast.patterns import QUERIES, Hiding
 from models.hooks import Edits, HookPoint, Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask
