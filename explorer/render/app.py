@@ -58,8 +58,8 @@ def _below(view: View, page: str, choices: Page) -> None:
     stage, told = st.container(key="stage"), st.container(key="told")
     sheet = Sheet(view, page, share.file_name(view, page), stage, told)
     _part(sheet, choices, parts)
-    with share_place, st.popover(view.t("take.title"), icon=":material/download:"):
-        _exports(sheet)
+    with share_place:
+        _take(sheet)
     session.write_due_link()
     for block in sheet.drawn:  # last, so that it cannot interrupt this run
         if isinstance(block, b.Live):
@@ -177,6 +177,16 @@ def _small_print(sheet: Sheet) -> None:
             code=list(dict.fromkeys(thing for block in code for thing in block.objects)),
             numbers=[block.columns for block in numbers],
         )
+
+
+@st.fragment
+@computing()
+def _take(sheet: Sheet) -> None:
+    """The downloads; listed only while they are open."""
+    label, key = sheet.view.t("take.title"), f"{sheet.page}.take"
+    with st.popover(label, icon=":material/download:", key=key, on_change="rerun") as place:
+        if place.open:
+            _exports(sheet)
 
 
 def _exports(sheet: Sheet) -> None:

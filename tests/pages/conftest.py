@@ -237,6 +237,7 @@ def open_page() -> Callable[..., AppTest]:
         at = AppTest.from_function(_page, default_timeout=60, args=(name,))
         for key, value in params.items():
             at.query_params[key] = value
+        at.session_state[f"{name}.take"] = True  # the downloads are open
         return at.run()
 
     return opened
