@@ -109,7 +109,7 @@ MADE = {
         for group in examples(path.stem)
     },
     "cases.groups": {group for groups in GROUPS.values() for group in groups},
-    "cases.formulas": set(GROUPS["bugs"]),
+    "cases.formulas": {"masks", "model", "training"},
     "heads.measures": {"none", *MEASURES},
     "roles": {*ATLAS_MEASURES, "mixed", "successor"},
     "patching.whats": {*BY_PLACE, *BY_HEAD},

@@ -21,7 +21,7 @@ def test_every_fault_of_the_clinic_is_shown(open_page):
             at.segmented_control(key="cases.case").set_value(bug.id).run()
         assert t(f"cases.{bug.id}.symptom", lang="en") in everything(at)
         assert lines(at)[0] == source_of(bug.variant)
-        where = (t(f"cases.{name}", lang="en") for name in ("own", "own_fresh", "fixed"))
+        where = (t(f"cases.{name}", lang="en") for name in ("own", "fixed"))
         assert sum(words in everything(at) for words in where) == 1
 
 
@@ -33,10 +33,8 @@ def test_a_planted_fault_shows_in_what_is_written_and_errors_are_counted(open_pa
     unchanged = open_page("cases", case="row_per_head")
     assert t("cases.not_planted", lang="en") in everything(unchanged)
     at = open_page("cases", case="unpacked_batch")
-    assert reading(at, "raise an error in **3** and run silently in **1**")
     (rows,) = (words_of(e) for e in at.markdown if "ValueError" in words_of(e))
     assert [("ValueError" in line) for line in rows.splitlines()[2:]] == [True, False, True, True]
-    assert reading(open_page("cases", case="tiny_epsilon"), "an error in **0** and run silently")
 
 
 def test_padding_on_the_left_is_drawn_where_it_harms(open_page):
@@ -77,7 +75,8 @@ _NUMBER = re.compile(r"\{\w+\}")
 
 def explanations(claim: str, lang: str) -> list[str]:
     """The longest piece of each explanation of a claim between the numbers that fill it."""
-    said = family(f"cases.{claim}", lang=lang)
+    said = {"why": t("cases.matches", lang=lang, same="{n}", count="{n}")}
+    said |= family(f"cases.{claim}", lang=lang)
     return [max(_NUMBER.split(text), key=len) for name, text in said.items() if name != "title"]
 
 

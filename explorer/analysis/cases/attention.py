@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Literal
+from functools import partial
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from explorer.analysis.cases.case import Result, ResultRow, curve_of, judged
+from explorer.analysis.cases.case import Result, ResultRow, curve_of, judged, matching
 from explorer.analysis.cases.fills import (
     hidden_with_a_billion,
     hidden_with_infinity,
@@ -53,15 +53,8 @@ def variance(traced: Trace, draw: Draw = _normal) -> Result:
     holds = [abs(row.values[1] - 1) < 0.1 for row in rows]
     verdict = judged(all(holds), false=not any(holds))
     columns = ("variance", "variance_scaled")
-    scaled_values = [row.values[1] for row in rows]
-    numbers = {
-        "lowest": min(scaled_values), "highest": max(scaled_values),
-        "same": same.values[1], "own": own.values[1],
-    }  # fmt: skip
     curve = curve_of(rows, columns, "features", "variance")
-    return Result(
-        verdict, columns, (*rows, same, own), curve, why=(verdict, "otherwise"), numbers=numbers
-    )
+    return Result(verdict, columns, (*rows, same, own), curve)
 
 
 def _variances(name: str, dots: Tensor, width: int) -> ResultRow:
@@ -92,13 +85,10 @@ def saturation(traced: Trace, width: int = 1024) -> Result:
         seen = [head for head in heads if not math.isnan(head.top)]
         means = [np.mean([getattr(h, what) for h in seen] or [math.nan]) for what in _SOFT]
         rows.append(ResultRow(name, tuple(float(mean) for mean in means)))
-    names = ("random", "random_scaled", "own", "own_scaled")
     gradients = [row.values[2] for row in rows]
     gone = [2 * gradients[0] < gradients[1], 2 * gradients[2] < gradients[3]]
     verdict = judged(all(gone), false=not any(gone))
-    numbers = dict(zip(names, gradients, strict=True)) | {"d_head": traced.config.d_head}
-    why = (verdict, "gradients")
-    return Result(verdict, _SOFT, rows, bars="gradient", why=why, numbers=numbers)
+    return Result(verdict, _SOFT, rows, bars="gradient")
 
 
 _SOFT = ("top", "entropy", "gradient")
@@ -124,29 +114,24 @@ def fills(traced: Trace, ways: Mapping[str, Pattern] = FILLS) -> Result:
     scores.
     """
     own = own_case(traced)
-    ordinary, where = ("own_scores", "own") if own else ("random_scores", "random")
+    ordinary = "own_scores" if own else "random_scores"
     fixed = fixed_scores()
     scores, keep = own or (fixed, causal_keep(fixed))
     low = torch.tensor([[[[-12000.0, -12001.0, 0.0]]]])
     last = torch.tensor([[[[True, True, False]]]])
     nothing = torch.zeros_like(last)
     rows, as_good = [], []
-    numbers: dict[str, float] = {}
-    for name, at, s, m in (
-        (ordinary, "ordinary", scores, keep),
-        ("low_scores", "low", low, last),
-        ("empty_row", "empty", low, nothing),
+    for name, s, m in (
+        (ordinary, scores, keep),
+        ("low_scores", low, last),
+        ("empty_row", low, nothing),
     ):
         left = {way: float((fill(s, m) * ~m).sum(-1).max()) for way, fill in ways.items()}
         rows.append(ResultRow(name, tuple(left.values())))
-        numbers |= {f"{at}_{way}": value for way, value in left.items()}
         as_good.append(
             all(np.isclose(v, left["infinity"], atol=1e-6, equal_nan=True) for v in left.values())
         )
-    verdict = judged(all(as_good), false=not as_good[0])
-    unusable = all(value != 0 for value in rows[-1].values)  # NaN != 0 holds too
-    why = (verdict, where, "beyond", "rule") if unusable else (verdict, where, "beyond")
-    return Result(verdict, tuple(ways), rows, why=why, numbers=numbers)
+    return Result(judged(all(as_good), false=not as_good[0]), tuple(ways), rows)
 
 
 def one_bias(
@@ -172,13 +157,6 @@ def _self_site(traced: Trace) -> AttentionSite:
 
 
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None, bool], Tensor]
-REASONS = {
-    ("mask_of_four_axes", "refused"): "four_axes",
-    ("empty_row", "nan"): "empty_row",
-    ("mask_and_causal", "refused"): "both",
-    ("mask_and_causal", "both_refuse"): "neither",
-}
-"""(case, outcome) -> the name of the explanation."""
 
 
 def reference(traced: Trace, way: Attend = one_bias) -> Result:
@@ -198,40 +176,18 @@ def reference(traced: Trace, way: Attend = one_bias) -> Result:
         "empty_row": (empty, False),
         "mask_and_causal": (keep, True),
     }
-    rows, why, same = [], [], []
-    for name, (mask, causal) in cases.items():
-        difference, outcome = _apart(way, q, k, v, mask, causal)
-        rows.append(ResultRow(name, (difference,)))
-        same.append(outcome == "both_refuse" or difference < 1e-4)
-        if (name, outcome) in REASONS:
-            why.append(REASONS[name, outcome])
-    verdict = judged(all(same), false=not any(same))
-    numbers = {"same": sum(same), "count": len(same)}
-    return Result(verdict, ("difference",), rows, why=(verdict, *why), numbers=numbers)
-
-
-Outcome = Literal["numbers", "nan", "refused", "operator_refuses", "both_refuse"]
-"""The outcome of two implementations for one input; "nan" and "refused" concern `way` only."""
-
-
-def _apart(
-    way: Attend, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool
-) -> tuple[float, Outcome]:
-    """The largest difference from the operator, NaN unless both return numbers; and the outcome.
-
-    The operator's accepted inputs depend on the torch version: from 2.14 on it rejects a mask
-    together with is_causal.
-    """
     operator = nn.functional.scaled_dot_product_attention
-    expected = _tried(lambda: operator(q, k, v, attn_mask=mask, is_causal=causal))
-    output = _tried(lambda: way(q, k, v, mask, causal))
-    if output is None:
-        return math.nan, "both_refuse" if expected is None else "refused"
-    if expected is None:
-        return math.nan, "operator_refuses"
-    difference = float((output - expected).abs().max())
-    is_nan = math.isnan(difference) and not expected.isnan().any()
-    return difference, "nan" if is_nan else "numbers"
+    rows, same = [], []
+    for name, (mask, causal) in cases.items():
+        # From torch 2.14 on, the operator rejects a mask together with is_causal.
+        expected = _tried(partial(operator, q, k, v, attn_mask=mask, is_causal=causal))
+        output = _tried(partial(way, q, k, v, mask, causal))
+        difference = math.nan
+        if output is not None and expected is not None:
+            difference = float((output - expected).abs().max())
+        rows.append(ResultRow(name, (difference,)))
+        same.append(difference < 1e-4 or output is expected is None)
+    return matching(same, ("difference",), rows, "why")
 
 
 def _tried(run: Callable[[], Tensor]) -> Tensor | None:

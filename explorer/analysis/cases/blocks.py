@@ -39,11 +39,9 @@ def original(published: Callable[[Block], nn.Module] | None = None) -> Result:
             block = fresh_block(placement, 32)
             theirs = (published or _as_torch)(block)
             rows.append(ResultRow(placement, (float((block(x) - theirs(x)).abs().max()),)))
-    numbers = {row.name: row.values[0] for row in rows}
-    same = {name: value < 1e-4 for name, value in numbers.items()}
+    same = {row.name: row.values[0] < 1e-4 for row in rows}
     verdict = judged(same["sublayer"], false=same["post"] and not same["sublayer"])
-    columns = ("difference",)
-    return Result(verdict, columns, rows, bars=columns[0], why=(verdict,), numbers=numbers)
+    return Result(verdict, ("difference",), rows, bars="difference")
 
 
 def _as_torch(block: Block) -> nn.TransformerEncoderLayer:
@@ -81,14 +79,11 @@ def batch_norm(
     rows = [
         ResultRow(name, tuple(values)) for name, *values in zip(STRAINS, *measured, strict=True)
     ]
-    beside, padded, modes, single, single_in_use = measured[0]
+    beside, padded, _, single, single_in_use = measured[0]
     unstable = max(beside, padded) > 0.1
     refused = not single < 1e-3, not single_in_use < 1e-3  # also True for NaN
     verdict = judged(unstable and all(refused), false=not unstable and not any(refused))
-    layer = max(measured[1][:3])
-    numbers = {"beside": beside, "padded": padded, "modes": modes, "layer": layer}
-    columns = ("batch_norm", "layer_norm")
-    return Result(verdict, columns, rows, why=(verdict,), numbers=numbers)
+    return Result(verdict, ("batch_norm", "layer_norm"), rows)
 
 
 STRAINS = (
@@ -162,27 +157,20 @@ def gelu_tanh(approximate: Callable[[Tensor], Tensor] = ACTIVATIONS["gelu_tanh"]
     largest = float(apart.max())
     below, above = (side & (apart == apart[side].max()) for side in (x < 0, x >= 0))
     numbers = {
-        "largest": largest,
-        "at": float(x[apart.argmax()].abs()),
-        "steps_below": float(steps[below.numpy()].max()),
-        "steps_above": float(steps[above.numpy()].max()),
-        "most_steps": float(steps.max()),
-        "most_at": float(x[int(steps.argmax())]),
+        "largest_difference": largest,
+        "at_x": x[apart.argmax()].abs(),
+        "float16_below": steps[below.numpy()].max(),
+        "float16_above": steps[above.numpy()].max(),
+        "float16_most": steps.max(),
+        "float16_most_at": x[int(steps.argmax())],
+        "gelu_minimum": exact.min(),
+        "gelu_minimum_at": x[exact.argmin()],
     }
-    rows = (
-        ResultRow("largest_difference", (largest,)),
-        ResultRow("at_x", (numbers["at"],)),
-        ResultRow("float16_below", (numbers["steps_below"],)),
-        ResultRow("float16_above", (numbers["steps_above"],)),
-        ResultRow("float16_most", (numbers["most_steps"],)),
-        ResultRow("float16_most_at", (numbers["most_at"],)),
-        ResultRow("gelu_minimum", (float(exact.min()),)),
-        ResultRow("gelu_minimum_at", (float(x[exact.argmin()]),)),
-    )
+    rows = [ResultRow(name, (float(number),)) for name, number in numbers.items()]
     inner = float(apart[x.abs() <= 1].max())
     verdict = judged(largest < 1e-3, false=inner >= 1e-3)
     curve = Curves(x.numpy()[::40], apart.numpy()[None, ::40], ("difference",), "x", "difference")
-    return Result(verdict, ("value",), rows, curve, why=(verdict,), numbers=numbers)
+    return Result(verdict, ("value",), rows, curve)
 
 
 WIDTH, LENGTH = 32, 8
@@ -213,7 +201,7 @@ def deep_pre(start: Start = at_start) -> Steps[Result]:
     A stack has exploded if a gradient is infinite, NaN or above EXPLODED. "True": 192 pre-norm
     layers explode with every seed; "false": with none.
     """
-    rows, exploded = [], {}
+    rows, n_exploded = [], 0
     cases: tuple[tuple[NormPlacement, int], ...] = (("pre", 24), ("pre", 192), ("sublayer", 192))
     for turn, (placement, depth) in enumerate(cases):
         tries = []
@@ -222,21 +210,14 @@ def deep_pre(start: Start = at_start) -> Steps[Result]:
             yield len(SEEDS) * turn + at + 1, len(SEEDS) * len(cases)
         stream, first, last = np.mean(tries, axis=0)
         largest = [max(attempt[1:]) for attempt in tries]
-        exploded[placement, depth] = sum(not gradient < EXPLODED for gradient in largest)
+        if (placement, depth) == ("pre", 192):
+            n_exploded = sum(not gradient < EXPLODED for gradient in largest)
         rows.append(
             ResultRow(f"deep_{placement}", (stream, first, last, max(largest)), of=str(depth))
         )
-    n_exploded = exploded["pre", 192]
     verdict = judged(n_exploded == len(SEEDS), false=not n_exploded)
-    short, long, branch = (row.values for row in rows)
-    numbers = {
-        "stream_24": short[0], "stream_192": long[0], "gradient_192": long[3],
-        "exploded": n_exploded, "branch": branch[3],
-    }  # fmt: skip
-    other = "branch" if exploded["sublayer", 192] == len(SEEDS) else "branch_too"
     columns = ("stream_size", "first_gradient", "last_gradient", "largest_gradient")
-    why = (verdict, "stream", other)
-    return Result(verdict, columns, rows, bars="largest_gradient", why=why, numbers=numbers)
+    return Result(verdict, columns, rows, bars="largest_gradient")
 
 
 def _gradient(block: nn.Module) -> float:

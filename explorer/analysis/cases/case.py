@@ -41,6 +41,8 @@ Outcome = tuple[str, float]
 """What one way to make a choice gives: a word, whose text is at `cases.outcomes.<word>`, and the
 share (0 to 1) that it mentions, NaN for none."""
 Done = TypeVar("Done")
+SHARED = ("matches", "seeds")
+"""Explanations in the same words for several claims."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +97,9 @@ class Measured:
     `numbers` are by the name of their row, or by (name, of); a tensor with axes stands for its
     largest difference from the other way's. `picture`: a pattern [head, query, key], or a table
     [row, column], Bool if it shows visibility. `own`: measured on the user's sentence, else on a
-    small fixed case; `fresh`: in small new modules, not in the user's model. `site` is the
-    attention site of a pattern from the user's sentence; otherwise `labels` may name columns.
-    `keep` is the mask of a single pattern [query, key]. `errors` lists the error that each case
-    raised, "" for none, if this varies.
+    small fixed case. `site` is the attention site of a pattern from the user's sentence; otherwise
+    `labels` may name columns. `keep` is the mask of a single pattern [query, key]. `errors` lists
+    the error that each case raised, "" for none, if this varies.
     """
 
     numbers: Mapping[Any, float | Tensor] = field(default_factory=dict)
@@ -107,7 +108,6 @@ class Measured:
     site: str = ""
     labels: tuple[str, ...] = ()
     errors: Mapping[str, str] = field(default_factory=dict)
-    fresh: bool = False
     keep: Tensor | None = field(default=None, repr=False)
 
 
@@ -117,7 +117,8 @@ class Result:
 
     The texts of `columns` are at `cases.columns.<name>`. `bars` names a column to draw, row by
     row; `curve`, if given, is drawn instead. The explanation is the texts at `cases.<id>.<name>`
-    for each name in `why`, in which `numbers` (or the texts at these keys) fill {their names}.
+    for each name in `why`, or `cases.<name>` for those of SHARED, in which `numbers` (or the texts
+    at these keys) fill {their names}.
     `ways` are what a bug's wrong and right lines gave, or the open variant of a choice, explained
     by `opened` as `why` explains all, and the model. `grids` names the outcomes of a choice, drawn
     as grids [name, of] if its rows are all pairs of these. `code` is what ran in the open variant.
@@ -226,6 +227,20 @@ def source_of(function: Callable[..., Any] | None) -> str:
 def judged(true: bool, false: bool = False) -> Verdict:
     """The verdict: "false" if `false`, else "true" if `true`, else "depends"."""
     return "false" if false else "true" if true else "depends"
+
+
+def matching(
+    same: Sequence[bool],
+    columns: tuple[str, ...],
+    rows: Sequence[ResultRow],
+    *why: str,
+    bars: str = "",
+) -> Result:
+    """True if all rows agree with what they are compared with, false if none does; `why` are
+    further explanations."""
+    numbers = {"same": sum(same), "count": len(same)}
+    verdict = judged(all(same), false=not any(same))
+    return Result(verdict, columns, rows, bars=bars, why=("matches", *why), numbers=numbers)
 
 
 def part_of(steps: Steps[Done], turn: int, turns: int) -> Steps[Done]:

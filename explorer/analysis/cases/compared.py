@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.cases.case import Result, ResultRow, judged
+from explorer.analysis.cases.case import Result, ResultRow, Verdict, judged
 from explorer.analysis.cases.training import (
     PRE,
     SEEDS,
@@ -50,10 +50,9 @@ def swiglu_equal(learn: Learn = train) -> Steps[Result]:
         "gelu_net": symbol_config(ffn="gelu", d_ff=96, bias=False),
         "swiglu_net": symbol_config(ffn="swiglu", d_ff=64, bias=False),
     }
-    rows, (gelu, swiglu), numbers = yield from _losses_left(configs, learn)
+    rows, (gelu, swiglu) = yield from _losses_left(configs, learn)
     verdict = judged(max(swiglu) < min(gelu), false=min(swiglu) > max(gelu))
-    why = (verdict, "losses")
-    return Result(verdict, SIZED, rows, bars="loss_after", why=why, numbers=numbers)
+    return Result(verdict, SIZED, rows, bars="loss_after")
 
 
 def rms_quality(learn: Learn = train) -> Steps[Result]:
@@ -67,32 +66,27 @@ def rms_quality(learn: Learn = train) -> Steps[Result]:
         "layernorm_net": symbol_config(**PRE),
         "rmsnorm_net": symbol_config(norm="rmsnorm", **PRE),
     }
-    rows, (layer, rms), numbers = yield from _losses_left(configs, learn)
+    rows, (layer, rms) = yield from _losses_left(configs, learn)
     means_apart = abs(float(np.mean(layer)) - float(np.mean(rms)))
     disjoint = max(layer) < min(rms) or max(rms) < min(layer)
     farthest = max(max(layer) - min(rms), max(rms) - min(layer))
     verdict = judged(farthest <= CLOSE, false=disjoint and means_apart > CLOSE)
-    numbers |= {"apart": means_apart, "spread": max(np.ptp(layer), np.ptp(rms))}
-    why = (verdict, "losses")
-    return Result(verdict, SIZED, rows, bars="loss_after", why=why, numbers=numbers)
+    return Result(verdict, SIZED, rows, bars="loss_after")
 
 
 def _losses_left(
     configs: Mapping[str, ModelConfig], learn: Learn
-) -> Steps[tuple[Sequence[ResultRow], list[np.ndarray], dict[str, float]]]:
-    """(a row of SIZED for each config; the final loss per seed; the numbers for the text)."""
+) -> Steps[tuple[Sequence[ResultRow], list[np.ndarray]]]:
+    """(a row of SIZED for each config; the final loss per seed)."""
     arms = {
         name: TaskTraining(config, larger_neighbour, 200, 5e-3) for name, config in configs.items()
     }
-    rows: list[ResultRow] = []
-    numbers: dict[str, float] = {}
     results = yield from several(arms, learn)
+    rows = []
     for name, seeds in results.items():
-        mean, spread = mean_and_range(seeds.left)
         size = numbers_of(on_paper(partial(build_model, configs[name])))
-        rows.append(ResultRow(name, (size, mean, spread)))
-        numbers |= {name: mean, f"{name}_range": spread}
-    return rows, [seeds.left for seeds in results.values()], numbers
+        rows.append(ResultRow(name, (size, *mean_and_range(seeds.left))))
+    return rows, [seeds.left for seeds in results.values()]
 
 
 def tying_quality(learn: Learn = train) -> Steps[Result]:
@@ -112,16 +106,7 @@ def tying_quality(learn: Learn = train) -> Steps[Result]:
     )
     costs = [_loses(results, f"{name}_tied", f"{name}_untied") for name in ("same", "other")]
     verdict = judged(all(outcome is False for outcome in costs), false=all(costs))
-    numbers, first = (
-        _means(results),
-        {name: outcome.losses[:, 0] for name, outcome in results.items()},
-    )
-    for name in ("same", "other"):
-        numbers[f"{name}_right"] = float(results[f"{name}_tied"].right.mean())
-        numbers[f"{name}_tied_first"] = float(first[f"{name}_tied"].mean())
-    copies = max(first["same_tied"]) < min(*first["same_untied"], *first["other_tied"])
-    why = (of_seeds(verdict, costs), "losses", *(["start"] if copies else []))
-    return Result(verdict, LEARNT, _rows(results), curves_of(results), why=why, numbers=numbers)
+    return _learnt(verdict, results, costs)
 
 
 def no_positions(learn: Learn = train) -> Steps[Result]:
@@ -133,8 +118,7 @@ def no_positions(learn: Learn = train) -> Steps[Result]:
     results = yield from _placed({"order": two_back, "count": times_here}, "none", learn)
     slower = [_loses(results, f"{name}_none", f"{name}_sinusoidal") for name in ("order", "count")]
     verdict = judged(all(slower), false=all(outcome is False for outcome in slower))
-    numbers, why = _means(results), (of_seeds(verdict, slower), "losses")
-    return Result(verdict, LEARNT, _rows(results), curves_of(results), why=why, numbers=numbers)
+    return _learnt(verdict, results, slower)
 
 
 def learned_positions(learn: Learn = train) -> Steps[Result]:
@@ -149,9 +133,7 @@ def learned_positions(learn: Learn = train) -> Steps[Result]:
         for name in ("distance", "place")
     ]
     verdict = judged(all(better), false=all(outcome is False for outcome in better))
-    rights = {name: float(seeds.right.mean()) for name, seeds in results.items()}
-    why = (of_seeds(verdict, better), "shares")
-    return Result(verdict, LEARNT, _rows(results), curves_of(results), why=why, numbers=rights)
+    return _learnt(verdict, results, better)
 
 
 def _placed(tasks: Mapping[str, SymbolTask], other: str, learn: Learn) -> Steps[dict[str, Seeds]]:
@@ -169,17 +151,13 @@ def _loses(results: Mapping[str, Seeds], one: str, other: str) -> bool | None:
     return above(results[one].mean, results[other].mean, CLOSE)
 
 
-def _rows(results: Mapping[str, Seeds]) -> list[ResultRow]:
-    """A row of LEARNT for each training run."""
-    return [
+def _learnt(verdict: Verdict, results: Mapping[str, Seeds], outcomes: list[bool | None]) -> Result:
+    """A row of LEARNT for each training run, and their losses as curves."""
+    rows = [
         ResultRow(name, (*mean_and_range(seeds.mean), *mean_and_range(seeds.right)))
         for name, seeds in results.items()
     ]
-
-
-def _means(results: Mapping[str, Seeds]) -> dict[str, float]:
-    """The mean loss over all steps and seeds, for the text."""
-    return {name: float(seeds.mean.mean()) for name, seeds in results.items()}
+    return Result(verdict, LEARNT, rows, curves_of(results), why=of_seeds(verdict, outcomes))
 
 
 HEADS = (1, 4)
@@ -208,9 +186,8 @@ def one_head(learn: Learn = train) -> Steps[Result]:
     ]
     better = [above(rights[f"{name}_4"], rights[f"{name}_1"], 0.1) for name in tasks]
     verdict = judged(all(better), false=all(outcome is False for outcome in better))
-    numbers = {name: float(right.mean()) for name, right in rights.items()}
-    why = (of_seeds(verdict, better), "shares")
-    return Result(verdict, ("right", "range"), rows, bars="right", why=why, numbers=numbers)
+    why = of_seeds(verdict, better)
+    return Result(verdict, ("right", "range"), rows, bars="right", why=why)
 
 
 RATES = {"low": 3e-3, "high": 2e-2}
@@ -247,10 +224,8 @@ def norm_stabilises(learn: Learn = train) -> Steps[Result]:
         gains += [normed > bare for normed, bare in pairs]
     verdict = judged(all(helps), false=not any(gains))
     columns = ("loss_after", "range", "loss_highest", "seeds_learned")
-    depends = "depends_pre" if helps[0] else "depends_post" if helps[1] else "seeds"
-    why = (depends if verdict == "depends" else verdict, "losses")
-    numbers = {row.name: row.values[0] for row in rows}
-    return Result(verdict, columns, rows, curves_of(results, True), why=why, numbers=numbers)
+    why = of_seeds(verdict, [None if not any(helps) else True])
+    return Result(verdict, columns, rows, curves_of(results, True), why=why)
 
 
 DEPTH, WARM = 8, 50
@@ -283,6 +258,4 @@ def warmup(learn: Learn = train) -> Steps[Result]:
         false=learned["post_plain"] == len(SEEDS) or not learned["pre_plain"],
     )
     columns = ("loss_before", "loss_after", "range", "seeds_learned")
-    numbers = {row.name: row.values[1] for row in rows}
-    numbers |= {f"{name}_seeds": n_seeds for name, n_seeds in learned.items()}
-    return Result(verdict, columns, rows, curves_of(results), why=(verdict,), numbers=numbers)
+    return Result(verdict, columns, rows, curves_of(results))

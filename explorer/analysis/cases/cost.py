@@ -78,8 +78,7 @@ def rms_speed(seconds: Seconds = best_time) -> Steps[Result]:
     numbers |= {f"{name}_low": tries.min() for name, tries in ratios.items()}
     numbers |= {f"{name}_high": tries.max() for name, tries in ratios.items()}
     columns = ("milliseconds", "timed_range", "times_quickest")
-    why = (verdict, "ratios")
-    return Result(verdict, columns, rows, bars="milliseconds", why=why, numbers=numbers)
+    return Result(verdict, columns, rows, bars="milliseconds", numbers=numbers)
 
 
 def fused_speed(seconds: Seconds = best_time) -> Steps[Result]:
@@ -88,8 +87,7 @@ def fused_speed(seconds: Seconds = best_time) -> Steps[Result]:
     "Faster" means by more than 5 % in every try. "True" requires it of both calls at 512 and 1,024
     tokens, and a larger gain at 1,024 than at 32; "false": of neither call at either length.
     """
-    rows, faster, gains = [], [], {}
-    numbers: dict[str, float] = {}
+    rows, faster, medians = [], [], []
     with torch.inference_mode():
         for step, length in enumerate(LENGTHS):
             q, k, v = torch.randn(3, 1, 4, length, 64)
@@ -98,18 +96,16 @@ def fused_speed(seconds: Seconds = best_time) -> Steps[Result]:
             gains = {name: times["by_hand"] / times[name] for name in ("four_axes", "three_axes")}
             if length >= 512:
                 faster += [tries.min() > 1.05 for tries in gains.values()]
-            numbers |= {f"{name}_{length}": float(np.median(x)) for name, x in gains.items()}
+            medians.append([float(np.median(tries)) for tries in gains.values()])
             values = [float(np.median(tries)) for tries in times.values()]
             for tries in gains.values():
                 values += [float(np.median(tries)), float(np.ptp(tries))]
             rows.append(ResultRow("tokens", tuple(values), of=str(length)))
-    grows = all(numbers[f"{name}_1024"] > numbers[f"{name}_32"] for name in gains)
+    grows = all(long > short for short, long in zip(medians[0], medians[-1], strict=True))
     verdict = judged(all(faster) and grows, false=not any(faster))
-    apart = gains["four_axes"].min() > gains["three_axes"].max()  # at the largest length
     curve = curve_of(rows, tuple(KERNELS), "tokens_axis", "milliseconds", log_y=True)
     columns = (*KERNELS, "gain_four", "gain_four_range", "gain_three", "gain_three_range")
-    why = (verdict, "ratios", "axes") if apart else (verdict, "ratios")
-    return Result(verdict, columns, rows, curve, why=why, numbers=numbers)
+    return Result(verdict, columns, rows, curve)
 
 
 def free_heads(
@@ -129,13 +125,7 @@ def free_heads(
     rows.append(ResultRow("own_site", (own, traced.pattern(site.name).nbytes / MEBI)))
     (less, small), (more, large) = rows[0].values, rows[3].values
     verdict = judged(less == more and large < 1.1 * small, false=more > less)
-    numbers = {
-        "parameters_1": less, "parameters_8": more, "memory_1": small, "memory_8": large,
-        "own": rows[-1].values[1],
-    }  # fmt: skip
-    why = (verdict, "own")
-    columns = ("parameters", "mebibytes")
-    return Result(verdict, columns, rows, bars="mebibytes", why=why, numbers=numbers)
+    return Result(verdict, ("parameters", "mebibytes"), rows, bars="mebibytes")
 
 
 def _of_heads(n_heads: int) -> tuple[int, int]:
@@ -166,19 +156,12 @@ def parallel(
         values = first.steps, first.tokens, float(np.median(times)), float(np.ptp(times))
         rows.append(ResultRow(first.name, values))
     once, *one_by_one = rows
-    same = max(run.difference for run in tries) < 1e-3
+    difference = max(run.difference for run in tries)
     fits = [row.values[0] == n_tokens and once.values[0] == 1 for row in one_by_one]
-    verdict = judged(all(fits) and same, false=not any(fits))
-    slow, quick = one_by_one
-    numbers = {
-        "n": n_tokens, "once": once.values[0], "slow_steps": slow.values[0],
-        "quick_steps": quick.values[0], "read": once.values[1], "slow_read": slow.values[1],
-        "quick_read": quick.values[1], "slow": slow.values[2] / once.values[2],
-        "quick": quick.values[2] / once.values[2],
-        "difference": max(run.difference for run in tries),
-    }  # fmt: skip
+    verdict = judged(all(fits) and difference < 1e-3, false=not any(fits))
+    numbers = {"n": n_tokens, "difference": difference}
     columns = ("steps", "tokens_read", "milliseconds", "milliseconds_range")
-    return Result(verdict, columns, rows, bars="milliseconds", why=(verdict,), numbers=numbers)
+    return Result(verdict, columns, rows, bars="milliseconds", numbers=numbers)
 
 
 KERNELS: dict[str, Callable[[Tensor, Tensor, Tensor], object]] = {
@@ -207,8 +190,7 @@ def quadratic(
     rows.append(ResultRow("four_times_as_long", tuple(times)))
     columns = tuple(kernels)
     curve = curve_of(rows[:-1], columns, "tokens_axis", "peak", log_y=True)
-    numbers = dict(zip(columns, times, strict=True))
-    return Result(verdict, columns, rows, curve, why=(verdict,), numbers=numbers)
+    return Result(verdict, columns, rows, curve)
 
 
 def peak_bytes(function: Callable[[], object]) -> int:
@@ -236,7 +218,6 @@ def fused_qkv(seconds: Seconds = best_time) -> Steps[Result]:
     "Faster" means by more than 5 % in every try.
     """
     rows, faster = [], []
-    numbers: dict[str, float] = {}
     three = [nn.Linear(512, 512) for _ in range(3)]
     one = nn.Linear(512, 3 * 512)
     with torch.inference_mode():
@@ -250,9 +231,7 @@ def fused_qkv(seconds: Seconds = best_time) -> Steps[Result]:
             ratios = times["three"] / times["one"]
             medians = (float(np.median(tries)) for tries in (*times.values(), ratios))
             rows.append(ResultRow("tokens", (*medians, float(np.ptp(ratios))), of=str(n_tokens)))
-            numbers[f"ratio_{n_tokens}"] = float(np.median(ratios))
             faster.append(ratios.min() > 1.05)
     verdict = judged(all(faster), false=not any(faster))
     columns = ("three_matrices", "one_matrix", "ratio", "ratio_range")
-    why = (verdict, "ratios")
-    return Result(verdict, columns, rows, bars="ratio", why=why, numbers=numbers)
+    return Result(verdict, columns, rows, bars="ratio")

@@ -1,13 +1,13 @@
 """Claims about sizes: counted from the real modules, without allocating weights."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import nn
 
-from explorer.analysis.cases.case import Result, ResultRow, judged
+from explorer.analysis.cases.case import Result, ResultRow, judged, matching
 from explorer.analysis.cases.training import symbol_config
 from explorer.analysis.model.parameters import llama, numbers_of, on_paper
 from explorer.library import LoadedModel
@@ -28,20 +28,10 @@ LONE = StackSite("", "encoder", "src", n_layers=1)
 Count = Callable[[nn.Module], int]
 
 
-def _finding(
-    rows: list[ResultRow],
-    bars: str = "",
-    more: tuple[str, ...] = (),
-    numbers: Mapping[str, float] | None = None,
-) -> Result:
-    """True if every counted number equals the claimed one; false if none does.
-
-    `more` are explanations for any verdict.
-    """
+def _counted(rows: Sequence[ResultRow], *why: str, bars: str = "counted") -> Result:
+    """Whether the counted numbers equal the claimed ones."""
     same = [row.values[0] == row.values[1] for row in rows]
-    verdict = judged(all(same), false=not any(same))
-    counts = {"same": sum(same), "count": len(same), **(numbers or {})}
-    return Result(verdict, COLUMNS, rows, bars=bars, why=(verdict, *more), numbers=counts)
+    return matching(same, COLUMNS, rows, *why, bars=bars)
 
 
 def mha_count(loaded: LoadedModel, count: Count = numbers_of) -> Result:
@@ -53,20 +43,13 @@ def mha_count(loaded: LoadedModel, count: Count = numbers_of) -> Result:
         rows.append(ResultRow("heads", (count(module), 4 * 64**2), of=str(n_heads)))
     biased = on_paper(partial(Attention, sized(bias=True)))
     rows.append(ResultRow("with_biases", (count(biased), 4 * 64**2 + 4 * 64)))
-    shared = count(on_paper(partial(Attention, sized(n_heads=16, n_kv_heads=4))))
-    rows.append(ResultRow("shared_keys", (shared, 4 * 64**2)))
+    shared = on_paper(partial(Attention, sized(n_heads=16, n_kv_heads=4)))
+    rows.append(ResultRow("shared_keys", (count(shared), 4 * 64**2)))
     config = loaded.config
     own = count(loaded.model.get_submodule(loaded.sites[0].name))
     claim = 4 * config.d_model**2 + (4 * config.d_model if config.bias else 0)
     rows.append(ResultRow("own_attention", (own, claim)))
-    more = ["own_fits" if own == claim else "own_differs"]
-    if shared < 4 * 64**2:
-        more.insert(0, "shared")
-    numbers = {
-        "shared": shared, "full": 4 * 64**2, "own": own, "own_said": claim,
-        "n_heads": config.n_heads, "n_kv_heads": config.kv_heads,
-    }  # fmt: skip
-    return _finding(rows, bars="counted", more=tuple(more), numbers=numbers)
+    return _counted(rows, "why")
 
 
 def ffn_table(count: Count = numbers_of) -> Result:
@@ -81,8 +64,7 @@ def ffn_table(count: Count = numbers_of) -> Result:
         ResultRow(name, (count(on_paper(partial(FeedForward, 4096, d_ff, kind, bias=bias))), claim))
         for name, kind, d_ff, bias, claim in cases
     ]
-    numbers = {row.name: row.values[0] for row in rows}
-    return _finding(rows, bars="counted", more=("fair",), numbers=numbers)
+    return _counted(rows, "why")
 
 
 PUBLISHED = 6_738_415_616
@@ -109,7 +91,6 @@ def tying(loaded: LoadedModel, count: Callable[[bool], int] = _llama) -> Steps[R
         ResultRow("llama_untied", (untied, PUBLISHED)),
         ResultRow("llama_tied", (tied, PUBLISHED)),
     ]
-    numbers = {"saved": untied - tied, "percent": 100 * (untied - tied) / untied, "untied": untied}
     config = loaded.config
     if config.lm_head:
         both = [
@@ -121,14 +102,9 @@ def tying(loaded: LoadedModel, count: Callable[[bool], int] = _llama) -> Steps[R
         tables = 2 if config.reads_source and not config.src_vocab_size else 1
         claim = tables * config.vocab_size * config.d_model
         rows.append(ResultRow("own_saved", (both[0] - both[1], claim)))
-        numbers |= {
-            "own_saved": both[0] - both[1], "own_untied": both[0],
-            "own_percent": 100 * (both[0] - both[1]) / both[0],
-        }  # fmt: skip
     yield 2, 2
     verdict = judged(tied == PUBLISHED, false=untied - tied != saved)
-    own = ("own_tied" if config.tie_embeddings else "own_untied",) if config.lm_head else ()
-    return Result(verdict, COLUMNS, rows, bars="counted", why=(verdict, *own), numbers=numbers)
+    return Result(verdict, COLUMNS, rows, bars="counted")
 
 
 Shapes = dict[str, tuple[int, ...]]
@@ -151,7 +127,7 @@ def shape_flow(run: Callable[[ModelConfig, tuple[int, ...]], Shapes] | None = No
         ResultRow("gate_gb", (round(gate * half / 1e9, 2), 1.44)),
         ResultRow("out_width", (shapes[LONE.block_hook(0, "resid_post")][-1], 4096)),
     ]
-    return _finding(rows)
+    return _counted(rows, "why", bars="")
 
 
 def block_shapes(config: ModelConfig, shape: tuple[int, ...]) -> Shapes:
@@ -183,7 +159,7 @@ def layer_shapes(
     rows.append(
         ResultRow("out_numbers", (_size(shapes[LONE.block_hook(0, "resid_post")]), 2 * 10 * 768))
     )
-    return _finding(rows)
+    return _counted(rows, bars="")
 
 
 def totals(count: Count = numbers_of) -> Result:
@@ -197,7 +173,7 @@ def totals(count: Count = numbers_of) -> Result:
         ResultRow("three_layers", (two_vocabularies(3, 1000, 2000, True, count), 24_633_296)),
         ResultRow("llama_block", (count(on_paper(partial(Block, block))), 202_383_360)),
     ]
-    return _finding(rows, bars="counted", more=("premises",))
+    return _counted(rows, "why")
 
 
 def two_vocabularies(

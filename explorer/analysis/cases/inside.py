@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -118,15 +118,6 @@ def norm_in_float32(x: Tensor) -> Tensor:
     return (centred / torch.sqrt(wide.var(-1, keepdim=True, correction=0) + 1e-5)).to(x.dtype)
 
 
-def error_of(run: Callable[[], object]) -> str:
-    """The error that a call raises, with its type; "" if it succeeds."""
-    try:
-        run()
-    except (IndexError, RuntimeError, TypeError, ValueError) as error:
-        return f"{type(error).__name__}: {error}".splitlines()[0]
-    return ""
-
-
 def _scale(way: Way, traced: Trace | None = None) -> Measured:
     """16 keys, a head of 64 in a model of 512, unit-variance q and k; or the user's scores."""
     where = decoder_self if own_site(traced) else everywhere
@@ -224,7 +215,7 @@ def _projections(way: Projections, traced: Trace | None = None) -> Measured:
     }
     words = np.asarray(traced.tgt_str_tokens)[traced.tgt_valid] if traced else "abcdef"
     labels = tuple(map(str, words))
-    return Measured(numbers, apart.amax(0)[None], traced is not None, labels=labels, fresh=True)
+    return Measured(numbers, apart.amax(0)[None], traced is not None, labels=labels)
 
 
 @cache
@@ -259,15 +250,13 @@ def learned(build: Projections, steps: int = 150) -> tuple[float, float]:
 def _tiny_epsilon(way: Norm, traced: Trace | None = None) -> Measured:
     """A row of 0.1 in three dtypes; and a PAD row of zeros after the user's words, in float16."""
     numbers: dict[Any, float | Tensor] = {}
-    errors = {}
     for dtype in HALVES:
         row, name = torch.full((1, 512), 0.1, dtype=dtype), str(dtype).removeprefix("torch.")
         numbers["constant_row", name] = way(row).float().abs().max()
-        errors[name] = error_of(partial(way, row))
     words = _embeddings(traced)
     padded = torch.cat([words, torch.zeros(1, words.shape[1])]).half()
     numbers["pad_nan_rows", str(len(padded))] = nan_rows(way, padded)
-    return Measured(numbers, own=traced is not None, errors=errors, fresh=True)
+    return Measured(numbers, own=traced is not None)
 
 
 def nan_rows(norm: Norm, x: Float[Tensor, "pos d"]) -> float:

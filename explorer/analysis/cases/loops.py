@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from explorer.analysis.cases.case import Case, Measured
 from explorer.analysis.cases.fixed import END, PAD, START, fixed_table
-from explorer.analysis.cases.inside import error_of
 from explorer.runs.rerun import written_tokens
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
@@ -133,6 +132,15 @@ def _zero_grad(way: Callable[..., list[float]], traced: Trace | None = None) -> 
     )
 
 
+def _error_of(run: Callable[[], object]) -> str:
+    """The error that a call raises, with its type; "" if it succeeds."""
+    try:
+        run()
+    except (IndexError, RuntimeError, TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return ""
+
+
 def _unpacked(way: Callable[..., tuple[Tensor, Tensor]], traced: Trace | None = None) -> Measured:
     """The bug that a loader's tensor is unpacked as `src, tgt`: batch sizes 1 to 4, then training.
 
@@ -149,8 +157,7 @@ def _unpacked(way: Callable[..., tuple[Tensor, Tensor]], traced: Trace | None = 
         torch.tensor([curve], dtype=torch.float64),
         own=words == own,
         labels=tuple(str(step) for step in range(1, STEPS + 1)),
-        errors={str(n): error_of(partial(way, row.expand(n, -1))) for n in range(1, 5)},
-        fresh=True,
+        errors={str(n): _error_of(partial(way, row.expand(n, -1))) for n in range(1, 5)},
     )
 
 

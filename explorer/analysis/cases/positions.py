@@ -44,22 +44,15 @@ def offset_only(
     rises_at = float(rises[0]) + 1 if len(rises) else math.nan
     rows.append(ResultRow("first_rise", (rises_at,)))
     holds = [_spread(dots) < 1e-3 * dots.mean[0]]
-    numbers = {"spread": _spread(dots), "at_0": dots.mean[0], "rise": rises_at}
-    why = ["symmetric", *(["rises"] if len(rises) else [])]
     added = encoding.model_table(loaded, FAR + 1, traced.sites[0].query_stream)
     if added is not None:
         own = encoding.dot_by_distance(added)
         holds.append(_spread(own) < 1e-3 * own.mean[0])
         rows.append(ResultRow("own_table_spread", (_spread(own),)))
-        projected = _projected(loaded, traced, added)
-        rows.append(ResultRow("projected_spread", (projected,)))
-        numbers |= {"own_spread": _spread(own), "own_at_0": own.mean[0], "projected": projected}
-        why.append("projected")
+        rows.append(ResultRow("projected_spread", (_projected(loaded, traced, added),)))
     points = [ResultRow("at_distance", (value,), of=str(n)) for n, value in enumerate(dots.mean)]
     curve = curve_of(points, ("dot",), "distance", "dot")
-    verdict = judged(all(holds), false=not holds[0])
-    also = ("own_too",) if verdict == "true" and added is not None else ()
-    return Result(verdict, ("dot",), rows, curve, why=(verdict, *also, *why), numbers=numbers)
+    return Result(judged(all(holds), false=not holds[0]), ("dot",), rows, curve)
 
 
 def _spread(distance: encoding.DotByDistance) -> float:
@@ -90,10 +83,8 @@ def frequencies(turns_of: Callable[[int], np.ndarray] = encoding.wavelengths) ->
     )
     every = [ResultRow("dimension", (turns[dim],), of=str(dim)) for dim in range(0, 512, 2)]
     curve = curve_of(every, ("wavelength",), "dimension_axis", "wavelength", log_y=True)
-    faster = int((np.diff(turns) < 0).sum())
-    verdict = judged(not faster, false=turns[-1] <= turns[0])
-    numbers = {"first": turns[0], "last": turns[-1], "faster": faster}
-    return Result(verdict, ("wavelength",), rows, curve, why=(verdict,), numbers=numbers)
+    verdict = judged(not (np.diff(turns) < 0).any(), false=turns[-1] <= turns[0])
+    return Result(verdict, ("wavelength",), rows, curve)
 
 
 def extrapolation(right: Callable[[int, int], float] | None = None) -> Steps[Result]:
@@ -118,12 +109,8 @@ def extrapolation(right: Callable[[int, int], float] | None = None) -> Steps[Res
         all(min(rates) > 0.9 * max(trained) for rates in beyond),
         false=all(max(rates) < 0.5 * min(trained) for rates in beyond),
     )
-    shares = [row.values[0] for row in rows]
-    numbers = {"trained": shares[4], "next": shares[5], "longest": shares[-1]}
     curve = curve_of(rows, ("right",), "length", "right")
-    columns = ("right", "sets_range")
-    why = (verdict, "shares")
-    return Result(verdict, columns, rows, curve, why=why, numbers=numbers)
+    return Result(verdict, ("right", "sets_range"), rows, curve)
 
 
 def _turned_round(
@@ -158,8 +145,7 @@ def causal_order(
     every seed, the verdict is that it depends on the steps. If positions do not help with every
     seed, the test is undecided.
     """
-    ordered = _orders(loaded, traced)
-    rows = [ResultRow(name, (value, math.nan)) for name, value in ordered.items()]
+    rows = [ResultRow(name, (value, math.nan)) for name, value in _orders(loaded, traced).items()]
     arms = {
         name: training.TaskTraining(
             training.symbol_config(family=family, positions=positions, n_layers=2, **training.PRE),
@@ -178,7 +164,6 @@ def causal_order(
     rows += [
         ResultRow(name, training.mean_and_range(result.right)) for name, result in results.items()
     ]
-    shares = {name: float(result.right.mean()) for name, result in results.items()}
     neither, mask, both, longer = (result.right for result in results.values())
     helped, grows = min(both) > max(neither), training.above(longer, mask, 0.05)
     verdict = judged(
@@ -186,12 +171,8 @@ def causal_order(
         false=helped and max(mask) < (min(neither) + min(both)) / 2 and grows is False,
     )
     between = helped and max(neither) < min(mask) and max(mask) < min(both)
-    words: str = verdict
-    if verdict == "depends":
-        words = "seeds" if not between or grows is None else "steps" if grows else verdict
-    numbers = {"free": ordered["all_seen"], "ordered": ordered["causal_seen"]}
-    numbers |= {"steps": STEPS, "more": LONGER} | shares
-    why = ("layer", words, "shares")
+    why = training.of_seeds(verdict, [grows if between else None])
+    numbers = {"steps": STEPS, "more": LONGER}
     return Result(verdict, ("value", "range"), rows, why=why, numbers=numbers)
 
 

@@ -144,9 +144,9 @@ def above(these: np.ndarray, those: np.ndarray, by: float) -> bool | None:
     return True if these.min() > those.max() else None
 
 
-def of_seeds(verdict: Verdict, each: list[bool | None]) -> str:
-    """The name of the text for a verdict on several tasks; a different one if seeds overlap."""
-    return "seeds" if verdict == "depends" and None in each else verdict
+def of_seeds(verdict: Verdict, outcomes: list[bool | None]) -> tuple[str, ...]:
+    """The names of the texts for a verdict on several tasks; one more if seeds overlap."""
+    return ("seeds", "why") if verdict == "depends" and None in outcomes else ("why",)
 
 
 def curves_of(results: Mapping[str, Seeds], log_y: bool = False) -> Curves:

@@ -84,7 +84,8 @@ def show(answer: None, view: View) -> b.Blocks:
     yield b.Hero((title, b.Sentence("cases", view.t(f"cases.{case.id}.symptom"))))
     lines = zip(("wrong", "right"), formulas()[case.id], strict=True)
     named = [rf"\text{{{name}}}:\quad {line}" for name, line in lines]
-    yield b.Formula(named, view.t(f"cases.formulas.{case.group}"))
+    symbols = case.group if case.group in ("model", "training") else "masks"
+    yield b.Formula(named, view.t(f"cases.formulas.{symbols}"))
     yield b.Code((case.measure, case.variant, case.plain))
 
 

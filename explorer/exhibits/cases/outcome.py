@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from explorer.analysis.cases import BY_ID, CLAIMS, Case, Result, ResultRow
-from explorer.analysis.cases.case import MatrixPair, Outcome, source_of
+from explorer.analysis.cases.case import SHARED, MatrixPair, Outcome, source_of
 from explorer.engine.cache import Run, open_model, trace
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
@@ -62,7 +62,8 @@ def show(result: Result | None, view: View) -> b.Blocks:
         yield b.Numbers(lambda: {view.t("cases.case"): titles})
         return
     claims = case.part == "claims"
-    head = _verdict(view, case, result) if claims else [_measured_on(view, result)]
+    where = "cases.own" if result.ways[1].own else "cases.fixed"
+    head = _verdict(view, case, result) if claims else [b.Note(view.t(where))]
     pictures = _drawn(view, result) if claims else _compared(view, result, trace(_run_of(view)))
     yield b.Hero((*head, *pictures, *table_of(view, result)))
     if claims:
@@ -101,13 +102,8 @@ def words_of(view: View, case: str, result: Result, names: Sequence[str] | None 
         for name, value in result.numbers.items()
     }
     names = result.why if names is None else names
-    return saying.in_a_row(view.t(f"cases.{case}.{name}", **numbers) for name in names)
-
-
-def _measured_on(view: View, result: Result) -> b.Note:
-    way = result.ways[1]
-    own = "cases.own_fresh" if way.fresh else "cases.own"
-    return b.Note(view.t(own if way.own else "cases.fixed"))
+    keys = (f"cases.{name}" if name in SHARED else f"cases.{case}.{name}" for name in names)
+    return saying.in_a_row(view.t(key, **numbers) for key in keys)
 
 
 def table_of(view: View, result: Result) -> Iterator[b.Table | b.Note]:
@@ -294,10 +290,7 @@ def _code_of(view: View, case: Case, result: Result) -> b.Blocks:
     wrong, right = (way.errors for way in result.ways)
     if wrong:
         rows = [(of, *(_outcome(view, errors[of]) for errors in (wrong, right))) for of in wrong]
-        yield b.Table([view.t(f"cases.tried.{case.id}"), *names], rows, "lll")
-        loud = sum(map(bool, wrong.values()))
-        counts = {"n": len(wrong), "loud": loud, "quiet": len(wrong) - loud}
-        yield b.Prose(view.t("cases.tried_count", **counts))
+        yield b.Table([view.t("cases.tried"), *names], rows, "lll")
     why, instead = (view.t(f"cases.{name}") for name in ("why_silent", "instead"))
     yield b.Columns(
         (

@@ -45,10 +45,10 @@ def show(effect: Symptom | None, view: View) -> b.Blocks:
     if case.left:
         key = "cases.read_left" if effect.left else "cases.no_room"
         yield b.Prose(view.t(key, n=effect.left))
-    if not view.trace.config.lm_head:
-        yield b.Prose(_moved(view, effect))
-    elif not effect.changed:
+    if not effect.changed:
         yield b.Prose(view.t("cases.unchanged"))
+    elif not view.trace.config.lm_head:
+        yield b.Prose(_moved(view, effect))
     else:
         losses = losses_of(view, "cases.loss", effect, _names(view), height=220)
         yield b.Columns(([*_written(view, effect)], [losses]))
@@ -61,8 +61,6 @@ def _moved(view: View, effect: Symptom) -> str:
     """The effect of the bug on the output vectors of a model without logits."""
     if math.isnan(effect.moved):
         return view.t("cases.vectors_nan")
-    if not effect.changed:
-        return view.t("cases.vectors_same")
     return view.t("cases.vectors_moved", moved=percent(effect.moved))
 
 

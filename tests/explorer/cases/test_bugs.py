@@ -350,7 +350,6 @@ def test_a_constant_row_by_type_and_a_row_of_zeros_that_spreads(translator):
     assert shown.right < 1e-5
     assert math.isnan(figure("tiny_epsilon", "constant_row", "float16").wrong)
     assert figure("tiny_epsilon", "constant_row", "float16").right == 0
-    assert not any(BY_ID["tiny_epsilon"].compared().ways[0].errors.values())
     x = torch.randn(3, 8)
     torch.testing.assert_close(BY_ID["tiny_epsilon"].plain(x), nn.LayerNorm(8)(x))
     x = torch.cat([torch.randn(3, 8), torch.zeros(1, 8)]).half()

@@ -57,14 +57,13 @@ def test_warm_up_is_needed_where_nothing_else_lets_post_norm_learn(find, fails, 
         assert value(found, "post_plain", "range") == pytest.approx(0.02)
 
 
-def test_one_failing_seed_is_a_failure_and_a_copying_start_is_said(find):
+def test_one_failing_seed_is_a_failure(find):
     def loss(asked: TaskTraining, seed: int) -> float:
         return GUESSING if asked.config.norm_placement == "pre" and seed == 2 else 2.0
 
     found = find(compared.warmup, losing(loss))
     assert found.verdict == "false"
     assert value(found, "pre_plain", "seeds_learned") == 2
-    assert "start" in find(compared.tying_quality, COPYING).why
 
 
 def test_a_small_model_learns_its_task_warms_up_and_repeats_by_its_seed():
@@ -148,12 +147,12 @@ def test_a_share_that_still_grows_is_said_to_depend_on_the_steps(find):
 
     longer = (0.47, 0.49, 0.5)
     found = find(positions.causal_order, right(share))
-    assert (found.verdict, found.why) == ("depends", ("layer", "steps", "shares"))
+    assert (found.verdict, found.why) == ("depends", ("why",))
     assert (found.numbers["steps"], found.numbers["more"]) == (200, 800)
-    assert found.numbers["mask_longer"] == pytest.approx(sum(longer) / 3)
+    assert value(found, "mask_longer", "value") == pytest.approx(sum(longer) / 3)
     longer = (0.34, 0.49, 0.5)  # not with every seed
     found = find(positions.causal_order, right(share))
-    assert (found.verdict, found.why) == ("depends", ("layer", "seeds", "shares"))
+    assert (found.verdict, found.why) == ("depends", ("seeds", "why"))
 
 
 @pytest.mark.parametrize(
@@ -176,20 +175,20 @@ def test_the_mask_tells_order_as_every_seed_says(find, neither, mask, both, verd
     found = find(positions.causal_order, right(share))
     assert found.verdict == verdict
     if len(set(mask)) == 1 and both[0] == both[2] > 0.1:
-        assert found.why == ("layer", verdict, "shares")
+        assert found.why == ("why",)
 
 
 @pytest.mark.parametrize(
-    ("fails", "verdict", "why"),
+    ("fails", "verdict"),
     [
-        ({("bare", "high")}, "true", "true"),
-        ({("bare", "high"), ("post", "high")}, "depends", "depends_pre"),
-        ({("bare", "high"), ("pre", "low")}, "depends", "depends_post"),
-        (set(), "false", "false"),
-        ({("bare", "high"), ("post", "high"), ("pre", "high")}, "false", "false"),
+        ({("bare", "high")}, "true"),
+        ({("bare", "high"), ("post", "high")}, "depends"),
+        ({("bare", "high"), ("pre", "low")}, "depends"),
+        (set(), "false"),
+        ({("bare", "high"), ("post", "high"), ("pre", "high")}, "false"),
     ],
 )
-def test_a_norm_stabilises_where_it_learns_and_nothing_else_does(find, fails, verdict, why):
+def test_a_norm_stabilises_where_it_learns_and_nothing_else_does(find, fails, verdict):
     def loss(asked: TaskTraining, seed: int) -> float:
         design = asked.config.norm_placement if asked.normed else "bare"
         (rate,) = (name for name, rate in compared.RATES.items() if rate == asked.rate)
@@ -197,7 +196,7 @@ def test_a_norm_stabilises_where_it_learns_and_nothing_else_does(find, fails, ve
 
     found = find(compared.norm_stabilises, losing(loss))
     assert found.verdict == verdict
-    assert found.why[0] == why
+    assert found.why == ("why",)
     assert value(found, "bare_high", "seeds_learned") == (0 if ("bare", "high") in fails else 3)
 
 
@@ -235,7 +234,6 @@ def overlapping(worse: Callable[[ModelConfig], bool]) -> Says:
 
 SAME, NEXT, BACK = training.same, training.next_symbol, training.two_back
 TIMES, MIXED = training.times_here, training.shuffled
-COPYING = losing(lambda of, _: 0.5 if of.config.tie_embeddings and of.task == SAME else 3.0)
 BARE = losing(lambda of, seed: 1.0 if of.normed or of.rate < 1e-2 or not seed else GUESSING)
 ONE_HEAD = right(lambda of, seed: 0.9 if of.config.n_heads > 1 or seed == 0 else 0.5)
 ONE_PLACED = right(lambda of, seed: 0.9 if of.config.positions == "learned" and seed else 0.5)
@@ -267,7 +265,6 @@ ONE_PLACED = right(lambda of, seed: 0.9 if of.config.positions == "learned" and 
 def test_the_verdict_is_what_every_seed_says(find, test, learn, verdict):
     result = find(test, learn)
     assert result.verdict == verdict
-    assert "start" not in result.why
     if test is compared.swiglu_equal:
         assert len({row.values[0] for row in result.rows}) == 1, "equal parameters"
 
