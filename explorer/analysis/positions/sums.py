@@ -5,7 +5,6 @@ in which both halves are the same matrix: W (e + p) = [W W] [e; p]. Then only th
 training finds separate the two.
 """
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,8 +22,6 @@ from models.transformer import Stack
 
 ENERGY = 0.99
 """The share of the position vectors' squared norm that their span must contain."""
-CLEARLY = 0.9
-"""Embeddings avoid the positions if their share is below this multiple of the chance level."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,30 +74,18 @@ class Overlap:
     """How well the embeddings avoid the subspace of the positions.
 
     The position vectors lie, up to 1 % of their squared norm, in a subspace of `n` of the `of`
-    dimensions. `share` is the share of the squared norm of `n_tokens` embeddings in that
-    subspace; for random directions it would be n / of.
+    dimensions. `share` is the share of the squared norm of the embeddings in that subspace; for
+    random directions it would be n / of.
     """
 
     n: int
     of: int
     share: float
-    n_tokens: int
 
     @property
     def by_chance(self) -> float:
         """The share expected for random directions."""
         return self.n / self.of
-
-    @property
-    def avoided(self) -> bool | None:
-        """Whether the embeddings avoid that subspace: the share is below 0.9 of the chance level,
-        and by more than three standard deviations of as many random directions. None if the
-        subspace is nearly the whole space, which nothing could avoid."""
-        chance = self.by_chance
-        if chance > CLEARLY:
-            return None
-        deviation = math.sqrt(2 * chance * (1 - chance) / (self.of * self.n_tokens))
-        return self.share < min(CLEARLY * chance, chance - 3 * deviation)
 
 
 @torch.inference_mode()
@@ -125,7 +110,7 @@ def shared_room(
     n = int(np.searchsorted(held, ENERGY) + 1)
     inside = tokens @ directions[:n].T
     share = float(np.sum(inside**2) / np.sum(tokens**2))
-    return Overlap(n, positions.shape[1], share, len(tokens))
+    return Overlap(n, positions.shape[1], share)
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ def show(pair: AtlasPair | InputProblem | None, view: View) -> b.Blocks:
         np.array([shown.values(atlas, across)[pair_of[side].number] for pair_of in pair.heads])
         for side, atlas in enumerate((pair.one, pair.two))
     ]
-    yield b.Sentence("atlas-compare", _reading(view, pair, labels))
+    yield b.Sentence("atlas-compare", _reading(view, pair))
     yield shown.pick_axis(one, "across", across, 280, "atlas.compare.across")
     yield _chart(one, pair, both, across, names)
     yield b.Title(view.t("atlas.compare_most"))
@@ -159,7 +159,7 @@ def show(pair: AtlasPair | InputProblem | None, view: View) -> b.Blocks:
     )
 
 
-def _reading(view: View, pair: AtlasPair, said: dict[str, str]) -> str:
+def _reading(view: View, pair: AtlasPair) -> str:
     kinds = [
         (head.role, pair.one.names[head.number].kind, pair.two.names[mate.number].kind)
         for head, mate in pair.heads
@@ -172,7 +172,6 @@ def _reading(view: View, pair: AtlasPair, said: dict[str, str]) -> str:
         count=count,
         chance=fixed(alike_by_chance(kinds)),
         sentences=f"{count:,}",
-        **said,
     )
 
 

@@ -10,7 +10,6 @@ from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.measured import WHICH, OneByOne, Which, alone
 from explorer.exhibits.atlas.shown import (
     AtlasView,
-    does_it,
     kind_words,
     open_head,
     place,
@@ -18,7 +17,6 @@ from explorer.exhibits.atlas.shown import (
     short,
     shown_atlas,
 )
-from explorer.exhibits.saying import in_a_row
 from explorer.figures.atlas import by_distance
 from explorer.numbers import fixed, minus, percent
 
@@ -49,8 +47,7 @@ def _profile(shown: AtlasView) -> tuple[b.Block, ...]:
     view, head = shown.view, shown.head
     weights, words = shown.atlas.by_offset[head.number], view.words("figures.profile")
     draw = partial(by_distance, weights, REACH, words=words)
-    note = view.t(f"atlas.profile_{'cross' if head.role == 'cross' else 'self'}")
-    return b.Chart("atlas.profile", draw, view.t("atlas.profile")), b.Note(note)
+    return (b.Chart("atlas.profile", draw, view.t("atlas.profile")),)
 
 
 def _numbers(shown: AtlasView) -> list[b.Block]:
@@ -79,23 +76,22 @@ def _measure(shown: AtlasView, name: Measure) -> list[str]:
 
 
 def cost_words(shown: AtlasView) -> str:
-    """The cost of ablating the head, with its interval, and whether it may be chance."""
+    """The cost of ablating the head, with its interval."""
     view, atlas, at = shown.view, shown.atlas, shown.head.number
     if not np.isfinite(atlas.cost[at]):
         return view.t("atlas.cost_unknown")
     low, high = (float(ends[at]) for ends in atlas.ends)
     if not np.isfinite(low):
         return view.t("atlas.cost_one", cost=nats(float(atlas.cost[at])))
-    sign = "some" if low > 0 else "less" if high < 0 else "none"
-    sentence = view.t(
-        f"atlas.cost_{sign}",
+    return view.t(
+        "atlas.cost",
         cost=nats(float(atlas.cost[at])),
         low=nats(low),
         high=nats(high),
         count=atlas.cost_sentences,
+        heads=int(np.isfinite(atlas.low).sum()),
+        level=percent(1 - RATE),
     )
-    heads = int(np.isfinite(atlas.low).sum())
-    return in_a_row([sentence, view.t("atlas.cost_sure", heads=heads, rate=percent(RATE))])
 
 
 def nats(cost: float) -> str:
@@ -104,14 +100,13 @@ def nats(cost: float) -> str:
 
 
 def _here(shown: AtlasView, one_by_one: OneByOne) -> str:
-    """Whether the head shows its main behaviour in the open sentence."""
+    """How far the head shows its main behaviour in the open sentence."""
     view, name = shown.view, shown.name
     share = float(one_by_one.strengths[0, shown.head.number, MEASURES.index(name.nearest)])
     if not one_by_one.tokens[0] or not np.isfinite(share):
         return view.t("atlas.here_none", kind=kind_words(view, name.nearest))
-    key = "does" if does_it(name.nearest, share) else "not"
     return view.t(
-        f"atlas.here_{'mixed' if name.kind == 'mixed' else key}",
+        "atlas.here",
         here=share_words(view, name.nearest, percent(share)),
         corpus=percent(name.share),
     )

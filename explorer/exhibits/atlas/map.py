@@ -64,8 +64,7 @@ def _reading(shown: AtlasView) -> str:
         "atlas.reading",
         place=place(view, shown.head),
         name=name_words(view, shown.name),
-        named=kinds.total() - kinds["mixed"] - kinds["spread"],
-        spread=kinds["spread"],
+        mixed=kinds["mixed"],
         count=len(shown.atlas.heads),
     )
 

@@ -13,7 +13,14 @@ from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.measured import Which, measured, texts_for
-from explorer.exhibits.atlas.shown import DIFFERENCE, does_it, kind_words, place, short, shown_atlas
+from explorer.exhibits.atlas.shown import (
+    DIFFERENCE,
+    kind_words,
+    least_share,
+    place,
+    short,
+    shown_atlas,
+)
 from explorer.exhibits.picking import pick_one
 from explorer.figures import curves
 from explorer.library import at_step, snapshots, split_step
@@ -83,7 +90,7 @@ def show(atlases: Atlases | None, view: View) -> b.Blocks:
     )
     yield b.Hero((b.Chart("atlas.moments", draw, view.t("atlas.moments")),))
     count = len(asked_of(view)[0].texts)
-    yield b.Note(view.t("atlas.moments_note", count=count, kind=kind))
+    yield b.Note(view.t("atlas.moments_note", count=count))
     yield b.Formula(DIFFERENCE, view.t("atlas.compare_formula"))
     chosen = view.choices(AtlasChoices).traced
     yield b.Code((measured, appears) if chosen else (measured, grown, appears))
@@ -113,16 +120,18 @@ def _reading(
     over: Float[np.ndarray, "moment head"],
     moments: Sequence[str],
 ) -> str:
-    shares = [float(share) for share in over[:, head.number]]
-    since = appears([does_it(measure, share) for share in shares])
-    return view.t(
-        f"atlas.moments_{'never' if since is None else 'from' if since else 'always'}",
-        place=place(view, head),
-        kind=kind_words(view, measure),
-        step=moments[since or 0],
-        first=percent(shares[0]),
-        last=percent(shares[-1]),
-    )
+    shares, limit = over[:, head.number], least_share(measure)
+    since = appears((shares >= limit).tolist())
+    values = {
+        "place": place(view, head),
+        "kind": kind_words(view, measure),
+        "first": percent(float(shares[0])),
+        "last": percent(float(shares[-1])),
+        "limit": percent(limit),
+    }
+    if since is None:
+        return view.t("atlas.moments_never", **values)
+    return view.t("atlas.moments_from", step=moments[since], **values)
 
 
 EXHIBIT = Exhibit(

@@ -130,7 +130,7 @@ def _filters(view: View) -> b.Row:
             b.Span(0, limit),
             getattr(chosen, field),
             typed=True,
-            display=b.Display(150, view.t(f"atlas.{field}_help")),
+            display=b.Display(150),
         )
         for field, limit in (("shortest", 9999), ("longest", 9999), ("least", 100))
     ]

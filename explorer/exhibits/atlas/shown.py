@@ -14,6 +14,7 @@ from explorer.exhibits import View, block as b
 from explorer.exhibits.atlas import measured
 from explorer.exhibits.atlas.choices import AXES, AtlasChoices
 from explorer.exhibits.picking import pick_one
+from explorer.exhibits.saying import in_a_row
 from explorer.numbers import percent
 from explorer.once import once
 from models.hooks import Role
@@ -99,17 +100,13 @@ def about(shown: AtlasView) -> str:
     """The data of the atlas, in one line."""
     view, atlas = shown.view, shown.atlas
     count = atlas.counts["sentences"]
-    if not atlas.about.digest:  # measured here
-        return view.t("atlas.about_here", count=count, sentences=f"{count:,}")
-    left = atlas.counts["too_long"] + atlas.counts["unreadable"]
-    sentence = view.t(
-        "atlas.about",
-        count=count,
-        sentences=f"{count:,}",
-        corpus=atlas.about.corpus,
-        digest=atlas.about.digest[:12],
-    )
-    return sentence + (" " + view.t("atlas.about_left", count=left) if left else "")
+    sentences = []
+    if atlas.about.digest:  # not measured here
+        corpus = {"corpus": atlas.about.corpus, "digest": atlas.about.digest[:12]}
+        sentences.append(view.t("atlas.about", count=count, sentences=f"{count:,}", **corpus))
+        if left := atlas.counts["too_long"] + atlas.counts["unreadable"]:
+            sentences.append(view.t("atlas.about_left", count=left))
+    return in_a_row([*sentences, view.t("atlas.about_rows")])
 
 
 def place(view: View, head: Head) -> str:
@@ -142,6 +139,6 @@ def share_words(view: View, measure: Measure, share: str) -> str:
     return view.t(f"atlas.name_{of}", kind=kind_words(view, measure), share=share)
 
 
-def does_it(measure: Measure, share: float) -> bool:
-    """Whether a share is high enough to name the head after this measure."""
-    return share >= (ALIGNED if measure == "alignment" else MOSTLY)
+def least_share(measure: Measure) -> float:
+    """The share from which on a head is named after this measure."""
+    return ALIGNED if measure == "alignment" else MOSTLY

@@ -124,12 +124,10 @@ def _concatenated(view: View, answer: SumCheck) -> b.Blocks:
         rows.append((view.t(key), f"{width:,}", f"{total:,}", more))
     yield b.Table(head, rows)
     space = answer.room
-    sizes = {"n": space.n, "of": space.of}
-    words = view.t("sums.both_sides", difference=number(answer.difference), **sizes)
-    if space.avoided is not None:
-        shares = {"share": percent(space.share), "chance": percent(space.by_chance)}
-        words += " " + view.t("sums.apart" if space.avoided else "sums.not_apart", **shares)
-    yield b.Sentence("concatenated", words)
+    sizes = {"n": space.n, "of": space.of, "difference": number(answer.difference)}
+    shares = {"share": percent(space.share), "chance": percent(space.by_chance)}
+    sentences = view.t("sums.both_sides", **sizes), view.t("sums.not_apart", **shares)
+    yield b.Sentence("concatenated", saying.in_a_row(sentences))
 
 
 EXHIBIT = Exhibit(compute, show)

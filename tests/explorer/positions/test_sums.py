@@ -102,16 +102,3 @@ def test_arrows_have_true_angles_and_strips_one_scale():
     assert drawn.scale.high == 5
     with pytest.raises(ValueError, match="values"):
         strips(np.ones((2, 2)), ["a"], words=words)
-
-
-@pytest.mark.parametrize(
-    ("room", "avoided"),
-    [
-        (summing.Overlap(16, 64, 0.10, 1000), True),
-        (summing.Overlap(16, 64, 0.24, 1000), False),  # hardly less than a quarter
-        (summing.Overlap(16, 64, 0.22, 5), False),  # five words prove nothing
-        (summing.Overlap(64, 64, 1.0, 1000), None),  # there is no room besides
-    ],
-)
-def test_embeddings_avoid_positions_where_chance_would_not(room, avoided):
-    assert room.avoided is avoided
