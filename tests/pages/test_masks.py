@@ -18,15 +18,15 @@ def test_a_keep_mask_given_to_torchs_module_is_inverted_on_this_sentence(open_pa
     assert grid["words"].shape == (len(RENDERINGS), len(READERS))
     assert sum("right" in text for text in grid["words"].flat) == right
     assert sum("error" in text or text == "NaN" for text in grid["words"].flat) == loud
-    assert "**the mask is inverted**" in reading(at, "” passed to “")
+    assert "**inverted**" in reading(at, "” passed to “")
     assert "100 %" in reading(at, "” passed to “")
     at.segmented_control(key="masks.reader").set_value("sdpa").run()
     assert at.query_params["reader"] == "sdpa"
-    assert "**the right weights**" in reading(at, "” passed to “")
+    assert "**right**" in reading(at, "” passed to “")
     at.segmented_control(key="masks.rendering").set_value("ones").run()
     assert "**wrong weights**" in reading(at, "” passed to “")
     at.segmented_control(key="masks.reader").set_value("true_hides").run()
-    assert "**an error**" in reading(at, "” passed to “")
+    assert "**error**" in reading(at, "” passed to “")
     assert any("masked_fill" in each.value for each in at.code)
 
 

@@ -60,9 +60,9 @@ SHORT = "We love you."
         ("gpt_neox", {"stage": "1"}, "rotated by position (RoPE), the first 4 of them."),
         ("llama", {"stage": "1"}, "then rotated by position (RoPE)."),
         ("t5", {"aside": "engines"}, "its heads are always d_model ÷ heads = 6 wide"),
-        ("gemma2", {"aside": "engines"}, "It cannot cap the scores"),
+        ("gemma2", {"aside": "engines"}, "F.sdpa and nn.MHA cannot cap the scores"),
         ("gemma2", {"aside": "backward"}, "(dS ∘ (1 − tanh²)) K ÷ √7"),
-        ("gpt2", {"aside": "engines"}, "All three compute the same layer"),
+        ("gpt2", {"aside": "engines"}, "| the same |"),
         ("llama", {"aside": "dropout"}, "This model was opened without it"),
     ],
 )

@@ -5,7 +5,7 @@ model's. Each has its own options and defaults, which are tested too.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -127,7 +127,6 @@ def backend(
         "fused": fused_run,
         "module": module_run,
     }
-    lacks = _lacks(trace, site)
     keep, own = mask[0, head], torch.tensor(trace.pattern(site.name)[head])
     rows, shown, nothing = [], {}, (math.nan, math.nan)
     with torch.no_grad(), seeded(0):
@@ -149,28 +148,15 @@ def backend(
             rows.append(ResultRow(ENGINES[name], values, outcomes=((kind, math.nan),)))
             if weights is not None:  # the module's are averaged unless one asks for all
                 shown[name] = weights.mean(0) if name == "module" else weights[head]
-    differences = {name: row.values[0] for name, row in zip(ENGINES, rows, strict=True)}
-    numbers = {
-        **differences,
-        "worst": max(
-            (entry for entry in differences.values() if not math.isnan(entry)), default=0.0
-        ),
-        "twice": rows[1].values[2],
-        "d_head": layer.d_head,
-        "usual": trace.config.d_model / layer.n_heads,
-    }
+    numbers = {"d_head": layer.d_head, "usual": trace.config.d_model / layer.n_heads}
     if engine in shown:
         told = ~shown[engine].isnan().any(-1)
         numbers["apart"] = 100 * _apart(shown[engine][told], own[told])
-    unlike: list[str] = []
-    for name, row in zip(ENGINES, rows, strict=True):
-        if row.outcomes[0][0] == "unfit":
-            unlike.append("unfit")
-        elif lacks[name] and row.values[0] >= SAME:
-            unlike += [name, *(f"lacks_{entry}" for entry in lacks[name])]
-    why = [*unlike, "rest"] if unlike else ["agree" if numbers["worst"] < SAME else "differ"]
-    if p and not training:
-        why.append("drops" if numbers["twice"] > SAME else "drops_not")
+    why = ["unfit"] if module is None else []
+    if any(row.values[0] >= SAME for row in rows):
+        why += [f"lacks_{feature}" for feature in _lacking(trace, site)]
+    if not training and rows[1].values[2] > SAME:
+        why.append("drops")
     opened = {"explicit": "shown", "fused": "no_weights", "module": "averages"}[engine]
     return Result(
         verdict="",
@@ -202,18 +188,17 @@ def _with_bias(mask: Tensor, bias: Tensor | None) -> Tensor:
     return mask if bias is None else bias.masked_fill(~mask, float("-inf"))
 
 
-def _lacks(trace: Trace, site: AttentionSite) -> Mapping[str, tuple[str, ...]]:
-    """The features of the layer at a site that each implementation lacks: rotating or normalizing
-    queries and keys, capping scores. The fused function gets them rotated and normalized."""
+def _lacking(trace: Trace, site: AttentionSite) -> list[str]:
+    """The features of the layer at a site that torch's module lacks: rotating or normalizing
+    queries and keys, capping scores. The fused function, which gets them rotated and normalized,
+    lacks the cap too."""
     config = trace.config
     does = {
         "turned": config.position_type.acts == "turns" and site.kind == "self",
         "normed": config.qk_norm,
         "capped": config.score_cap is not None,
     }
-    needed = tuple(name for name, is_needed in does.items() if is_needed)
-    capped = tuple(name for name in needed if name == "capped")
-    return {"explicit": (), "fused": capped, "module": needed}
+    return [name for name, is_needed in does.items() if is_needed]
 
 
 def _apart(one: Tensor, other: Tensor) -> float:

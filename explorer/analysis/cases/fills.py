@@ -209,10 +209,8 @@ def filled(
     """
     exact, mask = torch.tensor(scores).double() - lowered, torch.tensor(keep)
     rows = [_filled(exact, mask, query, *pair, way) for pair in product(FILLS, DTYPES)]
-    opens, empties = ([row.outcomes[at][0] for row in rows] for at in (0, 1))
-    n_own = len(DTYPES)  # of "zeroed", the last fill
-    safe = {*opens[-n_own:]} <= {"blocks", "imprecise"} and {*empties[-n_own:]} == {"zero"}
-    opens, empties = opens[:-n_own], empties[:-n_own]
+    common = rows[: -len(DTYPES)]  # without "zeroed", the last fill
+    opens, empties = ([row.outcomes[at][0] for row in common] for at in (0, 1))
     numbers = {
         "count": len(opens),
         "refused": opens.count("refused"),
@@ -224,7 +222,7 @@ def filled(
         verdict="",
         columns=("stored", "hidden_mass", "rounding"),
         rows=rows,
-        why=("reading", "own" if safe else "own_not"),
+        why=("reading", "own"),
         numbers=numbers,
         grids=("open", "empty"),
         code=(hidden_by, masked_softmax),

@@ -155,7 +155,7 @@ def pairs(
     site: str = "",
 ) -> Result:
     """Pass a mask (True = may attend), in every rendering, to every reader with these scores."""
-    right, rows, outcomes = masked_softmax(scores, keep), [], {}
+    right, rows = masked_softmax(scores, keep), []
     numbers: dict[str, float | str] = {}
     shown = Measured()
     for name, read in product(WRITTEN, READ_BY):
@@ -166,28 +166,30 @@ def pairs(
             judged, outcome = judge(pattern, right, keep), _outcome(pattern, right, scores, keep)
         except (RuntimeError, AssertionError) as refused:  # torch rejects the dtype of the mask
             error = str(refused).splitlines()[0]
-        pair = {"rendering": f"masks.rendering_{name}", "reader": f"masks.reader_{read}"}
+        pair = {
+            "rendering": f"masks.rendering_{name}",
+            "reader": f"masks.reader_{read}",
+            "outcome": f"cases.outcomes.{outcome}",
+        }
         share = judged.hidden if judged.hidden > SHOWN else math.nan
         values = (judged.hidden, float(judged.lost))
         rows.append(
             ResultRow(pair["rendering"], values, pair["reader"], ((outcome, share),), error)
         )
-        outcomes[name, read] = outcome
         if (name, read) == (rendering, reader):
             numbers |= pair | {"hidden": 100 * judged.hidden, "lost": judged.lost}
             shown = Measured(picture=pattern, site=site, errors={"": error} if error else {})
-    all_right = [all(outcomes[one, other] == "right" for one in WRITTEN) for other in READ_BY]
     kinds = {"right": ("right",), "silent": SILENT, "loud": LOUD}
     for kind, words in kinds.items():
-        numbers[kind] = sum(verdict in words for verdict in outcomes.values())
+        numbers[kind] = sum(row.outcomes[0][0] in words for row in rows)
     return Result(
         verdict="",
         columns=("hidden_mass", "nan_rows"),
         rows=rows,
-        why=("alike", "reading") if any(all_right) else ("alike", "none", "reading"),
+        why=("reading",),
         numbers=numbers | {"count": len(rows)},
         ways=(shown, Measured(picture=right, site=site, keep=keep)),
-        opened=(outcomes[rendering, reader], *(["lost"] if numbers["lost"] else [])),
+        opened=("open", "weights") if shown.picture is not None else ("open",),
         grids=("outcome",),
         code=(WRITTEN[rendering], READ_BY[reader]),
     )

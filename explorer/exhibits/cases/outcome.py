@@ -199,12 +199,14 @@ def level_of(outcome: Outcome) -> Level:
 
 
 def spelt(view: View, outcome: Outcome) -> str:
-    """An outcome in a word, and below it the share of the weight that it mentions."""
+    """An outcome in a word, and below it the share of the weight that it concerns, if any."""
     word, amount = outcome
-    is_error = word in ("blocks", "imprecise")  # of a weight, often tiny
-    share = f"{digits(100 * amount, 2)} %" if is_error else percent(amount)
-    text = view.t(f"cases.outcomes.{word}", amount=share)
-    return text.partition("\n")[0] if math.isnan(amount) else text
+    text = view.t(f"cases.outcomes.{word}")
+    if math.isnan(amount) or word in ("nan", "right", "zero"):
+        return text
+    if word in ("blocks", "imprecise"):  # the error of a weight, often tiny
+        return f"{text}\n±{digits(100 * amount, 2)} %"
+    return f"{text}\n{percent(amount)}"
 
 
 def variant_of(view: View, case: Case, result: Result) -> b.Blocks:

@@ -43,7 +43,8 @@ def show(results: tuple[Result, Result], view: View) -> b.Blocks:
     mode = toggle(view, "score.training", choices.training)
     yield b.Row((engine, pick_dropout(view, "score.engine_drop", 220), mode))
     yield from table_of(view, engines)
-    yield b.Sentence("aside", words_of(view, BACKEND.id, engines))
+    if engines.why:
+        yield b.Sentence("aside", words_of(view, BACKEND.id, engines))
     yield from variant_of(view, BACKEND, engines)
     yield b.Title(view.t("cases.options.lead"))
     yield from table_of(view, tried)

@@ -47,13 +47,11 @@ def test_each_pair_does_what_its_conventions_say() -> None:
     found = pairs(SCORES, CAUSAL)
     counts = [found.numbers[name] for name in ("count", "right", "silent", "loud")]
     assert counts == [25, 11, 11, 3]
-    assert "none" in found.why
     seen = outcomes(OPEN)
     assert seen["infinite"][READERS.index("added")] == "right"
     assert seen["ones"][READERS.index("added")] == "right"  # one is added to every score alike
     assert seen["blocked"][READERS.index("equals_zero")] == "wrong"  # all hidden: uniform
     assert seen["keep"][READERS.index("mha")] == "nan"
-    assert "none" not in pairs(SCORES, OPEN).why  # "added" is right for all five
     # Row 0 puts all its weight on a blocked key, because of its score; row 1 does not.
     scores = torch.tensor([[0.0, 100.0, 0.0], [0.0] * 3, [0.0] * 3])
     assert (
@@ -69,7 +67,8 @@ def test_the_open_pair_has_the_weights_that_follow_from_its_code() -> None:
     assert found.rows[2].values[0] == pytest.approx(1 - first[0] / first.sum(), rel=1e-5)
     # The last row of a causal mask blocks nothing, so inverted it blocks everything.
     with_infinity = pairs(SCORES, CAUSAL, "keep", "true_hides")
-    assert with_infinity.opened == ("inverted", "lost")
+    assert with_infinity.opened == ("open", "weights")
+    assert with_infinity.numbers["outcome"] == "cases.outcomes.inverted"
     assert with_infinity.numbers["lost"] == 1
     assert with_infinity.ways[0].picture is not None
     assert with_infinity.ways[0].picture[2].isnan().all()
@@ -78,6 +77,7 @@ def test_the_open_pair_has_the_weights_that_follow_from_its_code() -> None:
     np.testing.assert_allclose(with_a_billion[2], 1 / 3)
     refused = pairs(SCORES, CAUSAL, "ones", "true_hides")
     assert refused.ways[0].picture is None
+    assert refused.opened == ("open",)
     assert "bool" in refused.ways[0].errors[""] == refused.rows[1].error
 
 
@@ -88,12 +88,13 @@ def test_scores_of_any_head_go_through_torchs_own_functions(translator: LoadedMo
             own = traced.pattern(site.name)[1]
             for pair in (("keep", "sdpa"), ("blocked", "mha"), ("infinite", "mha")):
                 found = notation(traced, site, 1, *pair)
-                assert found.opened == ("right",)
+                assert found.numbers["outcome"] == "cases.outcomes.right"
                 assert found.pair is not None
                 np.testing.assert_allclose(found.pair.right, own, atol=1e-6)
                 np.testing.assert_allclose(found.pair.wrong, own, atol=1e-5)
                 np.testing.assert_array_equal(found.pair.hidden, ~traced.mask(site.name)[1])
-            assert notation(traced, site, 1, "keep", "mha").opened[0] == "inverted"
+            mixed_up = notation(traced, site, 1, "keep", "mha")
+            assert mixed_up.numbers["outcome"] == "cases.outcomes.inverted"
 
 
 # Fill values: which hide, leak, overflow or turn to NaN, in four types of number.
@@ -167,7 +168,6 @@ def test_the_rule_of_this_library_is_right_everywhere(way: str, lowered: float) 
     assert kinds(found, "zeroed", 0) <= {"blocks", "imprecise"}
     assert kinds(found, "zeroed", 1) == {"zero"}
     assert {found["zeroed", dtype].values[1] for dtype in DTYPES} == {0}
-    assert filled(LOW_SCORES, KEEP, 2, way, lowered).why == ("reading", "own")
 
 
 # Sentences in one padded batch: right masks keep them apart, wrong ones do not.
