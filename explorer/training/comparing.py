@@ -20,8 +20,9 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 @dataclass(frozen=True)
 class Arm:
-    """Runs that differ only in their seed. `differs` is how they differ from the other arms:
-    settings by name, and the faults that were planted during training, as (step, name)."""
+    """Runs that differ only in their seed, the longest of each seed. `differs` is how they differ
+    from the other arms: settings by name, and the faults that were planted during training, as
+    (step, name)."""
 
     runs: tuple[TrainingRun, ...]
     differs: tuple[tuple[str, Any], ...]
@@ -65,9 +66,14 @@ def arms(runs: Sequence[TrainingRun]) -> list[Arm]:
         if name not in ("text", "seed") and len({getattr(config, name) for config in setups}) > 1
     ]
     return [
-        Arm(tuple(members), tuple((name, getattr(setup, name)) for name in names), faults)
+        Arm(_one_per_seed(members), tuple((name, getattr(setup, name)) for name in names), faults)
         for (setup, faults), members in groups.items()
     ]
+
+
+def _one_per_seed(runs: Sequence[TrainingRun]) -> tuple[TrainingRun, ...]:
+    """The longest run of each seed: equal runs are no further evidence."""
+    return tuple({run.setup.seed: run for run in sorted(runs, key=lambda run: run.step)}.values())
 
 
 def band(arm: Arm, measure: Measure) -> Band:

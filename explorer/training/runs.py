@@ -30,7 +30,7 @@ class WatchedHeads:
     """The heads on the watched example after a step: `patterns` by site, each [head, query, key].
 
     `entropy` are means over the rows of a site's heads, in bits; `norms` are the gradient norms of
-    each block, before clipping.
+    each block, after clipping.
     """
 
     step: int

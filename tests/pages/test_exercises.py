@@ -86,6 +86,9 @@ def test_a_window_breaks_what_the_right_window_breaks_and_no_more(open_page):
     assert t("exercises.as_expected", lang="en", kept=14, count=16) in everything(at)
     open_cells = t("certify.open_cells.title", lang="en")
     assert t("exercises.expected", lang="en", promise=open_cells) in everything(at)
+    typed(at, "def may_attend(q, k, width):\n    return q - k < width", "window")
+    at.button(key="exercises.plant").click().run()
+    assert t("exercises.breaks", lang="en", count=4, of=14) in everything(at)
     crosses = open_page("exercises", task="cross", model="writer")
     assert t("exercises.no_place", lang="en") in everything(crosses)
 
@@ -102,7 +105,7 @@ BAD = [
     ("x = 1\n" * 300, "The program has 301 lines; the limit is 120"),
     ("def may_attend(q, k): return k <= q #\u202e", "override"),
     ("raise ValueError('<b>*x*</b>')", "ValueError: &#60;b&#62;&#42;x&#42;"),
-    (" ", "Nothing has been written yet"),
+    (" ", t("exercises.faults.empty", lang="en", signature="may_attend(q, k)")),
 ]
 
 
@@ -116,10 +119,11 @@ def test_bad_programs_are_told_what_is_wrong(open_page):
 
 def test_a_check_is_told_what_it_lets_through_and_hints_come_one_after_another(open_page):
     at = open_page("exercises", task="check_causal")
-    accepted = "One that it accepts: No row sees itself."
-    assert reading(at, f"Your check rejects 3 of 9 wrong ones. {accepted}")
+    assert reading(
+        at, "Your check rejects 3 of 9 wrong ones, but not this one: No row sees itself."
+    )
     typed(at, "def check(may_attend): return False", "check_causal")
-    assert reading(at, "Your check rejects a correct one. It rejects 9 of 9")
+    assert reading(at, "Your check rejects a correct one. A correct mask")
     at = open_page("exercises")
     task = tasks()[0]
     for number in range(3):
@@ -161,7 +165,7 @@ def test_links_of_results_are_run_again_for_the_class_and_hostile_ones_end_no_ta
     assert ada == "| Ada &#42;L&#42; | 1 / 3 | ✓ | – | ? |"
     assert eve == "| Eve | 0 / 3 | – | ? | – |"
     assert total.endswith(" | 1 / 2 | 0 / 2 | 0 / 2 |")
-    assert t("tour.class_bad", lang="en", count=2, lines="3, 4") in messages(sheet)
+    assert t("tour.class_bad", lang="en", lines="3, 4") in messages(sheet)
     at = open_page("exercises", part="sheets")
     links = []
     for deed in ("workshop_values.clear()", "workshop_values.append(1)"):

@@ -69,7 +69,7 @@ def test_the_first_view_says_what_chance_would_give_and_start_gives_a_room_and_a
     open_page, room
 ):
     at = open_page("training", setup=SMALL)
-    assert "ln 45 = 3.81" in reading(at, "Before the first step")
+    assert "ln 45 = 3.81" in reading(at, "untrained parameters")
     assert at.button(key="training.start").disabled is False
     at.button(key="training.start").click().run()
     found = ROOMS.find(link(at)["room"], "")
@@ -101,7 +101,7 @@ def test_a_browser_is_known_by_its_token_and_sees_no_room_of_another(open_page, 
     room.owner = "another browser"
     at = open_page("training", setup=SMALL, room=room.name)
     assert any(t("training.gone", lang="en") == each.value for each in at.info)
-    assert "Before the first step" in everything(at)
+    assert "untrained parameters" in everything(at)
     first = "2|b7a867dd|11950f9ee419b847dc23f79faacb6fe3|1795457590"
     reloaded = "2|95be50ab|338338e8c60f8f31fe35c0e988dd5895|1795457590"
     other = "2|f7d524fb|d12a458ad5e1b7089d6c461e2f298ab8|1795457626"
@@ -116,7 +116,10 @@ def test_both_accuracies_are_said_and_the_model_is_opened_on_the_other_pages(
     run.faults = [(30, "no_causal", True)]
     at = open_page("training", setup=SMALL, room=room.name)
     assert "token accuracy is 35 % teacher-forced and 25 % free-running" in everything(at)
-    assert "35 % of the tokens are right with teacher forcing, 25 %" in everything(at)
+    tells = t("training.faults.no_causal.tells", lang="en", forced="35 %", free="25 %")
+    assert tells in everything(at)
+    run.faults = [(run.scores[-1].step, "no_causal", True)]  # measured before it was injected
+    assert tells not in everything(open_page("training", setup=SMALL, room=room.name))
     run.folder = tmp_path
     (tmp_path / CHECKPOINT).symlink_to(CHECKPOINTS / "copy")
     at = open_page("training", setup=SMALL, room=room.name)
@@ -137,7 +140,7 @@ def test_a_press_on_stop_is_answered_at_once_and_a_divergence_explained(open_pag
     run = trained(room, parse_setup(SMALL), 0.0, 0.25, state="paused")
     run.diverged, run.kept = "loss", {0, 50}
     at = open_page("training", setup=SMALL, room=room.name)
-    diverged = t("training.diverged.loss", lang="en", step=50)
+    diverged = t("training.diverged", lang="en", step=50)
     assert any(diverged in each.value for each in at.error)
 
 
@@ -182,10 +185,11 @@ def test_two_kinds_of_training_are_compared_by_their_seeds(open_page, room):
     link = {"setup": SMALL, "room": room.name, "part": "compared", "picture": "free"}
     at = open_page("training", **link)
     assert "Heads: 2 · 2 seeds” reaches 85 % (80 % – 90 %)" in everything(at)
-    assert "the first is better" in everything(at)
+    better = {"better": "1 · Heads: 2 · 2 seeds", "chance": "33 %"}
+    assert t("training.compare.better", lang="en", **better) in everything(at)
     trained(room, replace(other, seed=3), 0.0, 0.85)
     at = open_page("training", **link)
-    assert "can be chance" in everything(at)
+    assert t("training.compare.band", lang="en") in everything(at)
 
 
 def test_a_question_is_guessed_first_and_then_decided(open_page, room):

@@ -21,7 +21,8 @@ def show(answer: None, view: View) -> b.Blocks:
     if code is not None:
         chosen: dict[str, Any] = {"task": task.id, "part": "task", "programs": ((task.id, code),)}
         yield b.Link(chosen, "exercises.qr", view.t("exercises.share_code"))
-    yield b.Formula((task.formula,), view.t("exercises.formula"))
+    legend = view.t("exercises.formula") if "m_{qk}" in task.formula else ""
+    yield b.Formula((task.formula,), legend)
 
 
 def _pick(view: View, task: Task) -> b.Blocks:

@@ -108,7 +108,7 @@ def _certificate(view: View, trial: Trial) -> b.Blocks:
         )
         yield b.Prose(f":green[:material/verified:] {verdict}")
     elif surprising:
-        verdict = view.t("exercises.breaks", count=len(surprising), of=count)
+        verdict = view.t("exercises.breaks", count=len(surprising), of=count - len(expected))
         yield b.Prose(f":red[:material/cancel:] {verdict}")
     else:
         yield b.Prose(view.t("exercises.unlike"))

@@ -94,7 +94,7 @@ def _wrong(view: View, task: Task, wrong: Wrong) -> str:
         )
     if case is None or (wrong.case == 0 and not wrong.shape):
         return sentence
-    where = "at_hidden" if wrong.case else "at_shown"
+    where = "at_hidden" if wrong.case else "called_with"
     return in_a_row((sentence, view.t(f"exercises.{where}", given=_given(view, case))))
 
 

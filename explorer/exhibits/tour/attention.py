@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from explorer.analysis.score.steps import attended, bias_of
+from explorer.analysis.score.steps import attended
 from explorer.exhibits import View
 from explorer.exhibits.tour import pictures, rows
 from explorer.exhibits.tour.pictures import Exhibited
@@ -87,7 +87,7 @@ def ratio(view: View) -> Posed:
     quotient = [scores[more] / scores[less]] if scores[less] > 0 else []
     factors = (power, apart, *quotient, np.exp(2 * apart), 2 * apart)
     words: Words = {"more": keys[more], "less": keys[less], "difference": f"{apart:.2f}"}
-    words |= {"power": f"{power:.1f}", "times": power, "weights": " / ".join(shares)}
+    words |= {"times": power, "weights": " / ".join(shares)}
     drawn, place = ([pictures.scores_of(row)], [pictures.heatmap(view, row)]), {"key": more}
     return Posed(factors, words, *drawn, row, {**place, "stage": 3}, spelt=times)
 
@@ -121,9 +121,8 @@ def scale(view: View) -> Posed:
     words = {"divisor": key, "now": now[top], "key": keys_of(view, row)[top]}
     pair = {view.t("tour.divided", divisor=key): now, view.t("tour.undivided"): without}
     drawn = [pictures.softmax_of(row)], [pictures.two_rows(view, row, pair)]
-    told = "told" if bias_of(trace, row.site) is None else "told_biased"
     words |= {"without": without[top]}
-    return Posed(shares, words, *drawn, row, {"aside": "scaling"}, told, spelt=percent)
+    return Posed(shares, words, *drawn, row, {"aside": "scaling"}, spelt=percent)
 
 
 def values(view: View) -> Posed:
@@ -147,17 +146,14 @@ def values(view: View) -> Posed:
     most, heaviest = (int(np.where(row.allowed, of, -1).argmax()) for of in (brought, weights))
     wrong = [heaviest, *np.argsort(-brought), int(lengths.argmax())]
     options = [keys[key] for key in (most, *(key for key in wrong if row.allowed[key]))]
-    words = {"key": keys[most], "heaviest": keys[heaviest]}
-    words |= {"weight": weights[most], "top": weights[heaviest]}
     shown = {"value_length": lengths / lengths.max(), "brought": brought / brought.max()}
     weight = view.t("tour.weight")
     before, after = (
         pictures.two_rows(view, row, {weight: weights, view.t(f"tour.{name}"): share}, "%")
         for name, share in shown.items()
     )
-    told = "told_same" if most == heaviest else "told"
     place = {"key": most, "stage": 4}
-    return Posed(options, words, [before], [after], row, place, told, spelt=percent)
+    return Posed(options, {"key": keys[most]}, [before], [after], row, place)
 
 
 def heads(view: View) -> Posed:
@@ -167,14 +163,14 @@ def heads(view: View) -> Posed:
     named = dict(view.loaded.model.get_submodule(site.name).named_parameters())
     own, n = sum(named[name].numel() for name in MATRICES if name in named), site.n_heads
     require(n >= 2, "one_head")
-    one_head = 4 * config.d_model * n * config.d_head
-    shared = config.kv_heads != config.n_heads
-    require(shared or own == one_head, "other_shape")
+    per_head = 2 * config.d_model * config.d_head
+    one_head = 2 * n * per_head
+    require(own == (n + config.kv_heads) * per_head, "other_shape")
     options = (one_head, own, own // n, own * n, own * n**2)
     words = {"heads": n, "own": grouped(own), "one": grouped(one_head)}
-    place, told = {"site": site.role}, "told_shared" if shared else "told"
+    place = {"site": site.role}
     drawn, layer = [Exhibited("heads.heads", "heads.view", place)], {"layer": site.layer}
-    return Posed(options, words, drawn, drawn, None, place | layer, told, spelt=grouped)
+    return Posed(options, words, drawn, drawn, None, place | layer, spelt=grouped)
 
 
 def cross(view: View) -> Posed:

@@ -20,7 +20,6 @@ from explorer.exhibits.tour.rows import MissingError, require
 from explorer.figures.blocks import WiringNumbers, wiring
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
-from explorer.figures.positions.sums import strips
 from explorer.numbers import fixed, percent, share
 from explorer.problems import InputProblem
 from models.config import NormPlacement
@@ -28,7 +27,6 @@ from models.config import NormPlacement
 DEPTH = 8
 """Layers of the fresh models: enough to distinguish norm placements, few enough to be quick."""
 RESIDUAL = {"part": "residual", "depth": DEPTH}
-SUBLAYERS = (("self", "attn_out"), ("cross", "cross_attn_out"), ("ffn", "ffn_out"))
 
 
 def _normed(view: View) -> tuple[Norms, int, Norm, dict[str, Any]]:
@@ -39,7 +37,7 @@ def _normed(view: View) -> tuple[Norms, int, Norm, dict[str, Any]]:
     try:
         answer: Norms = Exhibited("blocks.norms", "", place).answer(view)
     except InputProblem:
-        raise MissingError("short") from None
+        raise MissingError("flat") from None
     return answer, int(answer.batch.valid[0].sum()), norm, place
 
 
@@ -65,17 +63,11 @@ def tenfold(view: View) -> Posed:
     inputs = np.stack([x, 10 * x])
     outputs = np.stack([normalised(x[None], norm, view.loaded.config.norm_eps)[0] for x in inputs])
     small, large = (float(np.sqrt((output**2).mean())) for output in outputs)
-    grown, name = large / small, view.t(f"designs.norm.{norm}")
+    grown = large / small
     require(abs(grown - 1) < 0.02, "flat")
-    before, after = (
-        strips(
-            vectors[:, 0],
-            [view.t(f"tour.{key}", norm=name) for key in (kind, f"{kind}_ten")],
-            words=view.words("figures.positions"),
-        )
-        for kind, vectors in (("vector", inputs), ("normed", outputs))
-    )
-    words, options = {"norm": name, "grown": grown}, (grown, 10, 10**0.5, 0.1)
+    words = {"norm": view.t(f"designs.norm.{norm}"), "grown": grown}
+    before = pictures.strip(view, reading_stream(view.loaded), answer.batch.tokens[0][:n])
+    after, options = Exhibited("blocks.norms", "blocks.eps", place), (grown, 10, 10**0.5, 0.1)
     return Posed(options, words, [before], [after], place=place, spelt=times)
 
 
@@ -101,23 +93,16 @@ def _wiring(view: View, *placements: NormPlacement) -> list[Drawing]:
 
 
 def added(view: View) -> Posed:
-    """The additions of the sublayers of the stack that generates to its stream, in order, each as
-    its root mean square."""
-    stack, sizes = view.trace.stack("tgt"), {}
-    for layer in range(stack.n_layers):
-        for name, what in SUBLAYERS:
-            output = view.trace.activations.get(stack.block_hook(layer, what))
-            if output is not None:
-                square = (output.astype(np.float64) ** 2).mean()
-                sizes[f"{layer + 1} · {view.t(f'model.parts.{name}')}"] = float(np.sqrt(square))
-    layers, right = stack.n_layers, len(sizes)
-    require(sizes and right % layers == 0, "other_shape")
-    per = right // layers
+    """The additions to the residual stream in the stack that generates, part by part."""
+    after = Exhibited("model.boxes", "model.view", {})
+    tower = after.answer(view).towers[-1]
+    per, *others = {sum(part.what == "add" for part in layer) for layer in tower.layers}
+    require(not others and not view.loaded.config.parallel, "other_shape")
+    layers = len(tower.layers)
+    right = per * layers
     options = (right, layers, 2 * layers, 3 * layers, per, right + 1)
-    words, told = {"layers": layers, "added": right}, "told_cross" if per > 2 else "told"
-    after = partial(measured, [*sizes], np.array([*sizes.values()]), title=view.t("tour.size"))
     before = _wiring(view, view.loaded.config.norm_placement)
-    return Posed(options, words, before, [after], told=told)
+    return Posed(options, {"layers": layers, "added": right, "per": per}, before, [after])
 
 
 def _flows(view: View, block: str) -> tuple[Flows, StreamNorms, Exhibited]:
@@ -129,26 +114,22 @@ def _flows(view: View, block: str) -> tuple[Flows, StreamNorms, Exhibited]:
 
 
 def placement(view: View) -> Posed:
-    """Fresh models of each norm placement, and the factor by which their stream grows from after
-    the first block to the end."""
+    """Fresh models of each norm placement, of which post-norm does not grow from after the first
+    block to the end."""
     flows, _, after = _flows(view, "fresh.stream")
     means = {place: flow.stream.mean(0) for place, flow in flows.items()}
-    growths: dict[str, float] = {place: float(mean[-1] / mean[1]) for place, mean in means.items()}
-    steady, other, *_ = sorted(PLACEMENTS, key=lambda place: abs(growths[place] - 1))
-    require(abs(growths[steady] - 1) < 0.1 < 0.3 < abs(growths[other] - 1), "flat")
-    order = (steady, *PLACEMENTS)
+    grown = {place: abs(float(mean[-1] / mean[1]) - 1) for place, mean in means.items()}
+    require(grown["post"] < 0.1 < 0.3 < min(grown["pre"], grown["sublayer"]), "flat")
+    order = ("post", *PLACEMENTS)
     options = [view.t(f"tour.place_{place}") for place in order]
-    own = view.t(f"tour.place_{view.loaded.config.norm_placement}")
-    words: Words = {"depth": DEPTH, "name": options[0], "own": own}
-    before = _wiring(view, *PLACEMENTS)
-    words |= growths
-    return Posed(options, words, before, [after], place=RESIDUAL, names=order, spelt=times)
+    words, before = {"depth": DEPTH, "name": options[0]}, _wiring(view, *PLACEMENTS)
+    return Posed(options, words, before, [after], place=RESIDUAL, names=order)
 
 
 def summed(view: View) -> Posed:
     """How the differences between tokens develop in fresh pre-norm models, with and without the
     residual connection."""
-    require(len({*(view.trace.src_tokens or view.trace.tgt_tokens)}) >= 3, "short")
+    require(len({*(view.trace.src_tokens or view.trace.tgt_tokens)}) >= 3, "flat")
     flows, cut, after = _flows(view, "without_sum.spread")
     curve = flows["pre"].spread.mean(0)
     on, off = float(curve[-1]), float(cut.spread.mean(0)[-1])

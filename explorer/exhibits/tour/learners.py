@@ -82,10 +82,8 @@ def show(learners: Sequence[Learner | None], view: View) -> b.Blocks:
     count = len(_lines(view.choices(TourChoices).class_links))
     if count > MOST_LINKS:
         yield b.Hint(view.t("tour.class_many", most=MOST_LINKS, count=count), warns=True)
-    bad = [str(at + 1) for at, learner in enumerate(learners) if learner is None]
-    if bad:
-        words = view.t("tour.class_bad", count=len(bad), lines=", ".join(bad[:20]))
-        yield b.Hint(words, warns=True)
+    if bad := [str(at) for at, learner in enumerate(learners, 1) if learner is None]:
+        yield b.Hint(view.t("tour.class_bad", lines=", ".join(bad)), warns=True)
     if good := [learner for learner in learners if learner is not None]:
         yield from _table(view, good)
 

@@ -33,7 +33,7 @@ FILLED = {"part": "fills"}
 
 def _causal(view: View) -> tuple[AttentionSite, int]:
     """The first site with a causal mask, and the number of real tokens. Raises MissingError."""
-    require(view.loaded.config.generates, "no_causal")
+    require(view.trace.sites_of("decoder"), "no_causal")
     site, n = view.sites_of(view.own_role)[0], int(view.trace.tgt_valid.sum())
     require(n >= 4, "short")
     require((view.trace.mask(site.name)[0] == np.tri(n, dtype=bool)).all(), "windowed")
@@ -79,7 +79,7 @@ def sees(view: View) -> Posed:
     row = row_of(view.trace, site, 0, query)
     seen = int(row.allowed.sum())
     options = (seen, query, n, n - query, 1)
-    words = {"place": query + 1, "all": n, "seen": seen, "later": n - seen}
+    words = {"place": query + 1, "all": n, "seen": seen}
     before = pictures.strip(view, "tgt", at=query)
     after = _masked(view, row, mask_cell=(site.role, query, query))
     return Posed(options, words, [before], [after], row)
@@ -91,7 +91,7 @@ def blocked(view: View) -> Posed:
     row, mask = row_of(view.trace, site, 0, 0), view.trace.mask(site.name)[0]
     right, visible = int((~mask).sum()), int(mask.sum())
     counts = (right, visible, n * n // 2, n * n - n, n * (n - 1) // 2 + n - 1)
-    words = {"all": n, "cells": n * n, "blocked": right, "open": visible}
+    words = {"all": n, "cells": n * n, "blocked": right}
     drawn = [pictures.strip(view, "tgt")], [_masked(view, row)]
     return Posed(counts, words, *drawn, row)
 
@@ -156,8 +156,7 @@ def padding(view: View) -> Posed:
     row, tokens = row_of(padded, site, 0, 0), padded.query_tokens(site.name)
     words = {"count": n, "pads": PADS, "whole": whole, "cells": whole * whole, "open": visible}
     drawn = [pictures.strip(view, site.query_stream, tokens)], [_masked(view, row, **place)]
-    told = "told_causal" if causal else "told"
-    return Posed((visible, *wrong), words, *drawn, row, place, told)
+    return Posed((visible, *wrong), words, *drawn, row, place)
 
 
 def _filled(view: View) -> tuple[QueryRow, dict[tuple[str, str], ResultRow], list[Exhibited]]:
@@ -192,5 +191,5 @@ def half(view: View) -> Posed:
     require(len(refused) == 1, "alike")
     others = [fill for fill in FILLS if fill not in (*refused, "zeroed")]
     options = [named(view, FILLS[fill]) for fill in (*refused, *others)]
-    words = {"value": options[0], "most": "65,504"}
-    return Posed(options, words, [pictures.softmax_of(row)], after, row, FILLED)
+    before = [pictures.softmax_of(row)]
+    return Posed(options, {"value": options[0]}, before, after, row, FILLED)

@@ -42,7 +42,7 @@ class Posed:
     identify them where their words depend on the language. `values` fill the words of the step;
     `spelt` writes options that are numbers, and values that are floats. `before` and `after` the
     answer are pictures: the first must not reveal it. `row` is the row in question, `place` further
-    choices with which the page of the step opens, `told` its explanation if it has several.
+    choices with which the page of the step opens.
     """
 
     options: Sequence[str | float]
@@ -51,7 +51,6 @@ class Posed:
     after: Sequence[Drawing]
     row: QueryRow | None = None
     place: Mapping[str, Any] = field(default_factory=dict)
-    told: str = "told"
     names: Sequence[str] = ()
     spelt: Callable[[Any], str] = str
 
@@ -128,7 +127,6 @@ class PosedStep:
     before: Sequence[Drawing]
     after: Sequence[Drawing]
     place: Mapping[str, Any]
-    told: str
 
     def picture(self, view: View, answered: bool) -> Iterator[b.Block]:
         """The pictures before or after the answer."""
@@ -164,4 +162,4 @@ def _asked(view: View, step: str, posed: Posed) -> PosedStep:
         where = {"kind": view.t(f"kinds.{site.role}"), "layer": site.layer + 1}
         values = {**where, "head": posed.row.head + 1, "query": query, **values}
         place = {**posed.row.place, **place}
-    return PosedStep(step, asks, values, posed.before, posed.after, place, posed.told)
+    return PosedStep(step, asks, values, posed.before, posed.after, place)

@@ -1,11 +1,10 @@
 """Chapter 3 of the guided tour: positions."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from explorer.analysis.positions.encoding import gram, sizes, table, wavelengths
+from explorer.analysis.positions.encoding import gram, table, wavelengths
 from explorer.analysis.positions.order import Moved, reading_stream, shuffled_order
 from explorer.analysis.positions.turning import score_by_offset, turned
 from explorer.exhibits import View
@@ -14,7 +13,6 @@ from explorer.exhibits.saying import quoted_at
 from explorer.exhibits.tour.pictures import Exhibited
 from explorer.exhibits.tour.posed import Posed, Words
 from explorer.exhibits.tour.rows import MissingError, QueryRow, best_row, require, tokens_of, varied
-from explorer.figures.paired import paired
 from explorer.numbers import fixed, share
 from models.rows import Stream
 
@@ -60,29 +58,28 @@ def leak(view: View) -> Posed:
     distances, n = settings["without"].distances[-1], len(tokens)
     still = distances < ROUNDING
     first = shuffled_order(view.loaded, *tokens_of(view.trace, "tgt"), "tgt", 1)[0]
-    require(first == 0 and still[0] and still.sum() == 1 and n >= 4, "short")
+    require(n >= 4, "short")
+    require(first == 0 and still[0] and still.sum() == 1, "flat")
     options = [quoted_at(view, tokens, at) for at in (0, n - 1, 1, n // 2, 2)]
     words = {"first": options[0], "mean": share(float(distances[1:].mean()))}
     return Posed(options, words, drawn[:1], drawn, place=place)
 
 
 def length(view: View) -> Posed:
-    """The norms of the sinusoidal vectors that this model adds to its words."""
+    """The norm of a sinusoidal vector that this model adds to a word."""
     config, stream = view.loaded.config, reading_stream(view.loaded)
+    width, n_real = config.width, tokens_of(view.trace, stream)[1]
     require(config.positions == "sinusoidal", "no_sines")
-    tokens, n_real = tokens_of(view.trace, stream)
-    norms, width = sizes(view.trace, stream), config.width
-    if norms is None or n_real < 2:
-        raise MissingError("no_sines")
+    require(width % 2 == 0, "odd")
+    require(n_real >= 2, "short")
     at = round(varied(view.trace, 1, n_real - 1))
-    own, right = (float(norm[at]) for norm in norms)
+    place = {"part": "sum", "stream": stream, "place": at}
+    after = Exhibited("positions.sum", "sums.strips", place)
+    _, right, _ = after.answer(view).sums.lengths(at)
     options = [fixed(option, 1) for option in (right, width**0.5, width / 2, 1.0)]
     words: Words = {"place": at, "width": width, "pairs": width // 2, "length": options[0]}
-    words |= {"token": quoted_at(view, tokens, at), "word": fixed(own, 1)}
     before, _ = _exhibited("table", "table", base=int(config.rope_base), width=width, length=LENGTH)
-    names = view.t("positions.size_word"), view.t("positions.size_position")
-    after = partial(paired, tokens, *norms, names, title=view.t("positions.size"), stream=stream)
-    return Posed(options, words, before, [after], place={"part": "sum", "place": at})
+    return Posed(options, words, before, [after], place=place)
 
 
 def waves(view: View) -> Posed:
@@ -118,7 +115,7 @@ def distance(view: View) -> Posed:
         view.t("tour.positions", first=one, second=two) for one, two in ((first, last), *pairs)
     )
     words: Words = {"pair": asked, "same": options[0], "apart": apart}
-    words |= {"dot": fixed(float(dot), 2), "again": fixed(float(dots[same]), 2)}
+    words["dot"] = fixed(float(dot), 2)
     (before, after), place = _exhibited("table", "table", "gram", width=width, length=LENGTH)
     return Posed(options, words, [before], [after], place=place, names=list(map(str, pairs)))
 
@@ -134,8 +131,8 @@ def rotary(view: View) -> Posed:
     def worth(row: QueryRow) -> float:
         return float(row.weights[1 : row.query].max(initial=0))
 
-    row = best_row(trace, "short", worth, trace.stack(stream).role)
-    require(row.query >= 2, "short")
+    row = best_row(trace, "flat", worth, trace.stack(stream).role)
+    require(worth(row) > 0, "flat")
     key, shift = 1 + int(row.weights[1 : row.query].argmax()), round(varied(trace, 5, 20))
     pair = turned(view.loaded, trace, row.site.name, row.head, row.query, key)
     apart, flat = row.query - key, (pair.q.ravel(), pair.k.ravel())
@@ -143,10 +140,9 @@ def rotary(view: View) -> Posed:
     scores = score_by_offset(*flat, offsets, pair.angles, config.divisor)
     bare, tokens = float(flat[0] @ flat[1]) / config.divisor, trace.query_tokens(row.site.name)
     options = [fixed(float(option), 2) for option in (*scores, bare)]
-    words: Words = {"query": row.query, "key": key, "apart": apart, "shift": shift}
+    words: Words = {"query": row.query, "key": key, "shift": shift}
     words |= {"score": fixed(pair.score, 2), "both": options[0], "one": options[1]}
     places = {"q_token": row.query, "k_token": key}
     words |= {name: quoted_at(view, tokens, at) for name, at in places.items()}
     drawn, place = _exhibited("rotary", "arrows", "score_by_offset", **row.place, key=key)
-    told = "told" if pair.own else "told_other"
-    return Posed(options, words, drawn[:1], drawn[1:], row, place, told)
+    return Posed(options, words, drawn[:1], drawn[1:], row, place)

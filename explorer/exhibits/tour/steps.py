@@ -49,7 +49,7 @@ def show(posed: PosedStep | Missing, view: View) -> b.Blocks:
     yield b.SentenceLine()
     yield b.Hero(tuple(_lesson(view, step, posed)))
     yield b.Row(tuple(_onward(view, step, named, posed)), align="center")
-    yield b.Formula((step.formula,), view.t("tour.formula"))
+    yield b.Formula((step.formula,))
     yield b.Code((step.find,))
     yield b.Numbers(lambda: _numbers(view, step, posed))
 
@@ -144,7 +144,7 @@ def _ask(view: View, step: Step, posed: PosedStep, step_answer: StepAnswer | Non
         yield b.Remember(b.choose(answers=tour.with_answer(step_answer)))
     verdict = view.t("tour.right" if step_answer.right else "tour.wrong", answer=question.answer)
     yield b.Sentence("tour", f"{_icon(step_answer.right)} {verdict}")
-    yield b.Prose(view.t(f"{words}.{posed.told}", **posed.values))
+    yield b.Prose(view.t(f"{words}.told", **posed.values))
 
 
 def _icon(right: bool | None) -> str:

@@ -18,7 +18,7 @@ from explorer.figures.measured import measured
 from explorer.figures.paired import paired
 from explorer.numbers import fixed, number, percent
 from explorer.problems import InputProblem
-from explorer.runs.generation import Candidate, Generation
+from explorer.runs.generation import Generation
 from models.strategies import Beam, Greedy, Sample, Strategy
 
 MOST, TO_THE_END, FEW = 12, 32, 8
@@ -99,8 +99,8 @@ def ended(view: View) -> Posed:
     require(written.finished, "unfinished")
     tokens, last = _tokens(written), len(written.steps) - 1
     options = [quoted_at(view, tokens, at) for at in (last, last - 1, 0, len(tokens) // 2)]
-    words: Words = {"end": options[0], "last": options[1], "count": len(tokens)}
-    words |= {"chance": percent(written.steps[last].chosen_prob)}
+    words: Words = {"end": options[0], "count": len(tokens)}
+    words["chance"] = percent(written.steps[last].chosen_prob)
     before = _so_far(view, written, last)
     after = _exhibited("film", "decoding.film", TO_THE_END, last)
     return Posed(options, words, before, [after], place={"step": last})
@@ -114,10 +114,9 @@ def product(view: View) -> Posed:
     """The model's own probability of each token of the greedy output, and of all together."""
     written = _written(view, FEW)
     chances = np.array([step.chosen_prob for step in written.steps])
-    least, whole = chances.min(), np.exp(written.logprob)
-    options = (whole, chances.mean(), least, chances.max())
-    words: Words = {"count": len(chances), "whole": whole, "least": least}
-    words |= {"logprob": fixed(written.logprob, 2)}
+    whole = np.exp(written.logprob)
+    options = (whole, chances.mean(), chances.min(), chances.max())
+    words: Words = {"count": len(chances), "whole": whole, "logprob": fixed(written.logprob, 2)}
     tokens, pair = _tokens(written), (100 * chances, 100 * np.cumprod(chances))
     before = _bars(view, tokens, chances)
     names = view.t("tour.chance_each"), view.t("tour.chance_all")
@@ -125,15 +124,11 @@ def product(view: View) -> Posed:
     return Posed(options, words, [before], [after], place={"step": 0}, spelt=_chance)
 
 
-def _sampled(
-    view: View, written: Generation, index: int, sample: Sample
-) -> tuple[list[str], np.ndarray, list[Candidate]]:
-    """The candidates of a step: their tokens, their probabilities, and the candidates of sampling
-    after the same prefix."""
+def _candidates(written: Generation, index: int) -> tuple[list[str], np.ndarray]:
+    """The candidates of a step and their probabilities."""
     shown = written.steps[index].candidates
-    again = _written(view, index + 1, sample, written.tokens[:index]).steps[index]
-    chances = np.array([float(np.exp(candidate.logprob)) for candidate in shown])
-    return [candidate.str_token for candidate in shown], chances, list(again.candidates)
+    chances = np.exp([candidate.logprob for candidate in shown])
+    return [candidate.str_token for candidate in shown], chances
 
 
 def temperature(view: View) -> Posed:
@@ -143,10 +138,11 @@ def temperature(view: View) -> Posed:
     ratios = [float(np.exp(first - second)) for first, second in best]
     index = int(np.abs(np.log(np.array(ratios) / varied(view.trace, 2.0, 5.0))).argmin())
     require(1.3 < ratios[index] < 60, "flat")
-    tokens, usual, colder = _sampled(view, written, index, Sample(temperature=TEMPERATURE))
-    chance_of = {candidate.token: candidate.prob for candidate in colder}
-    tokens, usual, shown = tokens[:5], usual[:5], written.steps[index].candidates[:5]
-    cooled = np.array([chance_of[candidate.token] for candidate in shown])
+    tokens, usual = (of[:5] for of in _candidates(written, index))
+    sample = Sample(temperature=TEMPERATURE)
+    again = _written(view, index + 1, sample, written.tokens[:index]).steps[index]
+    chance_of = {candidate.token: candidate.prob for candidate in again.candidates}
+    cooled = np.array([chance_of[shown.token] for shown in written.steps[index].candidates[:5]])
     before, after = float(usual[0] / usual[1]), float(cooled[0] / cooled[1])
     options = (after, 2 * before, before, before**0.5)
     words: Words = {"before": before, "after": after, "temperature": str(TEMPERATURE)}
@@ -160,21 +156,20 @@ def temperature(view: View) -> Posed:
 def nucleus(view: View) -> Posed:
     """The step and p for which top-p keeps two to seven tokens, with the clearest cutoff."""
     written = _written(view, MOST)
-    cutoffs: list[tuple[float, int, float]] = []
-    for index, step in enumerate(written.steps):
-        sums = np.cumsum([np.exp(candidate.logprob) for candidate in step.candidates])
+    cutoffs: list[tuple[float, int, float, int]] = []
+    for index in range(len(written.steps)):
+        sums = np.cumsum(_candidates(written, index)[1])
         for p in PS:
             kept = int((sums < p).sum()) + 1
             if 2 <= kept <= 7 and kept < len(sums):
                 border = float(np.abs(sums[kept - 2 : kept] - p).min())
-                cutoffs += [(border, index, p)] if border > 0.01 else []
+                cutoffs += [(border, index, p, kept)] if border > 0.01 else []
     require(cutoffs, "flat")
-    _, index, p = max(cutoffs, key=lambda cutoff: cutoff[0])
-    tokens, chances, cut = _sampled(view, written, index, Sample(top_p=p))
-    kept = sum(candidate.kept for candidate in cut)
+    _, index, p, kept = max(cutoffs, key=lambda cutoff: cutoff[0])
+    tokens, chances = _candidates(written, index)
     n = max(8, kept + 1)
     less, total = (percent(float(np.sum(chances[:n]))) for n in (kept - 1, kept))
-    words = {"p": f"{p:g}", "share": percent(p), "kept": kept, "less": less, "sum": total}
+    words = {"p": f"{p:g}", "kept": kept, "less": less, "sum": total}
     options = (kept, kept - 1, kept + 1, kept + 2)
     before, after = (_bars(view, tokens[:n], chances[:n], most) for most in (None, kept))
     return Posed(options, words, [before], [after], place={"step": index})
@@ -187,7 +182,8 @@ def beam(view: View) -> Posed:
         for search in (None, Beam(width=WIDTH, length_penalty=0.0))
     )
     less, more = greedy.logprob, best.logprob
-    require(greedy.finished and best.finished and more >= less + 0.05, "beam_same")
+    require(greedy.finished and best.finished, "unfinished")
+    require(more >= less + 0.05, "beam_same")
     both = {"greedy": greedy, "beam": best}
     strips = [pictures.strip(view, "tgt", _tokens(of)) for of in both.values()]
     labels = [f"{view.t(f'decoding.{name}')}: {of.text}" for name, of in both.items()]

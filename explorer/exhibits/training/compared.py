@@ -7,6 +7,7 @@ import numpy as np
 
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import pick_one
+from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.training.choices import TrainingChoices
 from explorer.exhibits.training.live import curves, heads, pick_role
 from explorer.exhibits.training.room import is_shown, small_print, steps_slider
@@ -51,13 +52,9 @@ def _reading(view: View, names: Sequence[str], bands: Sequence[Band], measure: M
         return verdict(view, difference(bands[-2], last, measure), names[-2:], measure)
     if last.n_seeds == 1:
         return view.t("training.compare.alone")
-    return view.t(
-        "training.compare.band",
-        n=last.n_seeds,
-        step=int(last.steps[-1]),
-        low=number(float(last.low[-1]), measure),
-        high=number(float(last.high[-1]), measure),
-    )
+    low, high = (number(float(end[-1]), measure) for end in (last.low, last.high))
+    step = int(last.steps[-1])
+    return view.t("training.compare.range", n=last.n_seeds, step=step, low=low, high=high)
 
 
 def chart(
@@ -107,16 +104,12 @@ def verdict(view: View, gap: Difference, names: Sequence[str], measure: Measure)
         else f"{number(mean, measure)} ({number(low, measure)} – {number(high, measure)})"
         for low, mean, high in gap.ranges
     ]
-    return view.t(
-        f"training.compare.outcome_{gap.outcome}",
-        measure=view.t(f"training.measures.{measure}"),
-        first=names[0],
-        second=names[1],
-        one=ranges[0],
-        other=ranges[1],
-        step=gap.step,
-        chance=percent(gap.chance),
-    )
+    sides = dict(zip(("first", "second", "one", "other"), (*names, *ranges), strict=True))
+    measured = view.t(f"training.measures.{measure}")
+    words = view.t("training.compare.outcome", measure=measured, step=gap.step, **sides)
+    better = {"better": sides.get(gap.outcome), "chance": percent(gap.chance)}
+    key = "better" if better["better"] else gap.outcome
+    return in_a_row((words, view.t(f"training.compare.{key}", **better)))
 
 
 def _table(view: View, groups: Sequence[Arm], names: Sequence[str]) -> b.Table:

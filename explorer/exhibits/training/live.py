@@ -36,8 +36,9 @@ def show(begun: TrainingRun, view: View) -> b.Blocks:
 
 
 def _fault_cards(view: View, run: TrainingRun) -> b.Blocks:
-    """The faults of this training, and their symptoms."""
+    """The faults of this training, and their symptoms once measured."""
     recent, last = run.norm[-20:], run.scores[-1]
+    since = {name: step for step, name, on in run.faults if on}
     values = {
         "loss": f"{last.loss:.3f}",
         "forced": percent(last.forced),
@@ -49,9 +50,11 @@ def _fault_cards(view: View, run: TrainingRun) -> b.Blocks:
     }
     for name in run.planted():
         title, what = (view.t(f"training.faults.{name}.{key}") for key in ("title", "what"))
-        tells = view.t(f"training.faults.{name}.tells", **values)
-        fault = b.Prose(f":material/bug_report: **{title}** · {what}")
-        yield b.Pane((fault, b.Prose(tells)), framed=True)
+        fault = [b.Prose(f":material/bug_report: **{title}** · {what}")]
+        if last.step > since[name]:
+            tells = view.t(f"training.faults.{name}.tells", **values)
+            fault.append(b.Prose(f"**{view.t('training.symptom')}** {tells}"))
+        yield b.Pane(fault, framed=True)
 
 
 def _reading(view: View, run: TrainingRun) -> str:
@@ -62,13 +65,9 @@ def _reading(view: View, run: TrainingRun) -> str:
         values["parameters"] = f"{run.about['parameters']:,}"
         return view.t("training.reading.before", **values)
     shares = {name: percent(getattr(score, name)) for name in ("forced", "free", "rows")}
-    sentence = view.t("training.reading.after", step=score.step, **shares, **values)
-    source, target = run.about["shown"]
-    key = "right" if score.written.split() == target.split() else "wrong"
-    key = key if score.written else "silent"
-    texts = {"source": source, "written": score.written, "target": target}
-    escaped = {name: escape(text) for name, text in texts.items()}
-    return f"{sentence} {view.t(f'training.reading.{key}', **escaped)}"
+    source, target = map(escape, run.about["shown"])
+    texts = {"source": source, "written": escape(score.written), "target": target}
+    return view.t("training.reading.after", step=score.step, **shares, **texts)
 
 
 def _marks(view: View, run: TrainingRun) -> list[tuple[int, str]]:

@@ -35,7 +35,7 @@ def _below(view: View) -> b.Blocks:
         change = room.order(view, run, "open", name=name, at=list(at))
         yield b.Button("training.open_next", words, change, "skip_next", kind="primary")
     if run is None or run.opened is None:
-        yield b.Note(view.t(f"training.opened.{'fresh' if run is None else 'pause'}"))
+        yield b.Note(view.t("training.opened.fresh"))
 
 
 def weight_of(view: View) -> tuple[str, Index]:
@@ -89,16 +89,9 @@ def parse(text: str) -> tuple[str, Index]:
 
 
 def _told(view: View, told: Mapping[str, Any]) -> b.Blocks:
-    formula = told["formula"]
-    words = view.t(
-        "training.opened.reading" if formula is not None else "training.opened.no_formula",
-        step=told["step"],
-        place=f"`{told['name']}[{', '.join(map(str, told['at']))}]`",
-        grad=digits(told["grad"]),
-        formula="" if formula is None else digits(formula),
-        before=digits(told["before"]),
-        after=digits(told["after"]),
-    )
+    place = f"`{told['name']}[{', '.join(map(str, told['at']))}]`"
+    values = {name: digits(told[name]) for name in ("grad", "before", "after")}
+    words = view.t("training.opened.reading", step=told["step"], place=place, **values)
     yield b.Sentence("training-opened", words)
     batch = (b.Title(view.t("training.opened.batch")), *_batch(view, told))
     way = (b.Title(view.t("training.opened.way")), *_way(view, told))
@@ -152,7 +145,8 @@ def _way(view: View, told: Mapping[str, Any]) -> b.Blocks:
     yield b.Table(("", "PyTorch", view.t("training.opened.by_formula")), rows)
     if formulas is None:
         yield b.Note(view.t("training.opened.muon"))
-    yield b.Note(view.t("training.opened.note", n=told["arriving"]))
+    if told["formula"] is not None:
+        yield b.Note(view.t("training.opened.note", n=told["arriving"]))
 
 
 EXHIBIT = Exhibit(

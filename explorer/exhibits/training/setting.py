@@ -147,12 +147,10 @@ def _field(view: View, setup: Setup, name: str) -> b.Control:
 def _fault(view: View, setup: Setup) -> b.Blocks:
     """Controls for a fault from the start, or from a step on."""
     yield _menu(view, setup, "fault")
-    if not setup.fault:
-        yield b.Note(view.t("training.fault_note"))
-        return
-    if setup.fault not in AT_START:
+    if setup.fault and setup.fault not in AT_START:
         yield _field(view, setup, "from_step")
-    yield b.Prose(view.t(f"training.faults.{setup.fault}.what"))
+    if setup.fault:
+        yield b.Prose(view.t(f"training.faults.{setup.fault}.what"))
 
 
 def _own_pairs(view: View, choices: TrainingChoices) -> b.Blocks:

@@ -30,8 +30,7 @@ def show(answer: None, view: View) -> b.Blocks:
     yield b.Row((*picked, b.Prose(view.t(key, **values)), *_buttons(view, run)), "center")
     yield from _use(view, run)
     if run.diverged:
-        words = view.t(f"training.diverged.{run.diverged}", step=run.step)
-        yield b.Hint(words, "trending_up", fails=True)
+        yield b.Hint(view.t("training.diverged", step=run.step), "trending_up", fails=True)
     shows_all = view.chosen("part") in ("compared", "asked")
     if any(training.is_live for training in (choices.runs if shows_all else (run,))):
         yield b.Live("training.pulse", INTERVAL)

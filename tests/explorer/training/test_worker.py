@@ -18,7 +18,7 @@ from explorer.runs.trace import trace
 from explorer.seeding import seeded
 from explorer.training.comparing import QUESTIONS, Difference, arms, band, difference
 from explorer.training.learning import DivergedError, SetupTrainer
-from explorer.training.opened import opened
+from explorer.training.opened import opened, untrained
 from explorer.training.process import EndedError, TrainingProcess
 from explorer.training.runs import TrainingRun, Validation
 from explorer.training.setup import Setup, check, format_setup, parse_setup
@@ -207,6 +207,9 @@ def test_faults_change_gradients_and_what_is_measured(tmp_path):
     rate = made.rate()
     made.faults.add("rate_high")
     assert made.rate() == pytest.approx(10 * rate)
+    faulty = untrained(replace(Setup(), fault="labels_unshifted"), "", (0, 0)).opened
+    assert faulty is not None
+    assert faulty["labels"] == faulty["read"]
 
 
 # Trainings beside each other: what sets them apart, and whether seeds alone could.
@@ -224,6 +227,9 @@ def test_arms_differ_by_settings_and_a_difference_smaller_than_their_band_says_s
     found = arms([run(BASE, 1.0), run(OTHER, 1.0), run(replace(BASE, seed=2), 2.0)])
     assert [len(arm.runs) for arm in found] == [2, 1]
     assert [arm.differs for arm in found] == [(("n_heads", 4),), (("n_heads", 2),)]
+    twice = [run(BASE, 1.0), run(BASE, 1.0), run(replace(BASE, seed=2), 1.0)]
+    twice[1].loss = [1.0]
+    assert [*arms(twice)[0].runs] == [twice[1], twice[2]]
     faulty = run(BASE, 1.0)
     faulty.faults = [(30, "no_causal", True)]
     assert [arm.faults for arm in arms([run(BASE, 1.0), faulty])] == [(), ((30, "no_causal"),)]
