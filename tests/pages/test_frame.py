@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 from shown import charts, everything, panels
 from streamlit.testing.v1 import AppTest
@@ -14,7 +13,6 @@ from explorer import library
 from explorer.exhibits.block import escape
 from explorer.exhibits.decoding import one_pass
 from explorer.exhibits.links import State
-from explorer.exhibits.positions import length as positions_length, order
 from explorer.pages import PAGES
 from explorer.shell import LINKS, first_state
 from explorer.text import LANGUAGES, t
@@ -199,28 +197,10 @@ def test_a_model_without_a_causal_mask_has_no_switch_for_one(open_page):
     assert {"masks.causal", "masks.prefix", "masks.cross_pad"} <= switches(open_page("masks"))
 
 
-@pytest.mark.parametrize("rounding", [None, -1.0], ids=["float32", "half precision"])
-def test_changed_masks_that_know_the_order_are_not_called_rounding(
-    open_page, monkeypatch, rounding
-):
-    if rounding is not None:
-        monkeypatch.setattr(order, "ROUNDING", rounding)
-    for edits, told in (("", False), ("window-2", True)):
+def test_outputs_under_masks_that_know_the_order_are_not_called_permuted(open_page):
+    for edits, is_permuted in (("", True), ("window-2", False)):
         words = everything(open_page("positions", part="order", edits=edits))
-        assert ("the remaining masks also depend on the order" in words) == told
-        assert ("which is rounding" in words) != told
-        assert rounding is not None or (t("positions.texts_same", lang="en") in words) != told
-
-
-def test_a_shift_that_lowers_the_loss_is_told_as_one(open_page, monkeypatch):
-    monkeypatch.setattr(
-        positions_length,
-        "shift_losses",
-        lambda loaded, trace, stream, shifts: np.linspace(2.0, 1.0, len(shifts)),
-    )
-    assert "the loss goes from **2.00** to **1.00**" in everything(
-        open_page("positions", part="length")
-    )
+        assert (t("positions.read_permuted", lang="en") in words) == is_permuted
 
 
 def test_a_prefix_parts_one_pass_from_steps_and_rounding_is_not_called_looking_ahead(

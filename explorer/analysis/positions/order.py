@@ -41,14 +41,12 @@ class Moved:
     """How far each token's vector moves when the words are shuffled.
 
     `distances` [layer + 1, pos] are |after - before| / |before| of the residual stream before the
-    first block, then after each; token by token in the order of the shuffled sequence. `largest` is
-    the largest change of any component in the last layer. `setting`: the model as it is, without
-    positions, or also without the causal mask.
+    first block, then after each; token by token in the order of the shuffled sequence. `setting`:
+    the model as it is, without positions, or also without the causal mask.
     """
 
     setting: Setting
     distances: Float[np.ndarray, "layer pos"]
-    largest: float
 
     @property
     def mean(self) -> float:
@@ -101,14 +99,9 @@ def moved(
     settings: list[Setting] = ["as_is", "without"]
     if loaded.config.position_type.acts == "nothing":
         settings.remove("as_is")
-    if under_causal_mask(traced, stream):
+    if traced.stack(stream).role == "decoder" and CAUSAL_OFF not in traced.edits:
         settings.append("unmasked")
     return tuple(_moved(loaded, traced, stream, list(order), names, each) for each in settings)
-
-
-def under_causal_mask(traced: Trace, stream: Stream) -> bool:
-    """Whether the causal mask of a stream is on in this run."""
-    return traced.stack(stream).role == "decoder" and CAUSAL_OFF not in traced.edits
 
 
 def _moved(
@@ -122,11 +115,7 @@ def _moved(
     before = _states(loaded, traced, stream, None, names, setting)[:, order]
     after = _states(loaded, traced, stream, order, names, setting)
     lengths = np.maximum(np.linalg.norm(before, axis=-1), 1e-12)
-    return Moved(
-        setting=setting,
-        distances=np.linalg.norm(after - before, axis=-1) / lengths,
-        largest=float(np.abs(after[-1] - before[-1]).max()),
-    )
+    return Moved(setting, np.linalg.norm(after - before, axis=-1) / lengths)
 
 
 def _states(

@@ -71,11 +71,11 @@ def sums(traced: Trace, stream: Stream) -> Addends | None:
 
 @dataclass(frozen=True)
 class Overlap:
-    """How well the embeddings avoid the subspace of the positions.
+    """How much of the embeddings lies in the subspace of the positions.
 
     The position vectors lie, up to 1 % of their squared norm, in a subspace of `n` of the `of`
-    dimensions. `share` is the share of the squared norm of the embeddings in that subspace; for
-    random directions it would be n / of.
+    dimensions. `share` is the share of the embeddings' squared norm in that subspace; for random
+    directions it would be n / of.
     """
 
     n: int
@@ -134,17 +134,3 @@ def widths(config: ModelConfig) -> Widths:
     wide = built.total + tables - built.by_kind["positions"] // 2
     inputs = 2 if config.reads_source else 1
     return Widths(summed, summed + inputs * 2 * d * d, wide)
-
-
-def by_two_halves(
-    loaded: LoadedModel, addends: Addends, stream: Stream
-) -> Float[np.ndarray, "pos n_features"]:
-    """|W (e + p) - [W W] [e; p]| for the first block's query matrix: 0 up to rounding."""
-    site = next(s for s in loaded.sites if s.query_stream == stream and s.kind == "self")
-    weight = loaded.part(f"{site.name}.w_q").get_parameter("weight").detach().numpy()
-    if loaded.config.d_embed is not None:
-        stack = loaded.stack(stream)
-        weight = weight @ loaded.part(stack.path("embed_map")).get_parameter("weight").numpy()
-    joined = np.concatenate((addends.token, addends.position), axis=1)
-    twice = np.concatenate((weight, weight), axis=1)
-    return np.abs(addends.total @ weight.T - joined @ twice.T)

@@ -19,7 +19,7 @@ from explorer.exhibits.positions.opening import opening, positions_at
 from explorer.figures.curves import lines
 from explorer.figures.matrix import change, scores, weights
 from explorer.library import LoadedModel
-from explorer.numbers import percent, share
+from explorer.numbers import share
 from explorer.runs.edits import Edit
 from explorer.runs.inputs import given_tokens
 from explorer.runs.interventions import edit_functions
@@ -107,8 +107,6 @@ def by_offset(
     return np.array(offsets, np.int64), np.array(means, np.float64)
 
 
-ROUNDING = 1e-4
-"""Largest share of a head's weight whose move counts as rounding."""
 SCORES = {
     "adds": (r"(x_i + p_i)W_Q \cdot (x_j + p_j)W_K", ""),
     "turns": (r"R_i q_i \cdot R_j k_j", ""),
@@ -175,7 +173,7 @@ def show(changed: Changed | None, view: View) -> b.Blocks:
     yield b.Sentence("head", _said(view, before, after))
     if len(before.losses):
         losses = {"before": f"{before.loss:.2f}", "after": f"{after.loss:.2f}"}
-        yield b.Prose(view.t("positions.losses", stream=view.stream("tgt"), **losses))
+        yield b.Prose(view.t("positions.losses", **losses))
     if changed.texts is not None:
         right, text = changed.texts
         key = "positions.writes_same" if text == right else "positions.writes"
@@ -260,24 +258,8 @@ def _pictures(view: View, shown: str, before: Reread, after: Reread) -> b.Block:
 def _said(view: View, before: Reread, after: Reread) -> str:
     site, head = view.site, view.head
     valid = view.trace.src_valid if site.query_stream == "src" else view.trace.tgt_valid
-    old, new = before.patterns[site.name], after.patterns[site.name]
-    shares = [weight_moved(old[at], new[at], valid) for at in range(site.n_heads)]
-    rank = 1 + sum(share > shares[head] for share in shares)
-    key = "positions.read_head" if shares[head] > ROUNDING else "positions.read_head_still"
-    row = view.row
-    was, now = int(old[head][row].argmax()), int(new[head][row].argmax())
-    keys = view.trace.key_tokens(site.name)
-    query = saying.quoted_at(view, view.trace.query_tokens(site.name), row)
-    looked = view.t(
-        "positions.read_row" if was != now else "positions.read_row_same",
-        query=query,
-        was=saying.quoted_at(view, keys, was),
-        now=saying.quoted_at(view, keys, now),
-        old=percent(float(old[head][row, was])),
-        new=percent(float(new[head][row, now])),
-    )
-    moved = view.t(key, share=share(shares[head]), rank=rank, count=site.n_heads)
-    return f"{moved} {looked}" if old[head][row].any() and new[head][row].any() else moved
+    old, new = (run.patterns[site.name][head] for run in (before, after))
+    return view.t("positions.read_head", share=share(weight_moved(old, new, valid)))
 
 
 def _marked(before: str, after: str) -> str:
@@ -299,7 +281,7 @@ def _offsets(view: View, before: Reread, after: Reread) -> b.Blocks:
     names = (view.t("positions.head_before"), view.t("positions.head_after"))
     titles = view.axes("positions.offset", "positions.mean_weight")
     draw = partial(lines, offsets, 100 * np.stack([old, new]), names, height=260, **titles)
-    yield from titled(view, "positions.by_offset", draw, note="note")
+    yield from titled(view, "positions.by_offset", draw)
 
 
 def _numbers(view: View, before: Reread, after: Reread) -> dict[str, list[object]]:

@@ -14,7 +14,7 @@ from explorer.exhibits.positions.opening import opening
 from explorer.figures.curves import lines
 from explorer.figures.positions import encoding as figures
 from explorer.library import LoadedModel, split_step
-from explorer.numbers import fixed, number, share
+from explorer.numbers import fixed, share
 from explorer.numerics import cosines
 from explorer.seeding import seeded
 from explorer.text import model_name
@@ -133,10 +133,10 @@ def show(answer: tuple[LoadedModel, PositionVectors] | None, view: View) -> b.Bl
         yield b.Hint(view.t("positions.learned_nobody"))
         return
     loaded, vectors = answer
-    own, limit = loaded.name == view.loaded.name, loaded.config.n_ctx
     name = model_name(loaded.name, lang=view.lang)
-    key = f"positions.learned_{'computed' if vectors.computed else 'own' if own else 'lead'}"
-    yield b.Prose(view.t(key, name=name, limit=limit))
+    lead = view.t("positions.learned_lead", name=name, limit=len(vectors.vectors))
+    computed = f" {view.t('positions.learned_computed')}" if vectors.computed else ""
+    yield b.Prose(lead + computed)
     yield from pick_stream(view, "positions.stream.learned", loaded.model.reads)
     yield b.Sentence("learned", _neighbours(view, vectors))
     words = view.words("figures.positions")
@@ -151,8 +151,10 @@ def show(answer: tuple[LoadedModel, PositionVectors] | None, view: View) -> b.Bl
             columns.append(titled(view, f"positions.learned.{what}.{source}", drawn, title))
         yield b.Columns(columns)
     yield b.Columns((_alike(view, vectors), _moved(view, vectors)))
-    if reach := _reach(view, vectors):
-        yield b.Prose(reach)
+    if vectors.moved is not None and vectors.reached:
+        values = {"count": vectors.reached, "total": len(vectors.moved)}
+        went = share(float(vectors.moved[: vectors.reached].mean()))
+        yield b.Prose(view.t("positions.learned_reach", moved=went, **values))
     yield b.Formula.of(
         view.t("positions.learned_formula"),
         r"\cos(p_i, p_j) = \frac{p_i \cdot p_j}{\lVert p_i\rVert\,\lVert p_j\rVert},\qquad "
@@ -168,8 +170,6 @@ def _alike(view: View, vectors: PositionVectors) -> tuple[b.Block, ...]:
     tables = {"sines": vectors.sines, "vectors": vectors.vectors, "before": vectors.before}
     tables["added"] = vectors.added
     shown = {name: values[:n] for name, values in tables.items() if values is not None}
-    known = vectors.reached is not None
-    note = "positions.learned_alike_note" if known else "positions.learned_alike_all"
     draw = partial(
         lines,
         np.arange(n),
@@ -178,7 +178,8 @@ def _alike(view: View, vectors: PositionVectors) -> tuple[b.Block, ...]:
         **view.axes("figures.positions.distance", "positions.learned_cosine"),
     )
     title = view.t("positions.learned_alike")
-    return titled(view, "positions.learned.alike", draw, title, view.t(note, last=n - 1))
+    note = view.t("positions.learned_alike_note", last=n - 1)
+    return titled(view, "positions.learned.alike", draw, title, note)
 
 
 def _moved(view: View, vectors: PositionVectors) -> tuple[b.Block, ...]:
@@ -201,36 +202,16 @@ def _moved(view: View, vectors: PositionVectors) -> tuple[b.Block, ...]:
 
 
 def _neighbours(view: View, vectors: PositionVectors) -> str:
-    """Whether neighbours are more similar than all pairs are, by their mean cosine."""
+    """The mean cosines of neighbours and of all pairs, and the difference expected by chance."""
     n = max(2, vectors.n_trained)
     sines, alike = (
         alike_by_distance(encoding[:n]) for encoding in (vectors.sines, vectors.vectors)
     )
     own, far = alike[1], np.average(alike[1:], weights=np.arange(n - 1, 0, -1))
     chance = by_chance(n, vectors.vectors.shape[1])
-    state = "none" if own - far <= chance else "close"
     values = {"sines": sines[1], "own": own, "far": far, "chance": chance}
     numbers = {name: fixed(float(value)) for name, value in values.items()}
-    return view.t(f"positions.learned_{state}", **numbers)
-
-
-def _reach(view: View, vectors: PositionVectors) -> str:
-    """The number of positions seen in training, and the state of the others."""
-    if vectors.moved is None or vectors.reached is None:
-        return ""
-    n, total = vectors.reached, len(vectors.moved)
-    assert vectors.added is not None
-    added = fixed(float(alike_by_distance(vectors.added[: max(2, n)])[1]))
-    chance = fixed(by_chance(n, vectors.added.shape[1]))
-    went = share(float(vectors.moved[:n].mean())) if n else share(0)
-    if n == total:
-        return view.t(
-            "positions.learned_reach_all", last=n - 1, moved=went, added=added, chance=chance
-        )
-    still = number(100 * float(vectors.moved[n:].max()))
-    values = {"count": n, "first": n, "last": total - 1, "moved": went, "still": still}
-    values |= {"added": added, "chance": chance}
-    return view.t("positions.learned_reach", **values)
+    return view.t("positions.learned_neighbours", **numbers)
 
 
 def _numbers(view: View, vectors: PositionVectors) -> dict[str, list[object]]:

@@ -14,9 +14,6 @@ from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.rows import Stream
 
-FLAT = 0.005
-"""Losses that differ by less are called equal."""
-
 
 @dataclass(frozen=True, eq=False)
 class Shifted:
@@ -50,7 +47,8 @@ def show(shifted: Shifted, view: View) -> b.Blocks:
     losses = np.stack(list(curves.values()))
     draw = partial(lines, np.array(shifts), losses, names, from_zero=True, **titles)
     yield from titled(view, "positions.begin_later", draw)
-    yield b.Sentence("length", _said(view, shifted))
+    ends = {"low": f"{losses.min():.2f}", "high": f"{losses.max():.2f}"}
+    yield b.Sentence("length", view.t("positions.read_shift", count=len(shifts), **ends))
     yield b.Formula.of(
         view.t("positions.length_formula"),
         r"\text{loss}(s) = -\frac1n \sum_i \log p(w_i \mid \text{positions} + s)",
@@ -58,22 +56,6 @@ def show(shifted: Shifted, view: View) -> b.Blocks:
     yield b.Code((shift_losses, *positions_at(view, "tgt")))
     columns = dict(zip(names, losses.round(4).tolist(), strict=True))
     yield b.Numbers(lambda: {titles["x_title"]: list(shifts), **columns})
-
-
-def _said(view: View, shifted: Shifted) -> str:
-    worst = max(shifted.losses, key=lambda stream: float(np.ptp(shifted.losses[stream])))
-    losses, acts = shifted.losses[worst], view.loaded.config.position_type.acts
-    at = int(np.abs(losses - losses[0]).argmax())
-    flat = acts if acts in ("adds", "nothing") else "distances"
-    key = f"positions.read_flat_{flat}" if np.ptp(losses) < FLAT else "positions.read_shift"
-    return view.t(
-        key if len(losses) > 1 else "positions.read_one_start",
-        before=f"{losses[0]:.2f}",
-        after=f"{losses[at]:.2f}",
-        shift=shifted.shifts[at],
-        stream=view.stream(worst),
-        count=len(losses),
-    )
 
 
 EXHIBIT = Exhibit(compute, show)

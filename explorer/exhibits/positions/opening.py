@@ -21,8 +21,7 @@ def positions_said(view: View) -> str:
     """The positional encoding of the open model in words."""
     config = view.loaded.config
     name = view.t(f"designs.positions.{config.positions}")
-    words = {"name": name, "width": config.d_model, "limit": f"{config.n_ctx:,}"}
-    return view.t(f"positions.model_{config.position_type.acts}", **words)
+    return view.t(f"positions.model_{config.position_type.acts}", name=name)
 
 
 def positions_at(view: View, stream: Stream) -> tuple[object, ...]:

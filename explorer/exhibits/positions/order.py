@@ -13,10 +13,9 @@ from explorer.exhibits.exhibit import TEXTS
 from explorer.exhibits.picking import pick_stream
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.positions.opening import opening, positions_at
-from explorer.exhibits.positions.texts import masks_tell_order
 from explorer.figures import order as figures
 from explorer.library import LoadedModel, list_models
-from explorer.numbers import number, share
+from explorer.numbers import share
 from explorer.runs.trace import Trace
 from models.rows import Stream
 
@@ -83,15 +82,10 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Bl
 
 
 def _said(view: View, moves: tuple[Moved, ...]) -> str:
-    *others, barest = moves
-    keys = {"as_is": "positions.read_as_is", "without": "positions.read_causal"}
-    parts = [view.t(keys[other.setting], mean=share(other.mean)) for other in others]
-    # The last setting has no order information, unless a mask provides it; in half precision,
-    # rounding is larger than ROUNDING.
-    told = barest.mean >= ROUNDING and masks_tell_order(view)
-    key = "positions.read_edited" if told else f"positions.read_{barest.setting}"
-    words = view.t(key, mean=share(barest.mean), largest=number(barest.largest))
-    return " ".join([*parts, words])
+    changes = [f"{view.t(f'positions.{of.setting}')} **{share(of.mean)}**" for of in moves]
+    words = view.t("positions.read_order", changes=view.t("heads.and").join(changes))
+    is_permuted = moves[-1].mean < ROUNDING
+    return f"{words} {view.t('positions.read_permuted')}" if is_permuted else words
 
 
 def _numbers(

@@ -106,7 +106,7 @@ def show(result: Arrows | str, view: View) -> b.Blocks:
     layout = pick_one(view, "positions.layout", LAYOUTS, result.layout)
     yield b.Row((*pick_place(view, page, kind=len(view.kinds) > 1), *places, layout))
     if not turns(view.loaded, result.site.name):
-        yield b.Note(view.t("positions.as_if", divisor=view.divisor))
+        yield b.Note(view.t("positions.as_if"))
     yield b.Sentence("arrows", _said(view, result, tokens))
     rotation = result.turned
     drawn = partial(
@@ -144,7 +144,6 @@ def show(result: Arrows | str, view: View) -> b.Blocks:
 
 def _said(view: View, result: Arrows, tokens: tuple[str, ...]) -> str:
     rotation = result.turned
-    best = int(np.abs(rotation.contributions).argmax())
     still = float((rotation.q * rotation.k).sum() / view.loaded.config.divisor)
     return view.t(
         "positions.read_arrows",
@@ -152,9 +151,6 @@ def _said(view: View, result: Arrows, tokens: tuple[str, ...]) -> str:
         key=saying.quoted_at(view, tokens, result.key),
         score=signed(rotation.score),
         still=signed(still),
-        pair=best,
-        most=signed(float(rotation.contributions[best])),
-        offset=result.query - result.key,
         divisor=view.divisor,
     )
 

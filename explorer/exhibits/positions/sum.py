@@ -1,11 +1,10 @@
 """Token + position: both vectors of a word and their sum, and why they are not concatenated."""
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from explorer.analysis.positions.sums import Addends, Overlap, by_two_halves, room, sums, widths
+from explorer.analysis.positions.sums import Addends, Overlap, room, sums, widths
 from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.picking import pick_stream, pick_token
 from explorer.exhibits.positions.choices import PositionsChoices
@@ -13,31 +12,19 @@ from explorer.exhibits.positions.opening import opening
 from explorer.figures.curves import lines
 from explorer.figures.positions import sums as figures
 from explorer.library import LoadedModel
-from explorer.numbers import fixed, number, percent
+from explorer.numbers import fixed, percent
 from explorer.runs.trace import Trace
 from models.rows import Stream
 
 
-@dataclass(frozen=True, eq=False)
-class SumCheck:
-    """The sums of a sequence, the room of both parts, and the largest difference between the sum
-    and a product with two halves of a matrix."""
-
-    sums: Addends
-    room: Overlap
-    difference: float
-
-
-def compute(loaded: LoadedModel, trace: Trace, stream: Stream) -> SumCheck | None:
-    """None for a model that adds no positions to its embeddings."""
+def compute(loaded: LoadedModel, trace: Trace, stream: Stream) -> tuple[Addends, Overlap] | None:
+    """The sums of a sequence and the room of both parts; None for a model that adds no positions to
+    its embeddings."""
     vectors = sums(trace, stream)
-    if vectors is None:
-        return None
-    difference = float(by_two_halves(loaded, vectors, stream).max())
-    return SumCheck(vectors, room(loaded, stream), difference)
+    return None if vectors is None else (vectors, room(loaded, stream))
 
 
-def show(answer: SumCheck | None, view: View) -> b.Blocks:
+def show(answer: tuple[Addends, Overlap] | None, view: View) -> b.Blocks:
     """The vectors of one token, the angles of all, and the cost of concatenation."""
     yield from opening(view)
     if streams := pick_stream(view, "positions.stream.sum"):
@@ -45,13 +32,13 @@ def show(answer: SumCheck | None, view: View) -> b.Blocks:
     if answer is None:
         yield b.Hint(view.t("sums.nothing_added"))
         return
-    vectors, tokens = answer.sums, view.str_tokens()
+    (vectors, space), tokens = answer, view.str_tokens()
     at = min(view.choices(PositionsChoices).place, len(tokens) - 1)
     yield b.Prose(view.t("sums.lead"))
     yield pick_token(view, "positions.place", "sums.token", tokens, at, "place", width=260)
     yield from _drawn(view, vectors, at, tokens[at])
     yield from _every(view, vectors)
-    yield from _concatenated(view, answer)
+    yield from _concatenated(view, space)
     yield b.Formula.of(
         view.t("sums.formula"),
         r"x_p = s\,E[w_p] + P[p], \qquad s = \sqrt{d} \;\text{or}\; 1",
@@ -77,9 +64,7 @@ def _drawn(view: View, addends: Addends, at: int, token: str) -> b.Blocks:
             at=at,
             word=fixed(lengths[0]),
             position=fixed(lengths[1]),
-            total=fixed(lengths[2]),
             angle=fixed(degrees, 0),
-            turned=fixed(addends.turned(at), 0),
         ),
     )
     names = [view.t(key) for key in ("sums.word", "sums.position", "sums.sum")]
@@ -107,7 +92,7 @@ def _every(view: View, addends: Addends) -> b.Blocks:
     yield b.Chart("sums.angles", draw, view.t("sums.angles"))
 
 
-def _concatenated(view: View, answer: SumCheck) -> b.Blocks:
+def _concatenated(view: View, space: Overlap) -> b.Blocks:
     """The cost of concatenation, and how separable both parts are in the sum."""
     yield b.Title(view.t("sums.why"))
     yield b.Prose(view.t("sums.why_lead"))
@@ -123,11 +108,8 @@ def _concatenated(view: View, answer: SumCheck) -> b.Blocks:
         more = f"+{percent(total / counted.summed - 1)}" if total > counted.summed else ""
         rows.append((view.t(key), f"{width:,}", f"{total:,}", more))
     yield b.Table(head, rows)
-    space = answer.room
-    sizes = {"n": space.n, "of": space.of, "difference": number(answer.difference)}
     shares = {"share": percent(space.share), "chance": percent(space.by_chance)}
-    sentences = view.t("sums.both_sides", **sizes), view.t("sums.not_apart", **shares)
-    yield b.Sentence("concatenated", saying.in_a_row(sentences))
+    yield b.Sentence("room", view.t("sums.room", n=space.n, of=space.of, **shares))
 
 
 EXHIBIT = Exhibit(compute, show)

@@ -23,8 +23,6 @@ STOPS = {
     "length": (16, 32, 64, 128, 256),
 }
 BASE, WIDTH, LENGTH = 10_000, 64, 64
-RIPPLE = 0.05
-"""Rises below this share of a curve's range count as ripples."""
 
 
 def table_size(base: int | None, width: int | None, length: int | None) -> dict[str, int]:
@@ -74,7 +72,7 @@ def show(answer: Projected, view: View) -> b.Blocks:
         waves = b.Chart("positions.waves", draw, view.t("positions.waves"))
     n_ctx = view.loaded.config.n_ctx
     draw = partial(figures.wavelengths, turns, n_ctx=n_ctx, marked=dims, **words)
-    by_width = titled(view, "positions.wavelengths", draw, note="note")
+    by_width = titled(view, "positions.wavelengths", draw)
     mean = numbers.dot_by_distance(encoding).mean
     draw = partial(
         figures.dot_by_distance,
@@ -83,9 +81,12 @@ def show(answer: Projected, view: View) -> b.Blocks:
         [view.t("positions.dot")],
         **words,
     )
-    by_distance = titled(view, "positions.dot", draw, note="note")
+    by_distance = titled(view, "positions.dot", draw)
     yield b.Columns(((_pick_dims(view, width, dims), waves), by_width, by_distance))
-    yield from _read_distances(view, mean)
+    low, top, rise = numbers.largest_rise(mean)
+    if rise > 0:
+        ends = {"low": low, "top": top, "rise": digits(rise)}
+        yield b.Sentence("rises", view.t("positions.rises", **ends))
     products = figures.gram(numbers.gram(encoding), **words)
     of_table = titled(view, "positions.gram", products, note="note")
     yield b.Columns((of_table, _projected(view, answer)))
@@ -150,19 +151,6 @@ def _projected(view: View, answer: Projected) -> tuple[b.Block, ...]:
     )
     products = figures.gram(answer.products, words=view.words("figures.positions"))
     return titled(view, "positions.projected", products, note=note)
-
-
-def _read_distances(view: View, mean: np.ndarray) -> b.Blocks:
-    low, top, rise = numbers.largest_rise(mean)
-    values = {"zero": f"{mean[0]:.1f}", "one": f"{mean[1]:.1f}"}
-    if rise == 0:
-        yield b.Sentence("falls", view.t("positions.falls", **values))
-    elif rise < RIPPLE * np.ptp(mean):
-        yield b.Sentence("falls", view.t("positions.ripples", ripple=digits(rise), **values))
-    else:
-        ends = {"low": f"{mean[low]:.1f}", "high": f"{mean[top]:.1f}"}
-        rises = view.t("positions.rises", distance=low, top=top, **ends, **values)
-        yield b.Sentence("rises", rises)
 
 
 EXHIBIT = Exhibit(compute, show)

@@ -1,16 +1,11 @@
 """The outputs for original and shuffled order, with and without positions."""
 
-from explorer.analysis.positions.order import (
-    FourTexts,
-    four_texts,
-    reading_stream,
-    under_causal_mask,
-)
+from explorer.analysis.positions.order import FourTexts, four_texts, reading_stream
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.exhibit import OUTPUT
 from explorer.library import LoadedModel
-from explorer.runs.edits import CellEdit, Edit, KeyHidden, MaskSize
+from explorer.runs.edits import Edit
 from explorer.runs.passes import Steps
 from models.rows import Stream
 
@@ -26,7 +21,7 @@ def compute(
 
 
 def show(texts: FourTexts | None, view: View) -> b.Blocks:
-    """A table of the texts, and what follows from it."""
+    """A table of the texts."""
     if texts is None:
         return
     yield b.Title(view.t("positions.texts"))
@@ -41,18 +36,7 @@ def show(texts: FourTexts | None, view: View) -> b.Blocks:
     yield b.Table(head, [(name, escape(one), escape(two)) for name, one, two in rows], "lll")
     if rows[0][1] == rows[0][2] and not without:
         yield b.Offer("shuffle")
-    is_causal = under_causal_mask(view.trace, reading_stream(view.loaded))
-    key = "alike" if is_causal or masks_tell_order(view) else "same"
-    if texts.in_order_without != texts.shuffled_without:
-        key = "differ"
-    yield b.Note(view.t(f"positions.texts_{key}"))
     yield b.Code((four_texts,))
-
-
-def masks_tell_order(view: View) -> bool:
-    """Whether a mask other than the causal one depends on the order."""
-    edited = any(isinstance(edit, MaskSize | CellEdit | KeyHidden) for edit in view.trace.edits)
-    return edited or view.loaded.config.window is not None
 
 
 EXHIBIT = Exhibit(compute, show, needs=OUTPUT, wait=Wait("positions.writing"))
