@@ -11,6 +11,7 @@ from explorer.engine import cache
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import pick_stream, titled
 from explorer.exhibits.positions.opening import opening
+from explorer.exhibits.saying import in_a_row
 from explorer.figures.curves import lines
 from explorer.figures.positions import encoding as figures
 from explorer.library import LoadedModel, split_step
@@ -134,9 +135,10 @@ def show(answer: tuple[LoadedModel, PositionVectors] | None, view: View) -> b.Bl
         return
     loaded, vectors = answer
     name = model_name(loaded.name, lang=view.lang)
-    lead = view.t("positions.learned_lead", name=name, limit=len(vectors.vectors))
-    computed = f" {view.t('positions.learned_computed')}" if vectors.computed else ""
-    yield b.Prose(lead + computed)
+    lead = [view.t("positions.learned_lead", name=name, limit=len(vectors.vectors))]
+    if vectors.computed:
+        lead.append(view.t("positions.learned_computed"))
+    yield b.Prose(in_a_row(lead))
     yield from pick_stream(view, "positions.stream.learned", loaded.model.reads)
     yield b.Sentence("learned", _neighbours(view, vectors))
     words = view.words("figures.positions")

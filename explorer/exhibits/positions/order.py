@@ -13,6 +13,7 @@ from explorer.exhibits.exhibit import TEXTS
 from explorer.exhibits.picking import pick_stream
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.positions.opening import opening, positions_at
+from explorer.exhibits.saying import in_a_row
 from explorer.figures import order as figures
 from explorer.library import LoadedModel, list_models
 from explorer.numbers import share
@@ -83,9 +84,10 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Bl
 
 def _said(view: View, moves: tuple[Moved, ...]) -> str:
     changes = [f"{view.t(f'positions.{of.setting}')} **{share(of.mean)}**" for of in moves]
-    words = view.t("positions.read_order", changes=view.t("heads.and").join(changes))
-    is_permuted = moves[-1].mean < ROUNDING
-    return f"{words} {view.t('positions.read_permuted')}" if is_permuted else words
+    words = [view.t("positions.read_order", changes=view.t("heads.and").join(changes))]
+    if moves[-1].mean < ROUNDING:
+        words.append(view.t("positions.read_permuted"))
+    return in_a_row(words)
 
 
 def _numbers(

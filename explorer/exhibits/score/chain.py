@@ -12,7 +12,7 @@ from explorer.analysis.score.steps import Cell, Effect, cell_of, effect, lengths
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.picking import pick_aside, pick_one, pick_place
-from explorer.exhibits.saying import axis_title, quoted
+from explorer.exhibits.saying import axis_title, in_a_row, quoted
 from explorer.exhibits.score.choices import ASIDES, STAGES, ScoreChoices
 from explorer.exhibits.score.place import goal_of, key_of, tokens
 from explorer.exhibits.shared import ScreenChoices
@@ -127,11 +127,11 @@ def projection(answer: CellEffect, view: View) -> b.Blocks:
         words=view.words("figures.score"),
     )
     values = {"d_model": len(cell.stream), "d_head": len(cell.q), **tokens(view)}
-    words = view.t("score.reading_projection", **values)
+    words = [view.t("score.reading_projection", **values)]
     if changed := view.t("heads.and").join(_changes(view)):
-        words += " " + view.t("score.reading_changed", changed=changed)
+        words.append(view.t("score.reading_changed", changed=changed))
     chart = b.Chart("score.vectors", draw, view.t("score.stages.projection"))
-    yield _with_sentence(view, words, chart)
+    yield _with_sentence(view, in_a_row(words), chart)
     yield from _small_print(view, answer, 1)
 
 

@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from explorer.analysis.score.steps import attended
 from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.score.place import drop_of, is_open, pick_dropout
 from explorer.figures.paired import paired
 from explorer.numbers import fixed
@@ -48,10 +49,10 @@ def dropped(
 
 def show(row: Dropped, view: View) -> b.Blocks:
     """The share, the row, and the sums of all rows."""
-    site, words = view.site, view.t("score.dropout_lead")
+    site, words = view.site, [view.t("score.dropout_lead")]
     if not view.loaded.foreign:  # other libraries' settings of training are not read
-        words += " " + view.t("score.dropout_config", p=view.loaded.config.pattern_dropout)
-    yield b.Prose(words)
+        words.append(view.t("score.dropout_config", p=view.loaded.config.pattern_dropout))
+    yield b.Prose(in_a_row(words))
     yield pick_dropout(view, "score.drop", 320)
     draw = partial(
         paired,

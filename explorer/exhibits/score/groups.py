@@ -8,6 +8,7 @@ import torch
 from explorer.analysis.score.steps import attended, averaged
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import slider
+from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.score.place import is_open
 from explorer.exhibits.shared import PartChoices
 from explorer.figures.score import groups
@@ -89,11 +90,11 @@ def show(grouping: Grouped, view: View) -> b.Blocks:
         "kv": chosen,
         "own": view.loaded.config.kv_heads,
     }
-    words = view.t("score.groups_reading", **values)
+    words = [view.t("score.groups_reading", **values)]
     if grouping.moved is not None and grouping.tiled is not None:
         moved, tiled = percent(grouping.moved), percent(grouping.tiled)
-        words += " " + view.t("score.groups_moved", kv=chosen, moved=moved, tiled=tiled)
-    yield b.Sentence("aside", words)
+        words.append(view.t("score.groups_moved", kv=chosen, moved=moved, tiled=tiled))
+    yield b.Sentence("aside", in_a_row(words))
     yield b.Code((grouped,), first=True)
 
 

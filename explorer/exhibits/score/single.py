@@ -16,6 +16,7 @@ from explorer.analysis.heads.measures import entropy
 from explorer.analysis.score.scaling import mean_of
 from explorer.analysis.score.steps import bias_of, module_of, site_inputs
 from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.score.choices import ScoreChoices
 from explorer.exhibits.score.place import is_open, key_of, patterns, tokens
 from explorer.library import LoadedModel
@@ -240,7 +241,7 @@ def _reading(view: View, variant: Single) -> str:
     if not math.isnan(variant.entropy) and variant.d_in != variant.d_out:
         bits = {"entropy": fixed(variant.entropy), "wide": fixed(variant.entropy_wide)}
         words.append(view.t("score.single_wide", d_in=variant.d_in, **bits))
-    return " ".join(words)
+    return in_a_row(words)
 
 
 EXHIBIT = Exhibit(single, show, inputs={"d_out": width_of}, open=partial(is_open, "single"))
