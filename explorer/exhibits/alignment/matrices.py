@@ -31,7 +31,9 @@ def show(alignment: Study, view: View) -> b.Blocks:
     note = b.Note(view.t("alignment.map_note"))
     yield b.Hero((b.Sentence("matrices", _reading(choice)), _map(choice), note))
     yield opened.pick_back(view)
-    notes = [view.t(f"alignment.basis_{alignment.basis}", **_of(choice))]
+    back = model_name(choice.back, lang=view.lang) if choice.back else ""
+    numbers = {"learned": alignment.n_learned, "held": alignment.n_held}
+    notes = [view.t(f"alignment.basis_{alignment.basis}", back=back, **numbers)]
     held = {name: fixed(value) for name, value in alignment.held.items()}
     key = "alignment.held_alone" if alignment.mean is None else "alignment.held_out"
     notes.append(view.t(key, **held, held=alignment.n_held))
@@ -46,46 +48,35 @@ def show(alignment: Study, view: View) -> b.Blocks:
     yield b.Numbers(lambda: _numbers(view, alignment))
 
 
-def _of(choice: AlignmentView) -> dict[str, object]:
-    view, results = choice.view, choice.study
-    back = model_name(choice.back, lang=view.lang) if choice.back else ""
-    return {"back": back, "learned": results.n_learned, "held": results.n_held}
-
-
 def _reading(choice: AlignmentView) -> str:
-    """The reading: the best matrix of how many, its row, its lead, and the confirmation."""
+    """The best matrices of how many, and their error rate on known links."""
     view, results = choice.view, choice.study
     shift, head = results.ranked()[0]
-    other, best = 1 - shift, float(results.scores[shift, head])
+    best = float(results.scores[shift, head])
     tied = [choice.words_of(*at) for at in results.ranked() if results.scores[at] > best - TIE]
     sentences = [
         view.t(
-            f"alignment.{'tied' if len(tied) > 1 else 'best'}_{results.basis}",
+            "alignment.best",
+            by=view.t(f"alignment.score_{results.basis}"),
             count=len(results.heads),
-            tied=len(tied),
             best=_listed(tied),
             score=fixed(best),
             median=fixed(float(np.median(results.scores))),
-            diagonal="" if results.diagonal is None else fixed(results.diagonal),
-            **_of(choice),
         )
     ]
-    if len(tied) == 1:
-        words = fixed(float(results.scores[other].max()))
-        sentences.append(view.t(f"alignment.row_{ROWS[shift]}", other=words))
+    if results.diagonal is not None:
+        diagonal = fixed(results.diagonal)
+        sentences.append(view.t("alignment.along_diagonal", diagonal=diagonal))
     if results.checked is not None:
         checked = results.checked
         ties = np.argwhere(checked.errors < checked.errors.min() + TIE).tolist()
-        agrees = [shift, head] in ties
         sentences.append(
             view.t(
-                f"alignment.checked_{checked.source}{'_same' if agrees else '_other'}",
+                "alignment.checked",
                 error=fixed(float(checked.errors[shift, head])),
                 least=fixed(float(checked.errors.min())),
                 named=_listed([choice.words_of(*at) for at in ties]),
                 diagonal=fixed(checked.diagonal.error),
-                pairs=checked.n_pairs,
-                links=checked.n_links,
             )
         )
     return in_a_row(sentences)

@@ -17,11 +17,10 @@ from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.opened import AlignmentView
 from explorer.exhibits.exhibit import TRANSLATES
-from explorer.exhibits.saying import in_a_row, quoted
+from explorer.exhibits.saying import in_a_row
 from explorer.exports.alignments import to_csv, to_json, to_moses
 from explorer.figures.alignment import lines, matrix as matrix_of_words
 from explorer.library import LoadedModel
-from explorer.numbers import percent
 from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 
@@ -122,23 +121,8 @@ def _reading(choice: AlignmentView, alignment: Alignment) -> str:
     ]
     if alignment.back is not None:
         sentences.append(view.t("alignment.reading_both", both=int(both.sum())))
-    moved = _moved(alignment)
-    if moved is None and alignment.links.sum() > 1:
-        sentences.append(view.t("alignment.reading_order"))
-    elif moved is not None:
-        tgt, src = moved
-        sentences.append(
-            view.t(
-                "alignment.reading_moved",
-                crossings=alignment.crossings,
-                source=quoted(view, alignment.src[src]),
-                target=quoted(view, alignment.tgt[tgt]),
-                src=src + 1,
-                n_src=len(alignment.src),
-                tgt=tgt + 1,
-                n_tgt=len(alignment.tgt),
-            )
-        )
+    if alignment.links.sum() > 1:
+        sentences.append(view.t("alignment.reading_moved", crossings=alignment.crossings))
     return in_a_row(sentences)
 
 
@@ -149,33 +133,13 @@ def _by(choice: AlignmentView) -> str:
     return choice.words_of(*choice.place)
 
 
-def _moved(alignment: Alignment) -> tuple[int, int] | None:
-    """The link (target, source) whose ends are farthest apart; None if no links cross."""
-    if not alignment.crossings:
-        return None
-    places = np.argwhere(alignment.links)
-    along = places / np.maximum(np.array(alignment.links.shape) - 1, 1)
-    tgt, src = places[np.abs(along[:, 0] - along[:, 1]).argmax()].tolist()
-    return tgt, src
-
-
 def _notes(choice: AlignmentView, alignment: Alignment) -> list[str]:
     """Notes on the training data of the aligner, and on the definition of a word."""
     view, study = choice.view, choice.study
     notes = [] if choice.back is None else [view.t("alignment.signs")]
     if choice.name == "mean":
-        weights = study.aligner("mean").forward
-        shift, head = divmod(int(weights.argmax()), len(study.heads))
-        notes.append(
-            view.t(
-                "alignment.learned",
-                back=choice.back,
-                learned=study.n_learned,
-                held=study.n_held,
-                heaviest=choice.words_of(shift, head),
-                weight=percent(float(weights.max())),
-            )
-        )
+        numbers = {"learned": study.n_learned, "held": study.n_held}
+        notes.append(view.t("alignment.learned", back=choice.back, **numbers))
     elif choice.name == "best":
         notes.append(view.t(f"alignment.chosen_{study.basis}", back=choice.back or ""))
     if choice.back is None:
