@@ -17,7 +17,8 @@ import threading
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial, update_wrapper
+from functools import lru_cache, partial, update_wrapper
+from operator import attrgetter
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -33,6 +34,8 @@ from explorer.runs.passes import Steps
 P = ParamSpec("P")
 Result = TypeVar("Result")
 Answer = TypeVar("Answer")
+Worth = Callable[[Any], bool]
+"""Whether a result is worth storing; None: every result is."""
 
 USUAL_MEGABYTES = 300
 """Default budget: enough for about 80 sessions with one sentence each (3.7 MB on average), or for
@@ -51,11 +54,6 @@ def budget() -> int:
     if not (wanted.isascii() and wanted.isdigit()):
         raise ValueError(f"{VARIABLE} must be a whole number of megabytes, not {wanted!r}")
     return int(wanted) * 1_000_000
-
-
-def always(made: object) -> bool:
-    """Every result is worth storing."""
-    return True
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ class Store:
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._kept: LRUCache[Hashable, _Entry] = LRUCache(math.inf, lambda entry: entry.n_bytes)
+        self._kept: LRUCache[Hashable, _Entry] = LRUCache(math.inf, attrgetter("n_bytes"))
         self._in_use: dict[Hashable, int] = {}  # keys of models and their bytes, newest last
         self._making: dict[Hashable, _Making] = {}
         self._turn = threading.RLock()
@@ -123,18 +121,18 @@ class Store:
 
     def put(self, key: Hashable, made: object, is_model: bool = False) -> None:
         """Store a result that was made elsewhere."""
-        self._keep(key, _Entry(made, seal(made) + size_of(key)), is_model)
+        self._keep(key, _Entry(made, size_of(made, seals=True) + size_of(key)), is_model)
 
     def get(
         self,
         key: Hashable,
         make: Callable[..., Result],
-        worth: Callable[[Result], bool] = always,
+        worth: Worth | None = None,
         tell: Tell | None = None,
         is_model: bool = False,
         values: Callable[[], Mapping[str, Any]] = dict,
     ) -> Result:
-        """The entry for `key`, else the result of `make(**values())`, stored if `worth(result)`.
+        """The entry for `key`, else the result of `make(**values())`, stored if it is `worth` it.
 
         If `tell` is given, `make` takes a function of this name to report its progress. Two threads
         with the same request compute once: the second waits for the first and receives its
@@ -164,8 +162,8 @@ class Store:
             with TURNS.away() if is_model else nullcontext():
                 heard = {} if tell is None else {"tell": partial(mine.hear, tell)}
                 result = make(**values(), **heard)
-            if worth(result):
-                mine.made = _Entry(result, seal(result) + size_of(key))
+            if worth is None or worth(result):
+                mine.made = _Entry(result, size_of(result, seals=True) + size_of(key))
                 self._keep(key, mine.made, is_model)
             TURNS.rest()
             return result
@@ -202,21 +200,12 @@ _SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, type(None), bool
 """Types that belong to the program and are not counted."""
 
 
-def size_of(value: object) -> int:
+def size_of(value: object, seals: bool = False) -> int:
     """The bytes that `value` keeps alive, including everything that it refers to.
 
     Memory shared by several arrays and tensors is counted once. The base of a view is counted in
-    full, since the view keeps it alive.
+    full, since the view keeps it alive. `seals` makes every array read-only.
     """
-    return _walk(value, lambda array: None)
-
-
-def seal(value: object) -> int:
-    """Make every array in `value` read-only; return the same number as `size_of`."""
-    return _walk(value, lambda array: array.setflags(write=False))
-
-
-def _walk(value: object, visit: Callable[[np.ndarray], None]) -> int:
     total, waiting = 0, [value]
     seen: set[object] = set()
     while waiting:
@@ -226,7 +215,8 @@ def _walk(value: object, visit: Callable[[np.ndarray], None]) -> int:
         seen.add(id(item))
         total += sys.getsizeof(item)
         if isinstance(item, np.ndarray):
-            visit(item)
+            if seals:
+                item.setflags(write=False)
             if isinstance(item.base, (np.ndarray, torch.Tensor, bytes, bytearray)):
                 waiting.append(item.base)
             elif item.base is not None:  # a base of unknown size
@@ -249,10 +239,17 @@ def _walk(value: object, visit: Callable[[np.ndarray], None]) -> int:
             waiting += item.func, item.args, item.keywords
         else:
             waiting.extend(getattr(item, "__dict__", {}).values())
-            slots = (getattr(kind, "__slots__", ()) for kind in type(item).__mro__)
-            names = (name for of in slots for name in ((of,) if isinstance(of, str) else of))
-            waiting.extend(getattr(item, name) for name in names if hasattr(item, name))
+            slots = _slots(type(item))
+            if slots:
+                waiting.extend(getattr(item, name) for name in slots if hasattr(item, name))
     return total
+
+
+@lru_cache(maxsize=1000)
+def _slots(kind: type) -> tuple[str, ...]:
+    """The names of the slots of a class and its bases."""
+    slots = (getattr(base, "__slots__", ()) for base in kind.__mro__)
+    return tuple(name for of in slots for name in ((of,) if isinstance(of, str) else of))
 
 
 FOR_PARTS = 4
@@ -267,9 +264,7 @@ STORE = Store(budget() - budget() // FOR_PARTS)
 class CachedFunction(Generic[P, Result]):
     """A pure function whose results are cached in STORE; see `cached`."""
 
-    def __init__(
-        self, function: Callable[P, Result], worth: Callable[[Result], bool], is_model: bool
-    ) -> None:
+    def __init__(self, function: Callable[P, Result], worth: Worth | None, is_model: bool) -> None:
         self._function, self.worth, self._is_model = function, worth, is_model
         self._signature = inspect.signature(function)
         update_wrapper(self, function)
@@ -317,7 +312,7 @@ class CachedSteps(CachedFunction[P, Result]):
                 result: Result = end.value
                 break
             wanted = yield step
-        if wanted is not False and self.worth(result):
+        if wanted is not False and (self.worth is None or self.worth(result)):
             self.keep(result, *args, **kwargs)
         return result
 
@@ -332,7 +327,7 @@ def cached(function: Callable[P, Result], /) -> CachedFunction[P, Result]: ...
 
 @overload
 def cached(
-    *, worth: Callable[[Any], bool] = ..., is_model: bool = ...
+    *, worth: Worth = ..., is_model: bool = ...
 ) -> Callable[[Callable[P, Result]], CachedFunction[P, Result]]: ...
 
 
@@ -340,7 +335,7 @@ def cached(
     function: Callable[..., Any] | None = None,
     /,
     *,
-    worth: Callable[[Any], bool] = always,
+    worth: Worth | None = None,
     is_model: bool = False,
 ) -> Any:
     """Cache the results of a pure function for all sessions, within the budget of STORE.
@@ -370,7 +365,7 @@ class Request(Generic[Answer]):
     function: Callable[..., Any]
     key: tuple[Hashable, ...]
     values: Callable[[], Mapping[str, Any]]
-    worth: Callable[[Any], bool] = always
+    worth: Worth | None = None
 
     @property
     def takes_long(self) -> bool:
@@ -408,7 +403,7 @@ def ask(request: Request[Answer], tell: Tell | None = None) -> Answer:
     return STORE.get(
         request.address,
         walked,
-        lambda answer: told[0] and worth(answer),  # a stopped result may be partial
+        lambda answer: told[0] and (worth is None or worth(answer)),  # a stopped one may be partial
         hear,
         values=lambda: {"steps": request.function(**request.values())},
     )

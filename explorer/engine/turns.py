@@ -13,8 +13,9 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from explorer.runs.passes import letting
@@ -53,6 +54,9 @@ class Ticket:
     def rank(self) -> tuple[float, int]:
         """The smallest goes first: short work in order of arrival, then by least computing time."""
         return max(0.0, self.used - SHORT), self.number
+
+
+_RANK = attrgetter("rank")
 
 
 class Turns:
@@ -163,7 +167,7 @@ class Turns:
         with self._guard:
             ticket.stop()
             self._holder = None
-            following = min(self._waiting, key=lambda each: each.rank, default=ticket)
+            following = min(self._waiting, key=_RANK, default=ticket)
             if following.rank > ticket.rank and following.used > LONG:
                 pause = threading.Timer(LULL, self._go_on)
                 pause.daemon = True
@@ -179,7 +183,7 @@ class Turns:
 
     def _call(self) -> None:
         """Hand the turn over. The caller holds the lock."""
-        following = min(self._waiting, key=lambda each: each.rank)
+        following = min(self._waiting, key=_RANK)
         self._waiting.remove(following)
         self._holder = following
         following.called.set()
@@ -189,26 +193,8 @@ TURNS = Turns()
 """The turns of this process."""
 
 
-@contextmanager
-def computing() -> Iterator[None]:
-    """Context in which this thread has its turn; as a decorator, during each call."""
-    with TURNS.turn():
-        yield
-
-
-def waiting() -> AbstractContextManager[None]:
-    """Context for waiting or reading a file: other threads compute until it ends."""
-    return TURNS.away()
-
-
-def rest() -> None:
-    """Yield to threads that have computed less, between two steps of long work."""
-    TURNS.rest()
-
-
-def end() -> None:
-    """At shutdown: the current step ends, and no other begins."""
-    TURNS.end()
+computing, waiting, rest, end = TURNS.turn, TURNS.away, TURNS.rest, TURNS.end
+"""The same, of this process; as a decorator, `computing()` takes a turn during each call."""
 
 
 MOST_TOGETHER = 32

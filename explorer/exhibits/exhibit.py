@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar
 
 from explorer.engine import cache
-from explorer.engine.caching import Request, always, ask, is_answered
+from explorer.engine.caching import Request, ask, is_answered
 from explorer.exhibits.block import Block, Blocks
 from explorer.exhibits.links import State
 from explorer.exhibits.shared import PartChoices, ScreenChoices
@@ -209,7 +209,7 @@ class Exhibit(Generic[Answer]):
             inspect.unwrap(self.compute),
             tuple(keys.values()),
             lambda: {name: values[name]() if name in values else keys[name] for name in keys},
-            getattr(self.compute, "worth", always),
+            getattr(self.compute, "worth", None),
         )
 
     def answer(self, view: View) -> Answer:
