@@ -19,6 +19,7 @@ from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
 from models.foreign import Placing, few, found, open_folder, reads_source, revision
 from models.foreign.classes import Classifier
+from models.foreign.finding import VARIABLE
 from models.foreign.generation import Settings
 from models.foreign.json_files import read_object
 from models.foreign.languages import Codes, frames, languages_of, split_languages
@@ -36,6 +37,9 @@ from models.training.saving import SNAPSHOTS, snapshot_name, snapshots as kept_s
 from models.transformer import Model
 
 CHECKPOINTS = asset("checkpoints")
+OWN_TEXTS = ("filling", "silent", "pictured")
+"""Tables of texts under the usual keys: for masked language models, models without an LM head, and
+models of pictures."""
 SMALL = 50_000_000
 """Parameters up to which a model is repacked for decoding, which takes up to twice its memory."""
 
@@ -133,7 +137,7 @@ class LoadedModel:
 
     def stack(self, stream: str) -> StackSite:
         """The stack that reads a sequence. Raises StopIteration if none does."""
-        return next(stack for stack in self.model.stacks() if stack.stream == stream)
+        return next(stack for stack in self.stacks if stack.stream == stream)
 
     @property
     def continues(self) -> bool:
@@ -155,6 +159,13 @@ class LoadedModel:
         """A shipped model with which it shares example texts; "": one of the same name or none."""
         return "masked-en" if self.fills_in else "reader" if self.config.picture else ""
 
+    @once
+    def own_texts(self) -> tuple[str, ...]:
+        """The tables of texts in which it has its own, where the usual ones would be wrong."""
+        config = self.config
+        holds = (config.fills, not config.lm_head, config.picture is not None)
+        return tuple(table for table, is_own in zip(OWN_TEXTS, holds, strict=True) if is_own)
+
     @property
     def template(self) -> Template | None:
         """Its chat template, if it is a chat model."""
@@ -164,6 +175,11 @@ class LoadedModel:
     def lacks_tokens(self) -> bool:
         """Whether most of its vocabulary has no token: the tokenizer may be another model's."""
         return few(self.tokenizer.vocab_size, self.config.vocab_size)
+
+    @once
+    def stacks(self) -> tuple[StackSite, ...]:
+        """Every stack of blocks of the model, in its own order."""
+        return self.model.stacks()
 
     @once
     def sites(self) -> tuple[AttentionSite, ...]:
@@ -192,10 +208,10 @@ def list_models(folder: Path = CHECKPOINTS) -> tuple[str, ...]:
 
     A model from HEADLIGHT_MODELS with the name of a shipped one is not listed.
     """
-    # os.path: a page asks six times, and `Path.glob` takes a millisecond.
+    # os.path: a page asks four times, and `Path.glob` takes a millisecond.
     names = os.listdir(folder) if os.path.isdir(folder) else ()
     shipped = sorted(name for name in names if os.path.isfile(f"{folder}/{name}/config.json"))
-    return tuple(dict.fromkeys([*shipped, *found()]))
+    return tuple(dict.fromkeys([*shipped, *(found() if os.environ.get(VARIABLE) else ())]))
 
 
 def translators(names: Sequence[str], folder: Path = CHECKPOINTS) -> tuple[str, ...]:
@@ -206,7 +222,10 @@ def translators(names: Sequence[str], folder: Path = CHECKPOINTS) -> tuple[str, 
 def snapshots(name: str, folder: Path = CHECKPOINTS) -> tuple[int, ...]:
     """The training steps of a model's saved snapshots, in rising order; usually none."""
     base, _ = split_step(name)
-    return kept_snapshots(_folder(base, folder)) if base in list_models(folder) else ()
+    path = _folder(base, folder)
+    if not os.path.isdir(f"{path}/{SNAPSHOTS}") or base not in list_models(folder):
+        return ()
+    return kept_snapshots(path)
 
 
 def split_step(name: str) -> tuple[str, int | None]:

@@ -21,7 +21,7 @@ from explorer.runs.edits import Edit
 from explorer.runs.interventions import edit_functions
 from explorer.runs.run import EnoughError, Until, run
 from models.foreign.placing import inside
-from models.hooks import LOGITS, StackSite, visiting
+from models.hooks import LOGITS, AttentionSite, StackSite, visiting
 from models.rows import Rows
 from models.transformer import Stack
 
@@ -85,41 +85,54 @@ class Activations(Mapping[str, np.ndarray]):
         return dict, (dict(self),)
 
 
-class _Survey:
-    """Records every hook point of a pass, and decides which tensors are stored."""
+class _Places:
+    """The hook points of a model that tell in which part a pass is."""
 
-    def __init__(self, loaded: LoadedModel, whole: bool, patterns: bool) -> None:
+    def __init__(self, stacks: tuple[StackSite, ...], sites: tuple[AttentionSite, ...]) -> None:
+        self.ends: set[str] = set()
+        self.begins: dict[str, Part] = {}
+        self.blocks: list[tuple[str, str]] = []  # where each block ends, and the next one begins
+        for index, stack in enumerate(stacks):
+            self.ends.add(stack.hook("resid_final"))
+            begins = [stack.block_hook(layer, "resid_pre") for layer in range(stack.n_layers)]
+            for layer, name in enumerate(begins):
+                self.begins[name] = Part(index, layer)
+                after = [*begins, stack.hook("resid_final")][layer + 1]
+                self.blocks.append((stack.block_hook(layer, "resid_post"), after))
+        self.cells = {site.hook(what): site.name for site in sites for what in ("mask", "pattern")}
+        self.scores = {site.hook(what): site.name for site in sites for what in ("scores", "bias")}
+
+
+_places = lru_cache(maxsize=64)(_Places)
+
+
+class _Survey:
+    """Records every hook point of a pass, and decides which tensors are stored; the logits are
+    always recorded."""
+
+    def __init__(self, places: _Places, whole: bool, patterns: bool) -> None:
         self.parts: dict[str, Part | None] = {}
-        self._whole, self._patterns = whole, patterns
+        self.whole, self._patterns, self._places = whole, patterns, places
         self._here: Part | None = None
-        self._ends = {stack.hook("resid_final") for stack in loaded.model.stacks()}
-        self._begins = {
-            stack.block_hook(layer, "resid_pre"): Part(index, layer)
-            for index, stack in enumerate(loaded.model.stacks())
-            for layer in range(stack.n_layers)
-        }
-        self._cells, self._scores = (
-            {site.hook(what): site.name for site in loaded.sites for what in of}
-            for of in (("mask", "pattern"), ("scores", "bias"))
-        )
 
     def __call__(self, name: str) -> bool:
         if ".ffn." in name:  # the hidden units are as large as everything else together
             return False
         if name not in self.parts:
             self._note(name)
-        kept = self.parts[name] is None or self._whole or name in self._begins
-        return kept or (self._patterns and name in self._cells)
+        kept = self.parts[name] is None or self.whole or name in self._places.begins
+        return kept or name == LOGITS or (self._patterns and name in self._places.cells)
 
     def _note(self, name: str) -> None:
-        self._here = None if name in self._ends else self._begins.get(name, self._here)
+        places = self._places
+        self._here = None if name in places.ends else places.begins.get(name, self._here)
         part = self._here
         if name == LOGITS:
             part = Part(-1, None)
-        elif part is not None and name in self._cells:
-            part = Part(part.stack, part.layer, self._cells[name])
-        elif part is not None and name in self._scores:
-            part = Part(part.stack, part.layer, f"scores of {self._scores[name]}")
+        elif part is not None and name in places.cells:
+            part = Part(part.stack, part.layer, places.cells[name])
+        elif part is not None and name in places.scores:
+            part = Part(part.stack, part.layer, f"scores of {places.scores[name]}")
         self.parts[name] = part
 
 
@@ -133,20 +146,16 @@ def survey(
     """
     changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
     cells, others = sizes(loaded, rows)
-    keep = _Survey(loaded, cells * 3 + others <= WHOLE_BYTES, cells <= PATTERN_BYTES)
-    seen = run(loaded.model, rows, lambda name: keep(name) or name == LOGITS, changes)
+    places = _places(loaded.stacks, loaded.sites)
+    keep = _Survey(places, cells * 3 + others <= WHOLE_BYTES, cells <= PATTERN_BYTES)
+    seen = run(loaded.model, rows, keep, changes)
     logits = seen[LOGITS]
     predicted = tuple(logits[0].argmax(-1).tolist()) if logits.shape[-1] else ()
-    if not keep(LOGITS):
+    if not keep.whole:
         del seen[LOGITS]
     kept = as_arrays(seen)
-    for stack in loaded.model.stacks():  # a block ends where the next one begins
-        for layer in range(stack.n_layers):
-            last = layer + 1 == stack.n_layers
-            next_one = (
-                stack.hook("resid_final") if last else stack.block_hook(layer + 1, "resid_pre")
-            )
-            kept[stack.block_hook(layer, "resid_post")] = kept[next_one]
+    for end, begin in places.blocks:
+        kept[end] = kept[begin]
     if read is None:
         again = partial(read_part, loaded, rows, tuple(edits), kept, keep.parts)
         read = lru_cache(maxsize=1)(again)
@@ -157,7 +166,7 @@ def sizes(loaded: LoadedModel, rows: Rows) -> tuple[int, int]:
     """Bytes of the patterns of all heads, and roughly of everything except the heads' cells."""
     config, shape = loaded.config, {s: rows.tokens(s).shape[1] for s in loaded.model.reads}
     cells = sum(s.n_heads * shape[s.query_stream] * shape[s.key_stream] for s in loaded.sites)
-    streams = sum(stack.n_layers * shape[stack.stream] for stack in loaded.model.stacks())
+    streams = sum(stack.n_layers * shape[stack.stream] for stack in loaded.stacks)
     return 4 * cells, 4 * (12 * config.d_model * streams + config.vocab_size * shape["tgt"])
 
 
@@ -171,7 +180,7 @@ def read_part(
 ) -> dict[str, np.ndarray]:
     """The tensors of one part, from the `kept` streams of the run of `rows` under `edits`."""
     names = {name for name, of in parts.items() if of == part}
-    stacks = loaded.model.stacks()
+    stacks = loaded.stacks
 
     def stream(name: str) -> Tensor:
         return inside(loaded.model, torch.tensor(kept[name])[None])

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 
 from torch import Tensor
 
@@ -20,10 +21,13 @@ MAX_BYTES = 1_000_000_000
 
 def limit(loaded: LoadedModel) -> int:
     """The maximum number of tokens per sequence, including special ones, for this model."""
-    fitting = bisect_right(
-        range(MAX_TOKENS + 1), MAX_BYTES, key=lambda n: bytes_of(loaded.config, n)
-    )
-    return min(loaded.config.n_ctx, fitting - 1)
+    return min(loaded.config.n_ctx, _fitting(loaded.config, MAX_BYTES))
+
+
+@lru_cache(maxsize=64)
+def _fitting(config: ModelConfig, most_bytes: int) -> int:
+    """The most tokens that take no more memory."""
+    return bisect_right(range(MAX_TOKENS + 1), most_bytes, key=partial(bytes_of, config)) - 1
 
 
 def room_for_output(loaded: LoadedModel) -> int:

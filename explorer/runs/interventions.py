@@ -22,7 +22,7 @@ from explorer.runs.edits import (
     SizePart,
 )
 from explorer.runs.masks import block_mask, prefix_mask
-from models.hooks import AttentionSite, Edits
+from models.hooks import NO_EDITS, AttentionSite, Edits
 from models.masks import causal_mask, padding_mask, window_mask
 
 Sizes = Mapping[SizePart, int]
@@ -126,6 +126,8 @@ def edit_functions(
     real, whatever its length, as in decoding, where the sequence grows with every step. Edits that
     do not fit a pass have no effect on it.
     """
+    if not edits:
+        return NO_EDITS
     valid = {"src": src_valid, "tgt": tgt_valid}
     functions: dict[str, Callable[[Tensor], Tensor]] = {}
     for site in sites:

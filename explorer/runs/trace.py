@@ -184,7 +184,7 @@ def trace(
         tgt_str_tokens=str_tokens(loaded, rows, "tgt"),
         src_valid=rows.valid("src")[0].numpy() if src else np.zeros(0, dtype=bool),
         tgt_valid=rows.valid("tgt")[0].numpy(),
-        stacks=loaded.model.stacks(),
+        stacks=loaded.stacks,
         sites=loaded.sites,
         activations=activations,
         output=output,

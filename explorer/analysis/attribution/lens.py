@@ -103,7 +103,7 @@ def film(loaded: LoadedModel, generation: Generation) -> Steps[Lens]:
     Raises ValueError for a model without logits.
     """
     _require_logits(loaded)
-    stack = loaded.model.stacks()[-1]
+    stack = loaded.stacks[-1]
     hooks = points(loaded, stack)
     rows, row, places = _rows(loaded, generation)
     changes = edit_functions(loaded.sites, generation.edits, rows.src_valid, rows.tgt_valid)

@@ -167,7 +167,7 @@ def _forced(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Logits [tgt, vocab] and the last block's output [tgt, d_model] under teacher forcing, both
     without the left padding: in one pass or, with a cache, one token after the other."""
-    final, valid = loaded.model.stacks()[-1].hook("resid_final"), rows.valid("tgt")
+    final, valid = loaded.stacks[-1].hook("resid_final"), rows.valid("tgt")
     cache, edits = KVCache(loaded.config.n_layers), _edits(loaded, plant, rows)
     seen = []
     for stop in range(1, rows.tgt.shape[1] + 1) if cached else (rows.tgt.shape[1],):

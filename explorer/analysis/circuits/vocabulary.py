@@ -87,7 +87,7 @@ def vocabulary_map(
 
 def _read(loaded: LoadedModel, site: AttentionSite, tokens: Tensor) -> Tensor:
     """A head's input for each token [token, d_model], computed from the embedding alone."""
-    stack = loaded.model.stacks()[-1]
+    stack = loaded.stacks[-1]
     with torch.inference_mode():
         x = loaded.part(stack.path("embed")).get_parameter("weight")[tokens].float()
         x = x * loaded.model.last_stack.embed_scale
@@ -124,7 +124,7 @@ def _ov(
         raise ValueError(f"{loaded.name} has no LM head")
     x = _read(loaded, site, tokens)
     group, d = head // (config.n_heads // config.kv_heads), config.d_head
-    stack = loaded.model.stacks()[-1]
+    stack = loaded.stacks[-1]
     norm = loaded.part(stack.path("final_norm"))
     with torch.inference_mode():
         v = loaded.part(f"{site.name}.w_v")(x)[:, group * d : (group + 1) * d]

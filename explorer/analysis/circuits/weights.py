@@ -78,7 +78,7 @@ def unembedding(
     """
     if not loaded.config.lm_head:
         raise ValueError(f"{loaded.name} has no LM head")
-    stack = loaded.model.stacks()[-1]
+    stack = loaded.stacks[-1]
     fold = _Fold(loaded.part(stack.path("final_norm")))
     return fold(weight_of(loaded, "unembed", tokens))
 

@@ -147,7 +147,7 @@ Target = tuple[str, Stream, int | None, int | None]
 def _places(loaded: LoadedModel, pair: Pair, what: What) -> dict[Cell, Target]:
     return {
         (stack.stream, row, column): (hook, stack.stream, column, None)
-        for stack in loaded.model.stacks()
+        for stack in loaded.stacks
         for row, hook in enumerate(hooks_of(stack, what))
         for _, column in pair.places[stack.stream]
     }
@@ -261,7 +261,7 @@ def parts_of(
 
 def _shapes(loaded: LoadedModel, pair: Pair, what: What) -> dict[str, tuple[int, int]]:
     if what in BY_PLACE:
-        rows = {s.stream: len(hooks_of(s, what)) for s in loaded.model.stacks()}
+        rows = {s.stream: len(hooks_of(s, what)) for s in loaded.stacks}
         return {
             stream: (n_rows, len(pair.str_tokens[stream][1]))
             for stream, n_rows in rows.items()

@@ -136,7 +136,7 @@ def misplaced(loaded: LoadedModel, pair: Pair, what: What, cell: Cell) -> Steps[
     if what not in BY_PLACE:
         raise ValueError(f"{what} is not by position")
     stream, row, column = cell
-    stack = next(stack for stack in loaded.model.stacks() if stack.stream == stream)
+    stack = next(stack for stack in loaded.stacks if stack.stream == stream)
     hook = hooks_of(stack, what)[row]
     source = {b: a for a, b in pair.places[stack.stream]}[column]
     value = activations(loaded, pair, {hook})[hook][source]

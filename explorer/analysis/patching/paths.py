@@ -108,7 +108,7 @@ def run_path(
 
 def _words(loaded: LoadedModel, pair: Pair) -> list[Patch]:
     """Patches that replace the embeddings of the second text by those of the first."""
-    hooks = {stack.stream: stack.hook("embed") for stack in loaded.model.stacks()}
+    hooks = {stack.stream: stack.hook("embed") for stack in loaded.stacks}
     seen = activations(loaded, pair, hooks.values())
     return [
         Patch(hook, ([b for _, b in places],), seen[hook][[a for a, _ in places]])

@@ -85,7 +85,7 @@ def told_positions(change: PositionChange, n: int) -> Int[Tensor, " pos"] | None
 
 def stack_module(loaded: LoadedModel, stream: Stream) -> Stack | None:
     """The part of a model that reads a stream; None if the model has no such stream."""
-    for stack in loaded.model.stacks():
+    for stack in loaded.stacks:
         if stack.stream == stream:
             return cast(Stack, loaded.model.get_submodule(stack.name))
     return None

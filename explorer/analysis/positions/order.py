@@ -90,7 +90,7 @@ def moved(
     Trace, an unknown stream, or an invalid order.
     """
     require_same_model(loaded, traced)
-    stack = next((each for each in loaded.model.stacks() if each.stream == stream), None)
+    stack = next((each for each in loaded.stacks if each.stream == stream), None)
     n = len(traced.src_tokens if stream == "src" else traced.tgt_tokens)
     if stack is None or sorted(order) != list(range(n)):
         raise ValueError(f"{list(order)} is not a permutation of the {n} tokens of {stream}")

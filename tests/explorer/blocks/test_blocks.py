@@ -173,7 +173,7 @@ def test_a_gate_times_what_it_lets_through_and_only_biases_that_add_something(ti
     np.testing.assert_allclose(found.post, found.gate * found.pre, atol=1e-6)
     with pytest.raises(KeyError):
         hidden(loaded, traced, "decoder", 9)
-    net = loaded.model.stacks()[0].path("blocks", 0, "ffn")
+    net = loaded.stacks[0].path("blocks", 0, "ffn")
     with torch.no_grad():
         for name in ("w_gate", "w_up", "w_down"):
             loaded.model.get_parameter(f"{net}.{name}.bias").zero_()

@@ -186,7 +186,7 @@ def test_a_bug_is_injected_only_where_there_is_what_it_needs(tiny, changes, lack
 def test_a_model_without_logits_is_compared_by_its_vectors(tiny):
     loaded = tiny("bare", family="encoder-only", lm_head=False)
     traced = trace(loaded, "The cat sat.")
-    stream = loaded.model.stacks()[-1].hook("resid_final")
+    stream = loaded.stacks[-1].hook("resid_final")
     before, after = (
         run(loaded.model, rows_of(traced), {stream}, edits)[stream].double()
         for edits in (NO_EDITS, BY_ID["model_scale"].plant(loaded.model, rows_of(traced)))

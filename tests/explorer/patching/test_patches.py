@@ -64,7 +64,7 @@ def test_no_patch_is_the_second_run_and_all_patches_are_the_first(read):
 
 def test_a_patch_is_what_hands_do_and_the_last_one_the_whole_answer_both_ways(read):
     loaded, found = read
-    place, stack = found.question.places[1], loaded.model.stacks()[-1]
+    place, stack = found.question.places[1], loaded.stacks[-1]
     hook = stack.block_hook(1, "resid_pre")
     vector = run(loaded.model, found.rows[0], {hook})[hook][0, 0]
 

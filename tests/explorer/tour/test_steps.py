@@ -142,7 +142,7 @@ def same_distance(case: Case) -> str:
 
 
 def share_of_ffn(case: Case) -> str:
-    stack = case.view.loaded.model.stacks()[-1]
+    stack = case.view.loaded.stacks[-1]
     block = case.view.loaded.model.get_submodule(stack.path("blocks", 0))
     net = sum(each.numel() for each in block.get_submodule("ffn").parameters())
     return percent(net / sum(each.numel() for each in block.parameters()))
