@@ -182,8 +182,9 @@ def in_order(names: Iterable[str], *, lang: str) -> tuple[str, ...]:
 
     So each language has its own order: first the translator for its speakers.
     """
-    order = {name: index for index, name in enumerate(family("models", lang=lang))}
-    return tuple(sorted(names, key=lambda name: (order.get(name, len(order)), name)))
+    every, order = {*names}, _tables(lang)["models"]
+    known = sorted(every & order.keys(), key=[*order].index)
+    return (*known, *sorted(every - order.keys()))
 
 
 def script(text: str) -> str | None:

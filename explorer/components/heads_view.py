@@ -57,7 +57,7 @@ def heads_view(
     n_layers, n_heads, *_ = patterns.shape
     heads = HeadAddresses(n_layers, n_heads, len(aggregates))
     picked = sent(key, "picked")
-    clicked = read_selection(picked, heads, *(len(axis.labels) for axis in axes))
+    clicked = read_selection(picked, heads, len(axes[0].labels), len(axes[1].labels))
     usual = selection or HeadsSelection()
     now = clicked or usual
     pack_with = partial(
@@ -195,7 +195,7 @@ def pack_heads_view(
         cells.append(halves(shown))
         totals.append(row_sums(shown))
         words_of = None
-        if blocked_by is not None and address[0] < n_layers:
+        if blocked_by is not None and address[0] < n_layers and shut.any():
             words_of = blocked_by(*address)
         whys.append(reasons(shut, words_of, known))
         texts.append(summary(own, shut, queries["tokens"], keys["tokens"]))

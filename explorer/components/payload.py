@@ -89,13 +89,14 @@ def tokens_head(tokens: Sequence[str]) -> dict[str, Any]:
 
 def axis_head(axis: Axis) -> dict[str, Any]:
     """An axis for a head: its labels as `tokens_head`, blank ones empty, its titles and stream."""
-    head = tokens_head([label or "" for label in axis.labels])
-    head["tokens"] = [
-        "" if label is None else text
-        for label, text in zip(axis.labels, head["tokens"], strict=True)
-    ]
-    own = {"title": axis.title, "stream": axis.stream, "numbered": axis.numbered}
-    return {**head, **own, "name": axis.name or axis.title}
+    return {
+        "tokens": ["" if label is None else show(label) for label in axis.labels],
+        "special": [label is not None and is_special(label) for label in axis.labels],
+        "title": axis.title,
+        "stream": axis.stream,
+        "numbered": axis.numbered,
+        "name": axis.name or axis.title,
+    }
 
 
 def check_length(name: str, length: int, expected: int, what: str) -> None:

@@ -90,7 +90,10 @@ class State:
 
     def of(self, kind: type[Choices]) -> Choices:
         """The choices of one page, by their class."""
-        return next((choices for choices in self.owned if type(choices) is kind), kind())
+        for choices in self.owned:
+            if isinstance(choices, kind):
+                return choices
+        return kind()
 
 
 class Links:

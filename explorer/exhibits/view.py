@@ -37,9 +37,6 @@ PLACE: dict[str, Callable[["View"], Any]] = {
 }
 """The selected place: values of a view by name, corrected so that they exist in the run. Two are
 uncorrected: the row that was chosen, and the sequence, which another model may have."""
-OWN = ("filling", "silent", "pictured")
-"""Tables of texts, under the usual keys, for models where the usual texts would be wrong: masked
-language models, models without an LM head, models of pictures."""
 MOST_OTHERS = 7
 """The most further sentences in one batch, limited by the width of the page."""
 
@@ -90,8 +87,7 @@ class View:
     @property
     def others(self) -> tuple[str, ...]:
         """The further sentences, at most `MOST_OTHERS`."""
-        lines = self.state.beside.splitlines()
-        return tuple(line for line in lines if line.strip())[:MOST_OTHERS]
+        return tuple(filter(str.strip, self.state.beside.splitlines()))[:MOST_OTHERS]
 
     @property
     def kind(self) -> Role:
@@ -163,7 +159,7 @@ class View:
         return cache.trace(self.run.plain)
 
     def t(self, key: str, /, **values: object) -> str:
-        """The text at `key` in the user's language; the model's own, if it has one (`OWN`)."""
+        """The text at `key` in the user's language; the model's own, if it has one."""
         return text.t(key_for(self.loaded, key, self.lang), lang=self.lang, **values)
 
     def formula(self, latex: str) -> str:
@@ -208,22 +204,18 @@ class View:
     def words(self, prefix: str) -> dict[str, str]:
         """All texts directly under `prefix`, by the last part of their keys, for figures."""
         texts = text.family(prefix, lang=self.lang)
-        for table in reversed(_own(self.loaded)):
+        for table in reversed(self.loaded.own_texts):
             if text.has_family(f"{table}.{prefix}", lang=self.lang):
                 texts |= text.family(f"{table}.{prefix}", lang=self.lang)
         return texts
 
 
 def key_for(loaded: LoadedModel, key: str, lang: str) -> str:
-    """The key of the text for this model: its own, if it has one, in a table of `OWN`."""
-    keys = (f"{table}.{key}" for table in _own(loaded))
-    return next((candidate for candidate in keys if text.has(candidate, lang=lang)), key)
-
-
-def _own(loaded: LoadedModel) -> Sequence[str]:
-    config = loaded.config
-    holds = (config.fills, not config.lm_head, config.picture is not None)
-    return [table for table, is_own in zip(OWN, holds, strict=True) if is_own]
+    """The key of the text for this model: its own, if it has one, in its `own_texts`."""
+    for table in loaded.own_texts:
+        if text.has(f"{table}.{key}", lang=lang):
+            return f"{table}.{key}"
+    return key
 
 
 def build(state: State, dark: bool, usual_pads: int = 0, viewer: Viewer | None = None) -> View:

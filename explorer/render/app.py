@@ -37,7 +37,7 @@ def draw_page(view: View, page: str, choices: Page) -> None:
     elif hint := hint_for(view):
         with st.container(horizontal=True, vertical_alignment="center", key="hint"):
             hint.show()
-    if choices.reads_pictures:
+    if choices.reads_pictures and view.loaded.config.picture is not None:
         pick_source(view, page)
     _below(view, page, choices)
 
@@ -74,16 +74,18 @@ def _part(sheet: Sheet, choices: Page, menu: AbstractContextManager[object]) -> 
     below the screen.
     """
     view, parts = sheet.view, choices.parts
-    exhibits = exhibits_of(parts[one_chosen(view, "part", tuple(parts))], view)
-    shared = set.intersection(*map(set, parts.values()))
-    own = {*parts[one_chosen(view, "part", tuple(parts))]} - shared
-    if len(parts) > 1 and (not own or any(exhibit.name in own for exhibit in exhibits)):
-        with menu:
-            pick_part(view, sheet.page, choices)
-    sheet.blocks = {exhibit.name: [] for exhibit in exhibits}
-    with sheet.above:
-        above = {exhibit.name: st.container() for exhibit in exhibits}
-    below = {exhibit.name: st.container() for exhibit in exhibits}
+    addresses = parts[one_chosen(view, "part", tuple(parts))]
+    exhibits = exhibits_of(addresses, view)
+    if len(parts) > 1:
+        own = {*addresses} - set.intersection(*map(set, parts.values()))
+        if not own or any(exhibit.name in own for exhibit in exhibits):
+            with menu:
+                pick_part(view, sheet.page, choices)
+    above, below = {}, {}
+    for exhibit in exhibits:
+        sheet.blocks[exhibit.name], below[exhibit.name] = [], st.container()
+        with sheet.above:
+            above[exhibit.name] = st.container()
     early = [
         name
         for name, watched in choices.early.items()
@@ -98,11 +100,14 @@ def _part(sheet: Sheet, choices: Page, menu: AbstractContextManager[object]) -> 
             sheet.has_picture = has_picture
             early.clear()
             pause()
-    needs = (exhibit.needs for exhibit in exhibits if exhibit.needs is not None)
-    say = st.caption if sheet.has_picture else st.info
-    for name in dict.fromkeys(need.name for need in needs if not need.met(view.loaded)):
-        say(view.t(f"needs.{name}"))
-    _small_print(sheet)
+    say, needs = st.caption if sheet.has_picture else st.info, []
+    for exhibit in exhibits:
+        need = exhibit.needs
+        if need is not None and need not in needs and not need.met(view.loaded):
+            needs.append(need)
+            say(view.t(f"needs.{need.name}"))
+    if sheet.small:
+        controls.small_prints(view, sheet.page, sheet.small)
 
 
 def _exhibit(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
@@ -161,22 +166,6 @@ def _picture_first(sheet: Sheet, name: str, blocks: Iterable[b.Block]) -> b.Bloc
         sheet.has_picture = any(isinstance(piece, b.Picture) for piece in b.inside([block]))
         first = sheet.has_picture or isinstance(block, b.Sentence | b.Title)
         yield b.Hero((block,)) if first else block
-
-
-def _small_print(sheet: Sheet) -> None:
-    """One row of buttons: the formulas, the code and the numbers of all exhibits."""
-    formulas = [block for block in sheet.small if isinstance(block, b.Formula)]
-    code = [block for block in sheet.small if isinstance(block, b.Code)]
-    code.sort(key=lambda block: not block.first)
-    numbers = [block for block in sheet.small if isinstance(block, b.Numbers)]
-    if sheet.small:
-        controls.small_prints(
-            sheet.view,
-            sheet.page,
-            formulas=[(block.lines, block.explained) for block in formulas],
-            code=list(dict.fromkeys(thing for block in code for thing in block.objects)),
-            numbers=[block.columns for block in numbers],
-        )
 
 
 @st.fragment

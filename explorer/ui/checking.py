@@ -11,8 +11,8 @@ from explorer.components import is_due, pulse
 from explorer.engine import cache
 from explorer.engine.turns import computing, rest
 from explorer.runs.edits import CellEdit, Edit, about_masks
-from explorer.text import t
 from explorer.ui import session
+from explorer.ui.current import app_text
 
 INTERVAL = 1.0
 """Polling interval of a running check in seconds, also before the first poll, so that the page is
@@ -72,36 +72,30 @@ def self_check(model: str, asked: Sequence[tuple[Edit, ...]] = ((),), place: str
     """Show whether the model's masks keep their promises, with each of these edits. Until that is
     known, this fragment polls on its own, without a run of the page. The first poll, one interval
     after the page was drawn, starts the checks. `place` tells two such displays of a page apart."""
-    due = is_due(PULSE + place)
+    due, is_running = is_due(PULSE + place), False
     for edits in asked:
         if _key(model, edits) in _FOUND:
             known = _FOUND.get(_key(model, edits))  # the oldest result may be evicted at any time
             if known is not None:
                 _result(known, edits, place)
-        elif due:
+            continue
+        is_running = True
+        if due:
             start(model, edits)
-    if any(_key(model, edits) not in _FOUND for edits in asked):
-        st.caption(_t("self_check.running"))
+    if is_running:
+        st.caption(app_text("self_check.running"))
         pulse(PULSE + place, INTERVAL)
 
 
 def _result(known: SelfCheck, edits: tuple[Edit, ...], place: str) -> None:
     name = "edited" if edits else "shipped"
     counted = {"kept": known.kept, "broken": len(known.broken), "tested": known.tested}
-    label = _t(f"self_check.{name}{'_broken' if known.broken else ''}", **counted)
-    icon, explained = ":material/verified:", _t("self_check.help")
+    label = app_text(f"self_check.{name}{'_broken' if known.broken else ''}", **counted)
+    icon, explained = ":material/verified:", app_text("self_check.help")
     if known.broken:
         icon = ":material/cancel:"
-        named = " · ".join(t(f"certify.{name}.title", lang=_lang()) for name in known.broken)
-        explained = f"{explained}\n\n{_t('self_check.named', promises=named)}"
+        named = " · ".join(app_text(f"certify.{name}.title") for name in known.broken)
+        explained = f"{explained}\n\n{app_text('self_check.named', promises=named)}"
     key = f"self_check.open{'_edited' if edits else ''}{place}"
     if st.button(label, key=key, type="tertiary", icon=icon, help=explained):
         session.visit("mask_tests")
-
-
-def _lang() -> str:
-    return session.state().lang
-
-
-def _t(key: str, **values: object) -> str:
-    return t(key, lang=_lang(), **values)

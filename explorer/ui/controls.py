@@ -11,6 +11,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.analysis.heads.compare import compare
 from explorer.components import inside
+from explorer.exhibits import block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.pictured import patch_map
 from explorer.exhibits.saying import (
@@ -283,20 +284,8 @@ def _translation_change(view: View) -> str:
     return view.t("edits.changed", words=marked_words(comparison.words))
 
 
-def small_prints(
-    view: View,
-    name: str,
-    *,
-    formulas: Sequence[tuple[Sequence[str], str]],
-    code: Sequence[object],
-    numbers: Sequence[Callable[[], Mapping[str, Sequence[Any]]]],
-) -> None:
-    """A row of buttons: the formulas, the code and the numbers of a page, each shown on request.
-
-    `formulas` are LaTeX lines, with words as `text.formula` takes them, and their legend. `code`
-    lists what computed the pictures, in call order: functions, classes, bound methods, modules of
-    the model (`ui.code.source_of`). `numbers` make the tables.
-    """
+def small_prints(view: View, name: str, small: Sequence[b.Small]) -> None:
+    """A row of buttons: the formulas, the code and the numbers of a page, each shown on request."""
     shown = st.segmented_control(
         view.t("more.label"),
         ("formula", "code", "numbers"),
@@ -304,14 +293,15 @@ def small_prints(
         key=f"{name}.more",
         label_visibility="collapsed",
     )
-    if shown == "formula":
-        for lines, legend in formulas:
-            for line in lines:
+    if shown == "code":
+        code = [block for block in small if isinstance(block, b.Code)]
+        code.sort(key=lambda block: not block.first)
+        code_panel(view, list(dict.fromkeys(thing for block in code for thing in block.objects)))
+    for block in small:
+        if shown == "formula" and isinstance(block, b.Formula):
+            for line in block.lines:
                 st.latex(view.formula(line))
-            if legend:
-                st.caption(explained(legend))
-    elif shown == "code":
-        code_panel(view, code)
-    elif shown == "numbers":
-        for columns in numbers:
-            st.dataframe(dict(columns()), hide_index=True, width="stretch")
+            if block.explained:
+                st.caption(explained(block.explained))
+        elif shown == "numbers" and isinstance(block, b.Numbers):
+            st.dataframe(dict(block.columns()), hide_index=True, width="stretch")

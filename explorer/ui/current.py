@@ -8,7 +8,8 @@ import streamlit as st
 from explorer.engine import cache
 from explorer.exhibits.block import escape
 from explorer.exhibits.links import State
-from explorer.exhibits.view import OWN, View, Viewer, build, key_for, without_text
+from explorer.exhibits.view import View, Viewer, build, key_for, without_text
+from explorer.library import OWN_TEXTS
 from explorer.problems import InputProblem
 from explorer.text import has, shorten, t
 from explorer.ui import running, session
@@ -49,7 +50,7 @@ def first_view(usual_pads: int = 0) -> View:
 def app_text(key: str, **values: object) -> str:
     """The text at `key` in the user's language, outside a view: the chosen model's own, if any."""
     state = session.state()
-    if state.model and any(has(f"{table}.{key}", lang=state.lang) for table in OWN):
+    if state.model and any(has(f"{table}.{key}", lang=state.lang) for table in OWN_TEXTS):
         with suppress(InputProblem):  # the page shows the error
             key = key_for(cache.open_model(state.model), key, state.lang)
     return t(key, lang=state.lang, **values)

@@ -9,6 +9,7 @@ import streamlit as st
 
 from explorer import text
 from explorer.engine import cache
+from explorer.engine.caching import cached
 from explorer.exhibits.block import escape
 from explorer.exhibits.saying import trained
 from explorer.exhibits.view import View, examples_of, first_sentence
@@ -37,8 +38,13 @@ class SentenceHint:
 
 
 def hints(view: View) -> None:
-    """Show what was dropped, and how the model was trained."""
-    _dropped(view)
+    """Show the choices lost when this model was opened, until the user changes anything, and how
+    the model was trained."""
+    state, left = st.session_state.get(_DROPPED, (None, []))
+    if state == session.state() and any(left):
+        words = " · ".join(escape(shorten(choice, 60)) for choice in left if choice)
+        model = text.model_name(view.loaded.name, lang=view.lang)
+        st.info(view.t("hints.dropped", model=model, text=words), icon=":material/info:")
     if words := trained(view):
         st.caption(words)
 
@@ -61,6 +67,7 @@ def hint_for(view: View) -> SentenceHint | None:
     )
 
 
+@cached
 def reading_language(model: str) -> str | None:
     """The language that a shipped model reads, detected from its examples.
 
@@ -120,15 +127,6 @@ def _opens_and_reads(name: str, sentence: str) -> bool:
         return can_read(cache.open_model(name), sentence)
     except InputProblem:  # it does not open; the page shows the reason
         return True
-
-
-def _dropped(view: View) -> None:
-    """The choices lost when this model was opened, until the user changes anything."""
-    state, left = st.session_state.get(_DROPPED, (None, []))
-    words = " · ".join(escape(shorten(choice, 60)) for choice in left if choice)
-    if words and state == session.state():
-        model = text.model_name(view.loaded.name, lang=view.lang)
-        st.info(view.t("hints.dropped", model=model, text=words), icon=":material/info:")
 
 
 def _other_language(view: View, reads: str, written: str) -> SentenceHint:

@@ -18,9 +18,8 @@ def one_chosen(
     view: View, field: str, options: Sequence[Choice], usual: Choice | None = None
 ) -> Choice:
     """The option stored in the state's `field`; `usual` (else the first) if it is none of them."""
-    kept = session.links().chosen(view.state, field)
-    usual = options[0] if usual is None else usual
-    return next((option for option in options if option == kept), usual)
+    kept: Choice = session.links().chosen(view.state, field)
+    return kept if kept in options else options[0] if usual is None else usual
 
 
 def pick_one(

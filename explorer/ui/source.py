@@ -33,7 +33,8 @@ def ask_text(view: View, key: str) -> None:
             _model(view, f"{key}.model")
         with st.container(width="content"):
             pick_language(f"{key}.lang")
-    pick_source(view, key)
+    if view.loaded.config.picture is not None:
+        pick_source(view, key)
 
 
 def _text(view: View, key: str) -> None:
@@ -65,13 +66,12 @@ def _model(view: View, key: str) -> None:
 
 
 def pick_source(view: View, key: str) -> None:
-    """Show the picture that the model reads, and the ways to change it; nothing if it reads text.
+    """Show the picture that the model reads, and the ways to change it.
 
     A click on a patch hides it from all attention.
     """
     sizes = view.loaded.config.picture
-    if sizes is None:
-        return
+    assert sizes is not None
     stream, marks = _stream(view), len(view.loaded.model.with_marks(_stream(view), ()))
     order = order_of(sizes)
     hidden = [

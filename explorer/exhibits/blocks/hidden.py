@@ -62,7 +62,7 @@ def hidden(
     `stack` is "encoder" or "decoder". Raises KeyError for a missing block, ValueError for another
     model's Trace.
     """
-    of_role = {site.role: site for site in loaded.model.stacks()}
+    of_role = {site.role: site for site in loaded.stacks}
     hooks = {
         what: of_role[stack].block_hook(layer, what, "ffn") for what in ("pre", "post", "gate")
     }

@@ -111,7 +111,7 @@ def towers(loaded: LoadedModel, sizes: Shapes) -> tuple[Tower, ...]:
     A table that both streams share is counted at its first use, in the encoder.
     """
     counted: set[int] = set()
-    return tuple(_tower(loaded, sizes, stack, counted) for stack in loaded.model.stacks())
+    return tuple(_tower(loaded, sizes, stack, counted) for stack in loaded.stacks)
 
 
 def _tower(loaded: LoadedModel, sizes: Shapes, stack: StackSite, counted: set[int]) -> Tower:

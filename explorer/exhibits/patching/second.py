@@ -173,7 +173,7 @@ def what_of(loaded: LoadedModel, both: Pair, chosen: str) -> What:
 
 
 def _whats(loaded: LoadedModel, both: Pair) -> tuple[What, ...]:
-    return *by_place(loaded.model.stacks()), *by_head(both)
+    return *by_place(loaded.stacks), *by_head(both)
 
 
 def _alignment(view: View, both: Pair) -> b.Blocks:

@@ -14,7 +14,7 @@ from explorer.engine.turns import waiting
 from explorer.exhibits.block import escape
 from explorer.exhibits.shared import THEMES, ScreenChoices
 from explorer.exhibits.view import MOST_OTHERS, default_model, examples_of, first_sentence
-from explorer.library import at_step, split_step
+from explorer.library import LoadedModel, at_step, split_step
 from explorer.problems import InputProblem
 from explorer.runs.inputs import MAX_TOKENS, limit
 from explorer.runs.sentences import (
@@ -48,15 +48,18 @@ def sidebar() -> None:
                 st.markdown("Headlight")
             pick_language("sidebar.lang")
         model = session.state().model or default_model(cache.models())
-        _sentence(model)
+        loaded: LoadedModel | None = None
+        with suppress(InputProblem):  # the page shows the error
+            loaded = cache.open_model(model)
+        _sentence(loaded)
         with st.container(horizontal=True):
             st.button(_t("sidebar.run"), key="sidebar.run", on_click=session.count_run)
             _file()
         _examples(model)
-        _prompt(model)
+        _prompt(loaded)
         _beside()
-        _output(model)
-        _model()
+        _output(loaded)
+        _model(model, loaded)
         _display()
 
 
@@ -116,15 +119,16 @@ def new_text(sentence: str) -> None:
     session.change(text=sentence, target=None, row=None, step=None)
 
 
-def _sentence(model: str) -> None:
-    first, second = _pair(model)
+def _sentence(loaded: LoadedModel | None) -> None:
+    first, second = _pair(loaded)
+    room = MAX_TOKENS if loaded is None else limit(loaded)
     st.session_state["sidebar.text"] = first
     st.text_area(
         _t("sidebar.sentence" if second is None else "sidebar.first"),
         key="sidebar.text",
         height=110,
         placeholder=_t("sidebar.sentence_hint"),
-        help=_t("sidebar.sentence_help", chars=f"{MAX_CHARS:,}", tokens=_room(model)),
+        help=_t("sidebar.sentence_help", chars=f"{MAX_CHARS:,}", tokens=room),
         on_change=lambda: new_text(_joined(st.session_state["sidebar.text"], second)),
     )
     if second is not None:
@@ -139,34 +143,30 @@ def _sentence(model: str) -> None:
         )
 
 
-def _pair(model: str) -> tuple[str, str | None]:
+def _pair(loaded: LoadedModel | None) -> tuple[str, str | None]:
     """The current sentence, split for a model that reads pairs; None: it reads single texts."""
-    with suppress(InputProblem):  # the page shows the error
-        if cache.open_model(model).reads_pairs:
-            first, pair, second = shown_text().partition(PAIR)
-            return (first.strip(), second.strip()) if pair else (first, "")
-    return shown_text(), None
+    if loaded is None or not loaded.reads_pairs:
+        return shown_text(), None
+    first, pair, second = shown_text().partition(PAIR)
+    return (first.strip(), second.strip()) if pair else (first, "")
 
 
 def _joined(first: str, second: str | None) -> str:
     return f"{first.strip()} {PAIR} {second.strip()}" if second and second.strip() else first
 
 
-def _prompt(model: str) -> None:
+def _prompt(loaded: LoadedModel | None) -> None:
     """For a chat model: a button that puts its chat template around the sentence, for editing."""
-    if os.name != "posix":  # no process can be limited
+    if loaded is None or os.name != "posix":  # elsewhere no process can be limited
         return
-    try:
-        template = cache.open_model(model).template
-    except InputProblem:  # the page shows the error
-        return
+    template = loaded.template
     if template is not None and not template.is_in(shown_text()):
         st.button(
             _t("sidebar.prompt"),
             key="sidebar.prompt",
             help=_t("sidebar.prompt_help", line_end=LINE_END),
             on_click=_to_prompt,
-            args=(model,),
+            args=(loaded.name,),
         )
     if (problem := st.session_state.pop("sidebar.prompt_refused", None)) is not None:
         show_problem(problem, session.state().lang)
@@ -271,12 +271,13 @@ def _picked() -> None:
         new_text(sentence)
 
 
-def _output(model: str) -> None:
-    if _fills_in(model):
+def _output(loaded: LoadedModel | None) -> None:
+    """The box for an output of one's own; a model that fills in masks takes none."""
+    if loaded is not None and not loaded.config.is_causal:
         return
-    words = ["sidebar.continuation", "sidebar.continuation_hint", "sidebar.continuation_help"]
-    if not _continues(model):
-        words = ["sidebar.target", "sidebar.target_hint", "sidebar.target_help"]
+    words = ["sidebar.target", "sidebar.target_hint", "sidebar.target_help"]
+    if loaded is not None and "src" not in loaded.model.reads:
+        words = ["sidebar.continuation", "sidebar.continuation_hint", "sidebar.continuation_help"]
     label, hint, explanation = map(_t, words)
     with st.expander(label, expanded=bool(session.state().target)):
         st.session_state["sidebar.target"] = session.state().target or ""
@@ -291,30 +292,6 @@ def _output(model: str) -> None:
                 target=st.session_state["sidebar.target"] or None, row=None
             ),
         )
-
-
-def _room(model: str) -> int:
-    """The most tokens allowed for `model`, including special tokens."""
-    try:
-        return limit(cache.open_model(model))
-    except InputProblem:  # the page shows the error
-        return MAX_TOKENS
-
-
-def _fills_in(model: str) -> bool:
-    """Whether `model` fills in masks of a whole text, so that it takes no output text."""
-    try:
-        return not cache.open_model(model).config.is_causal
-    except InputProblem:
-        return False
-
-
-def _continues(model: str) -> bool:
-    """Whether `model` continues a text instead of translating it."""
-    try:
-        return "src" not in cache.open_model(model).model.reads
-    except InputProblem:  # the page shows the error
-        return False
 
 
 def _snapshot(model: str) -> None:
@@ -342,9 +319,8 @@ def _pick_snapshot(model: str) -> None:
     session.change(model=at_step(model, None if step == _END else step))
 
 
-def _model() -> None:
+def _model(whole: str, loaded: LoadedModel | None) -> None:
     names = text.in_order(models(), lang=session.state().lang)
-    whole = session.state().model or default_model(names)
     current, _ = split_step(whole)
     # A model missing on this server is replaced by a default: show no name.
     st.session_state["sidebar.model"] = current if current in names else None
@@ -364,16 +340,15 @@ def _model() -> None:
     if current not in names:
         return
     _snapshot(whole)
-    try:
-        loaded = cache.open_model(whole)
-    except InputProblem:  # the page shows the error
+    if loaded is None:
         return
-    pick_languages(loaded)
+    if loaded.languages:
+        pick_languages(loaded)
     config = loaded.config
     st.caption(
         _t(
             "sidebar.sizes",
-            layers=" + ".join(str(stack.n_layers) for stack in loaded.model.stacks()),
+            layers=" + ".join(str(stack.n_layers) for stack in loaded.stacks),
             heads=config.n_heads,
             d_model=config.d_model,
             parameters=text.in_units(loaded.n_parameters, lang=session.state().lang),

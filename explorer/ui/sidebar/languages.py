@@ -31,9 +31,7 @@ def language_name(code: str, lang: str) -> str:
 
 
 def pick_languages(loaded: LoadedModel) -> None:
-    """Two menus, if there is a choice. A change opens the same model for another language pair."""
-    if not loaded.languages:
-        return
+    """Two menus. A change opens the same model for another language pair."""
     lang = session.state().lang
     names = partial(language_name, lang=lang)
     codes = sorted(loaded.languages, key=names)
