@@ -12,16 +12,9 @@ from explorer.engine import cache
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
-from explorer.exhibits.patching.names import (
-    cell_words,
-    column_labels,
-    map_picture,
-    part_name,
-    said,
-    stream_of,
-)
+from explorer.exhibits.patching.names import cell_words, map_picture, said
 from explorer.exhibits.patching.second import EXHIBIT as SECOND, Two, what_of
-from explorer.exhibits.saying import in_a_row, quoted_at
+from explorer.exhibits.saying import in_a_row
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, signed
 from explorer.runs.passes import Steps
@@ -30,8 +23,6 @@ AT_ONCE = 1e11
 """Most tokens times parameters computed without a click (10 s on a slow core)."""
 HALF = 0.5
 """Smallest share of the answer at which a position is said to hold it."""
-LITTLE = 0.1
-"""Largest share of the answer that counts as recovering little."""
 
 
 @cached
@@ -133,15 +124,13 @@ def _reading(view: View, both: Pair, mapped: maps.Map) -> str:
     cell = mapped.best()
     effect = mapped.cells[cell]
     words = view.t(
-        "patching.read_best" if effect >= LITTLE else "patching.read_little",
+        "patching.read_best",
         place=cell_words(view, both, mapped.what, cell),
         effect=said(effect),
-        some=sum(share >= LITTLE for share in mapped.patched.values()),
         count=len(mapped.patched),
-        limit=said(LITTLE),
         together=said(mapped.together),
     )
-    return in_a_row([words, against_chance(view, mapped, effect)]) if effect >= LITTLE else words
+    return in_a_row([words, against_chance(view, mapped, effect)])
 
 
 def against_chance(view: View, mapped: maps.Map, effect: float) -> str:
@@ -156,65 +145,21 @@ def against_chance(view: View, mapped: maps.Map, effect: float) -> str:
 
 
 def _carried(view: View, both: Pair, mapped: maps.Map) -> tuple[str, ...]:
-    """How much of the answer single words carry: by their embeddings, which recover it by
-    construction, else by the best vector at any word in any layer, compared with chance."""
-    part = mapped.parts[0]
+    """How much of the answer one vector carries: the last one at the best embedding's position that
+    recovers half, else the best of all away from the output position."""
+    part, predicts = mapped.parts[0], (mapped.parts[-1].name, both.question.places[1])
     known = np.nan_to_num(part.effects, nan=-np.inf)
     column = int(known[0].argmax())
-    effect = float(known[0, column])
-    word = _word(view, both, part.name, column)
-    if effect < HALF:
-        return _gathered(view, both, mapped, effect, word)
-    row = int(np.flatnonzero(known[:, column] >= HALF)[-1])
-    if row:
-        return _with_chance(view, both, mapped, (part.name, row, column), "patching.read_carried")
-    words = view.t(
-        "patching.read_left",
-        word=word,
-        effect=said(effect),
-        next=said(float(known[min(1, len(known) - 1), column])),
-    )
-    return (words,)
-
-
-def _word(view: View, both: Pair, part: str, column: int) -> str:
-    """The word at a position, or both words if it was exchanged: the answer is of the first."""
-    return quoted_at(view, column_labels(both, stream_of(part)), column)
-
-
-def _gathered(
-    view: View, both: Pair, mapped: maps.Map, embedding: float, word: str
-) -> tuple[str, ...]:
-    """The best vector of all words and layers, if no embedding carries half of the answer."""
-    predicts = mapped.parts[-1].name, both.question.places[1]
-    cells = [
-        (share, cell) for cell, share in mapped.patched.items() if (cell[0], cell[2]) != predicts
-    ]
-    effect, cell = max(cells, default=(embedding, (mapped.parts[0].name, 0, 0)))
-    if effect < HALF:
-        place = cell_words(view, both, mapped.what, cell)
-        return (view.t("patching.read_spread", effect=said(effect), place=place),)
-    lead = view.t("patching.read_embeddings", effect=said(embedding), word=word)
-    return (lead, *_with_chance(view, both, mapped, cell, "patching.read_gathered"))
-
-
-def _with_chance(
-    view: View, both: Pair, mapped: maps.Map, cell: maps.Cell, key: str
-) -> tuple[str, ...]:
-    """What a cell recovers, and that it is above chance; or that it may be chance."""
-    name, row, column = cell
+    if known[0, column] >= HALF:
+        cell = part.name, int(np.flatnonzero(known[:, column] >= HALF)[-1]), column
+    else:
+        away = {cell: s for cell, s in mapped.patched.items() if (cell[0], cell[2]) != predicts}
+        cell = max(away, key=away.__getitem__, default=(part.name, 0, column))
     effect = mapped.cells[cell]
-    values = {
-        "word": _word(view, both, name, column),
-        "stream": part_name(view, name),
-        "layer": row,
-        "effect": said(effect),
-    }
-    most = mapped.chance[2]
-    if math.isnan(most) or mapped.beats_chance(effect):
-        return view.t(key, **values), against_chance(view, mapped, effect)
-    chance = {"draws": maps.DRAWS, "most": said(most)}
-    return (view.t("patching.read_chance", **values, **chance),)
+    values = {"effect": said(effect), "place": cell_words(view, both, mapped.what, cell)}
+    if effect < HALF:
+        return (view.t("patching.read_spread", **values),)
+    return view.t("patching.read_carried", **values), against_chance(view, mapped, effect)
 
 
 def _arrived(view: View, both: Pair, mapped: maps.Map) -> str:
@@ -237,11 +182,10 @@ def chance(view: View, mapped: maps.Map) -> b.Note:
     mean, spread, most = mapped.chance
     if math.isnan(mean):
         return b.Note(view.t("patching.no_chance"))
-    key = "patching.chance_place" if mapped.what in maps.BY_PLACE else "patching.chance_head"
-    if mapped.what == "pattern":
-        key = "patching.chance_pattern"
+    kind = "place" if mapped.what in maps.BY_PLACE else "head"
+    what = view.t(f"patching.chance_{'pattern' if mapped.what == 'pattern' else kind}")
     shares = {"mean": said(mean), "spread": said(spread), "most": said(most)}
-    return b.Note(view.t(key, draws=maps.DRAWS, **shares))
+    return b.Note(view.t("patching.control", draws=maps.DRAWS, what=what, **shares))
 
 
 def _numbers(view: View, both: Pair, mapped: maps.Map) -> dict[str, list[object]]:

@@ -62,7 +62,7 @@ def cell_words(view: View, both: Pair, what: What, cell: Cell) -> str:
         what=whats,
         stream=part_name(view, name),
         row=row_name(view, what, row),
-        word=quoted_at(view, both.str_tokens[stream_of(name)][1], column),
+        word=quoted_at(view, column_labels(both, stream_of(name)), column),
     )
 
 

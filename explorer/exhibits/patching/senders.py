@@ -4,7 +4,7 @@ from explorer.analysis.patching.maps import Cell
 from explorer.analysis.patching.paths import Into, Paths, arriving, path_map
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
-from explorer.exhibits.patching.map import LITTLE, Mapped, against_chance, chance
+from explorer.exhibits.patching.map import Mapped, against_chance, chance
 from explorer.exhibits.patching.names import cell_words, head_words, map_picture, said
 from explorer.exhibits.patching.receiver import receivers_in
 from explorer.exhibits.saying import in_a_row
@@ -68,10 +68,8 @@ def _reading(view: View, paths: Paths) -> str:
     if best not in paths.heads.patched:
         return whole
     effect = paths.heads.patched[best]
-    much = effect >= LITTLE * abs(paths.everything)
-    key = "patching.paths_best" if much else "patching.paths_none"
-    words = view.t(key, sender=head_words(view, best), effect=said(effect))
-    return in_a_row([whole, words, against_chance(view, paths.heads, effect) if much else ""])
+    words = view.t("patching.paths_best", sender=head_words(view, best), effect=said(effect))
+    return in_a_row([whole, words, against_chance(view, paths.heads, effect)])
 
 
 def _numbers(view: View, paths: Paths) -> dict[str, list[object]]:
