@@ -11,7 +11,7 @@ else:
     from streamlit.starlette import App
 
     from explorer.admission import Admission, capacity
-    from explorer.front import Front
+    from explorer.front import INLINE, Front
     from explorer.guard import Guard
     from explorer.patches import patch
     from explorer.serving import FromMemory, lifespan, load_libraries
@@ -22,7 +22,7 @@ else:
         __file__,
         lifespan=lifespan,
         middleware=[
-            Middleware(Guard),
+            Middleware(Guard, scripts=INLINE),
             Middleware(Admission, places=capacity().sessions),
             Middleware(FromMemory),
             Middleware(Front),

@@ -14,7 +14,6 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +141,7 @@ class Admission:
             await self._session(scope, receive, send)
         elif scope["type"] == "http":
             if self.n_open >= self._places and _asks_for_a_page(scope):
-                await self._refusal(scope, receive, send)
+                await self._refusal(scope)(scope, receive, send)
             else:
                 await self._app(scope, _in_time(receive, of="http.request"), send)
         else:
@@ -152,7 +151,7 @@ class Admission:
         if self.n_open >= self._places:
             await receive()  # its `websocket.connect`
             if "websocket.http.response" in scope.get("extensions", {}):
-                await self._refusal(scope, receive, send)
+                await self._refusal(scope)(scope, receive, send)
             else:
                 await send({"type": "websocket.close", "code": 1013})  # "try again later"
             return
@@ -170,11 +169,14 @@ class Admission:
         recent = sum(now - left < RECENT for left in self._left)
         return min(LATEST, max(SOONEST, round(RECENT / recent))) if recent else 60
 
-    @property
-    def _refusal(self) -> ASGIApp:
+    def _refusal(self, scope: Scope) -> ASGIApp:
+        from explorer.front import (
+            full_page,
+        )  # reads the texts, which the first request may wait for
+
         seconds = self.wait
         headers = {"retry-after": str(seconds), "cache-control": "no-store"}
-        return HTMLResponse(full_page(seconds), 503, headers)
+        return HTMLResponse(full_page(scope, seconds), 503, headers)
 
 
 def _asks_for_a_page(scope: Scope) -> bool:
@@ -204,25 +206,6 @@ def _in_time(receive: Receive, of: str) -> Receive:
         return message
 
     return received
-
-
-def full_page(seconds: int) -> str:
-    """The page of a full server, in all languages; it reloads after `seconds`."""
-    from explorer.text import LANGUAGES, t  # imports torch, which starts up later
-
-    sections = []
-    for lang in LANGUAGES:
-        lines = t("full.said", lang=lang), t("full.wait", lang=lang, seconds=seconds)
-        paragraphs = "".join(f"<p>{escape(line)}</p>" for line in lines)
-        title = escape(t("full.title", lang=lang))
-        sections.append(f'<section lang="{lang}"><h1>{title}</h1>{paragraphs}</section>')
-    return (
-        f'<!doctype html><html><head><meta charset="utf-8"><meta http-equiv="refresh" '
-        f'content="{seconds}"><meta name="viewport" content="width=device-width">'
-        "<title>Headlight</title><style>body{font:16px/1.5 system-ui,sans-serif;margin:15vh auto;"
-        "max-width:34rem;padding:0 1rem}h1{font-size:1.4rem}</style></head><body>"
-        f"{''.join(sections)}</body></html>"
-    )
 
 
 def watch(protocol: Any, loop: asyncio.AbstractEventLoop) -> None:

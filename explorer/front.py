@@ -6,11 +6,10 @@ the picture that sites and messengers show for a link (ogp.me): the link's own s
 model, drawn here on request.
 """
 
-import asyncio
 import base64
+import json
 import re
-import time
-from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -24,19 +23,33 @@ from streamlit import config, file_util
 from explorer import text
 from explorer.figures.theme import DARK, LIGHT
 from explorer.guard import configured, hostname
+from explorer.linked import (
+    FIRST_PER_MINUTE,
+    MOST_DRAWN,
+    MOST_FIRST,
+    PER_MINUTE,
+    Pictures,
+    canonical,
+    first_link,
+    first_of,
+    normal,
+    of_first_visit,
+    preview_of,
+)
 from explorer.scripts import SCRIPTS, script
 from models.training.home import asset, data
 
-PICTURE, BEFORE = "preview.png", "before.js"
-NAMES = ("lang", "model", "text", "target", "site", "layer", "head", "edits")
-"""What of a link determines its picture."""
-MOST_QUERY, MOST_TEXT = 2000, 300
-"""Characters of a link, and of each of its texts, that is drawn; a longer one has no picture."""
-MOST_KEPT, MOST_DRAWN, PER_MINUTE = 64, 4, 30
-"""Pictures kept, drawn at the same time, and drawn per minute; a further request is refused."""
+PREVIEW, PICTURE = "preview.png", "picture"
+Kept = Callable[[str], bytes]
+"""Returns the JSON of a link's first picture if it has been drawn, else b""."""
 _PAGE = re.compile(r"/[a-z_]*")
+_LATER = re.compile(
+    r'<script type="module"[^>]*></script>|<link rel="(?:modulepreload|stylesheet)"[^>]*>'
+)
+"""What of Streamlit's page an early picture would wait for: first.js requests it afterwards."""
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
-TOLD = b"""window.__streamlit = { BACKEND_BASE_URL: new URL(".", document.currentScript.src).href };
+BEFORE = """
+window.__streamlit = { BACKEND_BASE_URL: new URL(".", document.baseURI).href };
 const theme = document.documentElement.dataset.hlTheme;
 if (theme) {
   const chosen = JSON.stringify(theme === "dark" ? "Dark" : "Light");
@@ -45,6 +58,9 @@ if (theme) {
 """
 """Tells Streamlit, before it starts, the theme that a link asks for (frame.js), and where its
 server is: it would otherwise look below the page's own address first."""
+FIRST = data("explorer.ui", "first.js").read_text(encoding="utf-8")
+INLINE = (BEFORE, FIRST)
+"""The scripts inside our pages, which the content security policy allows by their hashes."""
 WIDGETS = (
     "BidiComponent",
     "ButtonGroup",
@@ -72,9 +88,9 @@ class Front:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        base = str(config.get_option("server.baseUrlPath") or "").strip("/")
-        self._base = f"/{base}" if base else ""
-        self._pictures = Pictures()
+        self._base = _base()
+        self._previews = Pictures(preview_of, MOST_DRAWN, PER_MINUTE, normal)
+        self._first = Pictures(first_of, MOST_FIRST, FIRST_PER_MINUTE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request (ASGI)."""
@@ -91,17 +107,27 @@ class Front:
         if path[1:] in text.EARLIER:
             return _moved(scope, text.EARLIER[path[1:]])
         headers = {"cache-control": "no-cache", "vary": "accept-language"}
+        if path == f"/{PICTURE}":
+            params = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+            link = first_link(params.pop("page", ""), params, params.get("lang", ""))
+            status, picture = await self._first.of(link)
+            return Response(picture, status, headers, "application/json")
         if _PAGE.fullmatch(path):
-            return HTMLResponse(page(path[1:], self._base, scope), headers=headers)
-        if path == f"/{BEFORE}":
-            return Response(TOLD, headers=headers, media_type="text/javascript")
-        if path != f"/{PICTURE}":
+            html = page(path[1:], self._base, scope, self._first.kept)
+            return HTMLResponse(html, headers=headers)
+        if path != f"/{PREVIEW}":
             return None
-        status, picture = await self._pictures.of(scope["query_string"].decode("latin-1"))
+        status, picture = await self._previews.of(scope["query_string"].decode("latin-1"))
         headers["cache-control"] = "public, max-age=3600" if status == 200 else "no-store"
         if status == 503:
             headers["retry-after"] = str(60 // PER_MINUTE)
         return Response(picture, status, headers, "image/png" if picture else "text/plain")
+
+
+def _base() -> str:
+    """The configured path of the app on its server, "" or with a slash before it."""
+    base = str(config.get_option("server.baseUrlPath") or "").strip("/")
+    return f"/{base}" if base else ""
 
 
 def _moved(scope: Scope, name: str) -> Response:
@@ -113,8 +139,10 @@ def _moved(scope: Scope, name: str) -> Response:
     )
 
 
-def page(name: str, base: str, scope: Scope) -> str:
-    """Streamlit's page with the app's styles, and the preview of this link."""
+def page(name: str, base: str, scope: Scope, kept: Kept = lambda link: b"", full: int = 0) -> str:
+    """Streamlit's page with the app's styles, the preview of this link, and its first picture,
+    which `kept` may return. `full`: seconds until the server has a place; until then the picture is
+    all that there is."""
     asked = Headers(scope=scope)
     params = dict(parse_qsl(scope["query_string"].decode("latin-1")))
     wanted = asked.get("accept-language", "")[:2].lower()
@@ -127,18 +155,83 @@ def page(name: str, base: str, scope: Scope) -> str:
     if theme in ("light", "dark"):
         attributes += f' data-hl-theme="{theme}"'
     origin = own_origin(asked.get("host", ""), scope.get("scheme", "http"))
-    views = filter(None, ("frame", FIRST_VIEWS.get(name)))
-    asked_for = "".join(
+    view = FIRST_VIEWS.get(name)
+    soon = _preload(view or "") if (link := first_link(name, params, lang)) else ""
+    later = _preload("frame", view) if view else _preload("frame")
+    first = ""
+    if link:
+        first = _first(name, link, params, lang, kept, full)
+        later += "".join(_LATER.findall(shell))
+        shell = _LATER.sub("", shell)
+        first += "" if full else f'<template id="hl-app">{later}</template>'
+    if full:
+        soon += f'<meta http-equiv="refresh" content="{full}">'
+    title = preview(name, params, lang, origin and origin + base)
+    return (
+        shell.replace('lang="en"', attributes, 1)
+        .replace("<title>Streamlit</title>", title, 1)
+        .replace("</head>", f"{soon if link else later}</head>", 1)
+        .replace("</body>", f"{styles}{first}</body>", 1)
+    )
+
+
+def full_page(scope: Scope, seconds: int) -> str:
+    """The page of a full server, which reloads after `seconds`: the link's first picture; without
+    one, words in all languages."""
+    base = _base()
+    if scope["type"] == "http":
+        name = scope["path"].removeprefix(f"{base}/")
+        params = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        if first_link(name, params, params.get("lang", text.LANGUAGES[0])):
+            return page(name, base, scope, full=seconds)
+    sections = []
+    for lang in text.LANGUAGES:
+        heading, *paragraphs = map(escape, _full(lang, seconds))
+        told = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
+        sections.append(f'<section lang="{lang}"><h1>{heading}</h1>{told}</section>')
+    return (
+        f'<!doctype html><html><head><meta charset="utf-8"><meta http-equiv="refresh" '
+        f'content="{seconds}"><meta name="viewport" content="width=device-width">'
+        "<title>Headlight</title><style>body{font:16px/1.5 system-ui,sans-serif;margin:15vh auto;"
+        "max-width:34rem;padding:0 1rem}h1{font-size:1.4rem}</style></head><body>"
+        f"{''.join(sections)}</body></html>"
+    )
+
+
+def _full(lang: str, seconds: int) -> tuple[str, ...]:
+    keys = ("full.title", "full.said", "full.wait")
+    return tuple(text.t(key, lang=lang, seconds=seconds) for key in keys)
+
+
+def _preload(*views: str) -> str:
+    """Links that request the scripts of views."""
+    return "".join(
         f'<link rel="modulepreload" crossorigin href="./{SCRIPTS}/{script(view)[1]}">'
         for view in views
     )
+
+
+def _first(
+    name: str, link: str, params: Mapping[str, str], lang: str, kept: Kept, full: int
+) -> str:
+    """The element that becomes the first picture (first.js), with what is known of it."""
+    view = FIRST_VIEWS[name]
+    chooses = params.keys() - {"lang", "theme"}
+    picture = ("" if chooses else of_first_visit(name, lang)) or kept(link).decode()
+    sentence = params.get("text") or (json.loads(picture).get("text", "") if picture else "")
+    told = (
+        f'data-first="{escape(picture)}"' if picture else f'data-src="./{PICTURE}?{escape(link)}"'
+    )
+    label = escape(text.t("sidebar.sentence", lang=lang))
+    box = f'<input type="text" aria-label="{label}" value="{escape(sentence)}">'
+    above = f"<p>{escape(' '.join(_full(lang, full)[1:]))}</p>" if full else box
+    still = escape(f"./{PREVIEW}?{canonical(urlencode({**params, 'lang': lang}))}")
+    style = data("explorer.ui", "first.css").read_text(encoding="utf-8")
     return (
-        shell.replace('lang="en"', attributes, 1)
-        .replace("</head>", f"{asked_for}</head>", 1)
-        .replace(
-            "<title>Streamlit</title>", preview(name, params, lang, origin and origin + base), 1
-        )
-        .replace("</body>", f"{styles}</body>", 1)
+        f'<style>{style}</style><main id="hl-first" data-view="{view}" '
+        f'data-script="./{SCRIPTS}/{script(view)[1]}" {told}>{above}<div></div>'
+        f'<noscript><img alt="{escape(sentence)}" src="{still}"></noscript></main>'
+        f'<script type="module" async>{FIRST}</script>'
     )
 
 
@@ -164,13 +257,12 @@ def _shell() -> tuple[str, str]:
         for name in _scripts()
         if name not in shell
     )
-    told = f'<script src="./{BEFORE}"></script>'
     before = (
         f":root {{ color-scheme: light dark; }} [data-hl-theme=light] {{ color-scheme: light; }} "
         f"[data-hl-theme=dark] {{ color-scheme: dark; }} "
         f"body {{ background: light-dark({LIGHT.paper}, {DARK.paper}); }}"
     )
-    head = f"<style>{before}</style>{told}{scripts}</head>"
+    head = f"<style>{before}</style><script>{BEFORE}</script>{scripts}</head>"
     style = data("explorer.ui", "page.css").read_text(encoding="utf-8")
     return shell.replace("</head>", head, 1), f"<style>{style}</style>"
 
@@ -204,7 +296,7 @@ def preview(name: str, params: dict[str, str], lang: str, origin: str) -> str:
     }
     query = canonical(urlencode({**params, "lang": lang}))
     if origin and query:
-        fields["og:image"] = f"{origin}/{PICTURE}?{query}"
+        fields["og:image"] = f"{origin}/{PREVIEW}?{query}"
         fields |= {"og:image:width": "1200", "og:image:height": "630"}
     fields |= {"twitter:card": "summary_large_image" if "og:image" in fields else "summary"}
     tags = (
@@ -220,103 +312,3 @@ def _plain(key: str, lang: str) -> str:
     """The lead of a page without its markup."""
     lead = text.t(f"{key}.lead", lang=lang) if text.has(f"{key}.lead", lang=lang) else ""
     return re.sub(r"\[([^\]]*)\]\([^)]*\)|[*`$]", r"\1", lead)
-
-
-def canonical(query: str) -> str:
-    """What of a link determines its picture, in one order; "" for a link without a picture."""
-    params = dict(parse_qsl(query[: MOST_QUERY + 1]))
-    choices = {name: params[name] for name in NAMES if params.get(name)}
-    own = "~" in choices.get("model", "")  # an upload belongs to its session
-    long = any(len(choices.get(name, "")) > MOST_TEXT for name in ("text", "target"))
-    if own or long or len(query) > MOST_QUERY:
-        return ""
-    return urlencode(choices)
-
-
-def normal(query: str) -> str:
-    """A canonical link as the app would write it, without invalid values and defaults, nor a layer
-    or head that its model lacks; "" if there is no such model. Only headers of files are read."""
-    from explorer.exhibits.links import Links  # imports torch, which starts up later
-    from explorer.exhibits.view import default_model
-    from explorer.library import split_step
-    from explorer.shelf import survey
-
-    links, listed = Links(), {each.name: each for each in survey()}
-    state = links.read(dict(parse_qsl(query)))[0]
-    model = listed.get(split_step(state.model or default_model(tuple(listed)))[0])
-    if model is None:
-        return ""
-    sizes = {"layer": model.n_layers, "head": model.n_heads}
-    lacking = {name: None for name, size in sizes.items() if (getattr(state, name) or 0) >= size}
-    return urlencode(links.write(links.change(state, **lacking)))
-
-
-class Pictures:
-    """The pictures of links: drawn in a thread, kept, and limited in number."""
-
-    def __init__(self) -> None:
-        self._made: OrderedDict[str, bytes] = OrderedDict()
-        self._drawing: dict[str, asyncio.Future[bytes]] = {}
-        self._left, self._since = float(PER_MINUTE), time.monotonic()
-
-    async def of(self, query: str) -> tuple[int, bytes]:
-        """The status and picture of a link: 404 if it has none, 503 while too many are asked."""
-        asked = canonical(query)
-        key = await asyncio.to_thread(normal, asked) if asked else ""
-        if not key:
-            return 404, b""
-        if key not in self._made:
-            if key not in self._drawing:
-                if not self._may():
-                    return 503, b""
-                drawn = asyncio.ensure_future(asyncio.to_thread(drawn_for, key))
-                self._drawing[key] = drawn
-                drawn.add_done_callback(lambda _: self._drawing.pop(key))
-            picture = await asyncio.shield(self._drawing[key])
-            self._made[key] = picture
-            while len(self._made) > MOST_KEPT:
-                self._made.popitem(last=False)
-        self._made.move_to_end(key)
-        return (200 if self._made[key] else 404), self._made[key]
-
-    def _may(self) -> bool:
-        """Take one of the pictures that may be drawn now (a token bucket)."""
-        now = time.monotonic()
-        gained = (now - self._since) * PER_MINUTE / 60
-        self._left, self._since = min(PER_MINUTE, self._left + gained), now
-        if self._left < 1 or len(self._drawing) >= MOST_DRAWN:
-            return False
-        self._left -= 1
-        return True
-
-
-def drawn_for(query: str) -> bytes:
-    """The picture of a link as PNG; empty if its text, model or edits cannot be used."""
-    from explorer.engine.turns import computing
-    from explorer.exhibits.links import Links
-    from explorer.exhibits.view import build
-    from explorer.exports.preview import preview_png
-    from explorer.problems import InputProblem
-
-    with computing():
-        try:
-            view = build(Links().read(dict(parse_qsl(query)))[0], dark=False)
-            sites = view.sites_of(view.kind)
-            patterns = [view.trace.pattern(site.name) for site in sites]
-            allowed = view.trace.mask(view.site.name)[view.head]
-        except InputProblem:
-            return b""
-    name = view.site.name
-    title = (
-        f"{view.t(f'kinds.{view.kind}')} · {view.t('place.layer')} {view.layer + 1} · "
-        f"{view.t('place.head')} {view.head + 1}"
-    )
-    return preview_png(  # while other sessions compute
-        patterns,
-        allowed,
-        view.site,
-        view.head,
-        (view.trace.query_tokens(name), view.trace.key_tokens(name)),
-        (view.trace.text, view.trace.output or ""),
-        title,
-    )

@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -88,13 +89,14 @@ def embedding() -> tuple[str, ...]:
     return tuple(named)
 
 
-def policy(page: str, frames: tuple[str, ...]) -> str:
-    """The content security policy for Streamlit's front end; `page` is its index.html.
+def policy(page: str, frames: tuple[str, ...], scripts: Sequence[str] = ()) -> str:
+    """The content security policy for Streamlit's front end; `page` is its index.html, `scripts`
+    are our own inside a page.
 
-    The one inline script is allowed by its hash. Streamlit imports the scripts of
+    Inline scripts are allowed by their hashes. Streamlit imports the scripts of
     components as blobs, and scripts create its styles. CSP level 3, W3C.
     """
-    inline = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    inline = [*re.findall(r"<script>(.*?)</script>", page, re.DOTALL), *scripts]
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in inline]
     allowed = {
         "default-src": ["'none'"],
@@ -110,12 +112,12 @@ def policy(page: str, frames: tuple[str, ...]) -> str:
     return "; ".join(" ".join((name, *sources)) for name, sources in allowed.items())
 
 
-def headers() -> dict[str, str]:
+def headers(scripts: Sequence[str] = ()) -> dict[str, str]:
     """The headers of every response. Raises ValueError as `embedding`."""
     page = Path(file_util.get_static_dir(), "index.html").read_text(encoding="utf-8")
     frames = embedding()
     fields = {
-        "content-security-policy": policy(page, frames),
+        "content-security-policy": policy(page, frames, scripts),
         "x-content-type-options": "nosniff",
         "referrer-policy": "same-origin",  # links contain the user's text
         "cross-origin-resource-policy": "same-origin",
@@ -129,9 +131,9 @@ def headers() -> dict[str, str]:
 class Guard:
     """Refuses requests that no page of this app sends; passes everything else to `app`."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, scripts: Sequence[str] = ()) -> None:
         self._app = app
-        self._headers = headers()
+        self._headers = headers(scripts)
         self._has_metrics = os.environ.get(METRICS) == "1"
         self._host_config = url_util.make_url_path(
             config.get_option("server.baseUrlPath"), "_stcore/host-config"

@@ -1,20 +1,31 @@
 """The HTML that the server sends for a link, and the picture that it names."""
 
 import asyncio
+import base64
 import io
+import json
 import re
 from html import unescape
-from urllib.parse import urlencode
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import pytest
 from asgi import Answer, asked as asked_of, in_a_thread
 from PIL import Image
 
 from explorer import front
+from explorer.exhibits.escape import plain
+from explorer.exhibits.exhibit import exhibit_of
+from explorer.exhibits.links import State
+from explorer.exhibits.saying import message
+from explorer.exhibits.view import build
 from explorer.exports.preview import drawable
+from explorer.linked import Pictures, first_link, first_of, normal
 from explorer.pages import PAGES
+from explorer.problems import InputProblem
 from explorer.scripts import script
-from explorer.text import EARLIER
+from explorer.shell import LINKS, first_state
+from explorer.text import EARLIER, LANGUAGES
 from models.training.home import data
 
 
@@ -125,16 +136,96 @@ def test_a_links_picture_shows_its_sentence_and_is_drawn_once(monkeypatch):
     assert drawable("dogs")
     assert not drawable("\U0010fffd")  # no font has it, so it is left out and not drawn as a box
     drawn: list[str] = []
-    monkeypatch.setattr(front, "drawn_for", lambda query: (drawn.append(query), b"png")[1])
+
+    def draw(query: str) -> bytes:
+        drawn.append(query)
+        return b"png"
 
     async def test() -> list[int]:
-        pictures = front.Pictures()
+        pictures = Pictures(draw, 4, 30, normal)
         same = await asyncio.gather(*(pictures.of("text=a&unknown=1") for _ in range(5)))
         for more in ("", "&layer=99999999999", "&layer=9&head=99", "&lang=xx&site=cross"):
             same.append(await pictures.of(f"text=a{more}"))
         assert await pictures.of("text=a&model=none") == (404, b"")
         assert drawn == ["lang=en&text=a"]
         assert set(same) == {(200, b"png")}
-        return [(await pictures.of(f"text={n}"))[0] for n in range(front.PER_MINUTE)]
+        return [(await pictures.of(f"text={n}"))[0] for n in range(30)]
 
-    assert in_a_thread(test) == [200] * (front.PER_MINUTE - 1) + [503]
+    assert in_a_thread(test) == [200] * 29 + [503]
+
+
+def first_of_page(place: str) -> dict[str, str] | None:
+    """The attributes of the first picture in a page, and the address of the app's script."""
+    html = asked(place).body.decode()
+    tag = re.search(r'<main id="hl-first" ([^>]*)>', html)
+    if tag is None:
+        assert '<template id="hl-app">' not in html
+        return None
+    head, app = html.split('<template id="hl-app">')
+    assert "/static/" not in head  # the picture waits for nothing of the app
+    assert re.search(r'<script type="module"[^>]* src="\./static/js/index', app)
+    return {name: unescape(value) for name, value in re.findall(r'([\w-]+)="([^"]*)"', tag[1])}
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_first_visit_has_its_picture_in_the_page(lang):
+    """The shipped file is what the model gives, to the last bit: `python -m explorer.linked`."""
+    sent = first_of_page(f"/?lang={lang}&theme=dark")
+    assert sent["data-view"] == "start"
+    fresh = first_of(first_link("", {}, lang)).decode()
+    assert sent["data-first"].strip() == fresh
+    view = build(first_state(lang), dark=False)
+    assert json.loads(fresh)["text"] == view.text
+    assert asked("/", language=lang).body == asked("/?", language=lang).body
+
+
+def test_another_links_picture_is_drawn_without_a_session_and_then_in_the_page():
+    link = urlencode({"lang": "en", "text": 'I like "dogs" & cats.', "edits": "causal-off"})
+    server = front.Front(lambda *_: None)
+
+    def answer(place: str) -> Answer:
+        return asked_of(lambda _: server, place)
+
+    sent = re.search(r'data-src="([^"]*)"', answer(f"/?{link}").body.decode())
+    address = unescape(sent[1])
+    assert address == f"./picture?page=&{urlencode(dict(sorted(parse_qsl(link), key=by_name)))}"
+    picture = json.loads(answer(address[1:]).body)
+    head = unpacked(base64.b64decode(picture["payload"]))
+    view = build(LINKS.read(dict(parse_qsl(link)))[0], dark=False)
+    exhibit = exhibit_of("start.picture")
+    canvas = next(iter(exhibit.show(exhibit.answer(view), view))).blocks[0]
+    assert head["said"] == unpacked(canvas.payload(""))["said"]
+    assert picture["text"] == view.text
+    assert dict(parse_qsl(head["links"]["heads"].partition("?")[2]))["edits"] == "causal-off"
+    assert "data-src" not in answer(f"/?{link}").body.decode()  # it has been drawn
+
+
+def by_name(pair: tuple[str, str]) -> int:
+    return ("lang", "model", "text", "edits").index(pair[0])
+
+
+def unpacked(payload: bytes) -> dict[str, Any]:
+    head: dict[str, Any] = json.loads(payload[4 : 4 + int.from_bytes(payload[:4], "little")])
+    return head
+
+
+@pytest.mark.parametrize(
+    "link",
+    ["head=2", "door=head", "text=a%0Ab", f"text={'a' * 301}", "model=a~b", "lang=xx", "beamer=1"],
+)
+def test_a_link_whose_page_begins_otherwise_has_no_first_picture(link):
+    assert first_of_page(f"/?{link}") is None
+    assert asked(f"/picture?page=&lang=en&{link}").status == 404
+
+
+@pytest.mark.parametrize("link", ["model=reader", "edits=nothing"])
+def test_what_only_the_model_shows_is_found_out_when_it_is_drawn(link):
+    """A model that reads pictures, and edits that are refused, with words above the picture."""
+    assert asked(f"/picture?page=&lang=en&{link}").status == 404
+
+
+def test_a_text_that_is_refused_says_why():
+    answer = asked(f"/picture?{urlencode({'page': '', 'lang': 'zh', 'text': ' '})}")
+    with pytest.raises(InputProblem) as refused:
+        build(State(lang="zh", text=" "), dark=False)
+    assert json.loads(answer.body) == {"problem": plain(message(refused.value, "zh"))}

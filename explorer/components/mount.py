@@ -17,10 +17,13 @@ LOADER = """\
 const base = window.__streamlit?.BACKEND_BASE_URL ?? document.baseURI;
 const {{ default: draw, styles }} = await import(new URL("{address}", base));
 export default function (view) {{
-  view.parentElement.adoptedStyleSheets = [styles];
-  return draw(view);
+  const first = window.headlightFirst;
+  const parentElement = (first?.view === "{name}" && first.take(view)) || view.parentElement;
+  parentElement.adoptedStyleSheets = [styles];
+  return draw({{ ...view, parentElement }});
 }}
 """
+"""Until the page is complete, a view draws into the picture that was there before (first.js)."""
 
 
 @cache
@@ -34,7 +37,7 @@ def view(name: str) -> Callable[..., Any]:
     return st.components.v2.component(
         f"headlight_{name}",
         html='<div class="hl"></div>',
-        js=LOADER.format(address=f"{SCRIPTS}/{script(name)[1]}"),
+        js=LOADER.format(name=name, address=f"{SCRIPTS}/{script(name)[1]}"),
     )
 
 

@@ -5,6 +5,7 @@ the output; a lesson leads to where it shows.
 import pytest
 from playwright.sync_api import Locator, expect
 
+from explorer.exhibits.start.choices import with_mask
 from explorer.exhibits.tour.course import STEPS
 from explorer.exhibits.tour.steps import where_it_shows
 from explorer.library import open_model
@@ -176,3 +177,55 @@ def test_the_sidebar_follows_a_lesson_to_a_model_and_sentence_that_show_it(visit
     expect(sentence).to_have_value(there[1])
     expect(chosen).to_have_value(model_name(there[0], lang="en"))
     assert there != (model, text)
+
+
+PLACES = """() => {
+    const of = (root, name) => {
+        const box = root?.querySelector(name)?.getBoundingClientRect();
+        return box && [box.x, box.y, box.width, box.height].map(Math.round);
+    };
+    const first = document.getElementById("hl-first");
+    const within = first ?? document.querySelector(".st-key-start-picture");
+    const host = [...(within?.querySelectorAll("div") ?? [])].find((node) => node.shadowRoot);
+    return of(host?.shadowRoot, ".hl");
+}"""
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_picture_is_there_before_the_app_and_stays_where_it_is(visitor, width):
+    page = visitor.page
+    page.set_viewport_size({"width": width, "height": 900})
+    page.route("**/_stcore/**", lambda route: None)  # no app at all
+    page.goto(f"{visitor.address}/?lang=en&text={TEXT}")
+    first = page.locator("#hl-first")
+    output = trace(open_model("en-zh"), TEXT).output
+    expect(first.locator(".said")).to_have_text(output)  # it plays to its end
+    before = page.evaluate(PLACES)
+    assert before[2] == width - (64 if width > 768 else 32)
+    page.unroute_all()
+    visitor.open(lang="en", text=TEXT)
+    expect(first).to_have_count(0)
+    expect(said(visitor)).to_have_text(output)
+    assert page.evaluate(PLACES) == before
+    page.set_viewport_size({"width": 1440, "height": 1000})
+
+
+def test_what_is_typed_and_clicked_before_the_app_is_there_is_done(visitor):
+    """Until the app has drawn all, the box and the picture of the server's page are there."""
+    page, wanted = visitor.page, "I like dogs."
+    page.route("**/_stcore/health", lambda route: (page.wait_for_timeout(300), route.continue_()))
+    page.goto(f"{visitor.address}/?lang=en&text={TEXT}", wait_until="commit")
+    first = page.locator("#hl-first")
+    box = first.get_by_role("textbox")
+    box.fill("")
+    box.press_sequentially(wanted)
+    first.get_by_text(t("start.masks.alone", lang="en"), exact=True).click()
+    box.focus()
+    expect(first).to_have_count(0)
+    page.wait_for_url("**text=I+like+dogs.**")
+    own = page.locator(".st-key-start-text input")
+    expect(own).to_be_focused()
+    expect(own).to_have_value(wanted)
+    alone = trace(open_model("en-zh"), wanted, edits=with_mask((), "alone")).output
+    expect(page.get_by_role("radio", name=t("start.masks.alone", lang="en"))).to_be_checked()
+    expect(said(visitor)).to_contain_text(alone)

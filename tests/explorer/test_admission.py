@@ -13,7 +13,10 @@ from explorer import admission
 from explorer.admission import Admission, Capacity, Sparing, capacity
 
 EXTENSIONS = {"websocket.http.response": {}}
-PAGE: Scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"accept", b"text/html")]}
+PAGE: Scope = {
+    "type": "http", "method": "GET", "path": "/models", "query_string": b"", "scheme": "http",
+    "headers": [(b"accept", b"text/html")],
+}  # fmt: skip
 SESSION: Scope = {
     "type": "websocket", "path": admission.STREAM, "headers": [], "extensions": EXTENSIONS,
 }  # fmt: skip
@@ -78,6 +81,12 @@ def test_the_visitor_after_the_last_place_is_told_when_to_come_back_in_both_lang
         assert "All places are taken" in page
         assert "60 秒后" in page
         assert 'content="60"' in page
+        _, body = await door.ask(PAGE | {"path": "/"}, {"type": "http.request"})
+        page = body["body"].decode()
+        assert page.count("All places are taken") == 1  # the picture is in its language
+        assert 'data-first="' in page
+        assert 'content="60"' in page
+        assert "<template" not in page
         refused, _ = await door.ask(SESSION, {"type": "websocket.connect"})
         assert (refused["type"], refused["status"]) == ("websocket.http.response.start", 503)
         (closed,) = await door.ask(SESSION | {"extensions": {}}, {"type": "websocket.connect"})

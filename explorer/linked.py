@@ -1,0 +1,230 @@
+"""The pictures of a link, drawn on request and limited in number: the preview that sites show, and
+the first picture of a page, which the server sends before the app is there.
+
+    python -m explorer.linked
+
+writes the first pictures of a first visit, in each language, into `assets/first/`: they are there
+before torch is imported.
+"""
+
+import asyncio
+import base64
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from explorer.text import LANGUAGES
+from models.training.home import asset
+
+FIRST = {"": "start.picture"}
+"""The exhibit whose picture is the first on a page, by the page's address."""
+FIRST_CHOICES = frozenset({"lang", "theme", "model", "text", "edits"})
+"""A link to such a page has a first picture if it makes no other choices."""
+NAMES = ("lang", "model", "text", "target", "site", "layer", "head", "edits")
+"""What of a link determines its picture."""
+MOST_QUERY, MOST_TEXT = 2000, 300
+"""Characters of a link, and of each of its texts, that is drawn; a longer one has no picture."""
+MOST_KEPT = 16_000_000
+"""Bytes of pictures that are kept, of each of the two kinds."""
+MOST_DRAWN, PER_MINUTE = 4, 30
+MOST_FIRST, FIRST_PER_MINUTE, THREADS = 64, 120, 16
+"""Previews and first pictures that wait to be drawn at the same time, and that are drawn per
+minute, of which a further one is refused; and the threads for each kind: a class's sentences are
+translated in one batch."""
+
+
+def canonical(query: str) -> str:
+    """What of a link determines its picture, in one order; "" for a link without a picture."""
+    params = dict(parse_qsl(query[: MOST_QUERY + 1]))
+    choices = {name: params[name] for name in NAMES if params.get(name)}
+    own = "~" in choices.get("model", "")  # an upload belongs to its session
+    long = any(len(choices.get(name, "")) > MOST_TEXT for name in ("text", "target"))
+    if own or long or len(query) > MOST_QUERY:
+        return ""
+    return urlencode(choices)
+
+
+def normal(query: str) -> str:
+    """`canonical` as the app would write it, without invalid values and defaults, nor a layer or
+    head that its model lacks; "" if there is no such model. Only headers of files are read."""
+    query = canonical(query)
+    if not query:
+        return ""
+    from explorer.exhibits.links import Links  # imports torch, which starts up later
+    from explorer.exhibits.view import default_model
+    from explorer.library import split_step
+    from explorer.shelf import survey
+
+    links, listed = Links(), {each.name: each for each in survey()}
+    state = links.read(dict(parse_qsl(query)))[0]
+    model = listed.get(split_step(state.model or default_model(tuple(listed)))[0])
+    if model is None:
+        return ""
+    sizes = {"layer": model.n_layers, "head": model.n_heads}
+    lacking = {name: None for name, size in sizes.items() if (getattr(state, name) or 0) >= size}
+    return urlencode(links.write(links.change(state, **lacking)))
+
+
+class Pictures:
+    """The pictures of links: drawn by `draw` in threads of their own, kept, and limited in number.
+
+    At most `most_drawn` wait to be drawn at the same time, and `per_minute` are drawn a minute.
+    Links of which `key` returns the same have one picture, "" none.
+    """
+
+    def __init__(
+        self,
+        draw: Callable[[str], bytes],
+        most_drawn: int,
+        per_minute: int,
+        key: Callable[[str], str] = str,
+    ) -> None:
+        self._draw, self._key, self._most, self._rate = draw, key, most_drawn, per_minute
+        self._made: OrderedDict[str, bytes] = OrderedDict()
+        self._drawing: dict[str, asyncio.Future[bytes]] = {}
+        self._left, self._since = float(per_minute), time.monotonic()
+        self._threads = ThreadPoolExecutor(min(most_drawn, THREADS), "picture")
+
+    async def of(self, link: str) -> tuple[int, bytes]:
+        """The status and picture of a link: 404 if it has none, 503 while too many are asked."""
+        link = await asyncio.to_thread(self._key, link) if link else ""
+        if not link:
+            return 404, b""
+        picture = self.kept(link)
+        if not picture and link not in self._made:
+            if link not in self._drawing:
+                if not self._may():
+                    return 503, b""
+                loop = asyncio.get_running_loop()
+                drawn = loop.run_in_executor(self._threads, self._draw, link)
+                self._drawing[link] = drawn
+                drawn.add_done_callback(lambda _: self._drawing.pop(link))
+            picture = self._made[link] = await asyncio.shield(self._drawing[link])
+            while sum(map(len, (*self._made, *self._made.values()))) > MOST_KEPT:
+                self._made.popitem(last=False)
+        return (200 if picture else 404), picture
+
+    def kept(self, link: str) -> bytes:
+        """The picture of a link that has been drawn; else b""."""
+        if link in self._made:
+            self._made.move_to_end(link)
+        return self._made.get(link, b"")
+
+    def _may(self) -> bool:
+        """Take one of the pictures that may be drawn now (a token bucket)."""
+        now = time.monotonic()
+        gained = (now - self._since) * self._rate / 60
+        self._left, self._since = min(self._rate, self._left + gained), now
+        if self._left < 1 or len(self._drawing) >= self._most:
+            return False
+        self._left -= 1
+        return True
+
+
+def preview_of(query: str) -> bytes:
+    """The preview of a link as PNG; empty if its text, model or edits cannot be used."""
+    from explorer.engine.turns import computing
+    from explorer.exhibits.links import Links
+    from explorer.exhibits.view import build
+    from explorer.exports.preview import preview_png
+    from explorer.problems import InputProblem
+
+    with computing():
+        try:
+            view = build(Links().read(dict(parse_qsl(query)))[0], dark=False)
+            sites = view.sites_of(view.kind)
+            patterns = [view.trace.pattern(site.name) for site in sites]
+            allowed = view.trace.mask(view.site.name)[view.head]
+        except InputProblem:
+            return b""
+    name = view.site.name
+    title = (
+        f"{view.t(f'kinds.{view.kind}')} · {view.t('place.layer')} {view.layer + 1} · "
+        f"{view.t('place.head')} {view.head + 1}"
+    )
+    return preview_png(  # while other sessions compute
+        patterns,
+        allowed,
+        view.site,
+        view.head,
+        (view.trace.query_tokens(name), view.trace.key_tokens(name)),
+        (view.trace.text, view.trace.output or ""),
+        title,
+    )
+
+
+def first_link(page: str, params: Mapping[str, str], lang: str) -> str:
+    """What of a link determines its first picture, in one order; "" for a link without one."""
+    chosen = {name: params[name] for name in ("model", "text", "edits") if params.get(name)}
+    sentence = params.get("text", "")
+    if (
+        page not in FIRST
+        or not {lang, params.get("lang", lang)} <= {*LANGUAGES}
+        or params.keys() - FIRST_CHOICES
+        or "~" in chosen.get("model", "")  # an upload belongs to its session
+        or len(sentence) > MOST_TEXT
+        or not sentence.isprintable()  # several lines: the app has another text box for them
+    ):
+        return ""
+    return urlencode({"page": page, "lang": lang, **chosen})
+
+
+def first_of(link: str) -> bytes:
+    """A first picture as JSON: the text and the packed picture, or the `problem` of the text.
+
+    Empty if the page begins with something else: a picture that the model reads, or words.
+    """
+    from explorer.engine.turns import computing
+    from explorer.exhibits import block as b
+    from explorer.exhibits.escape import plain
+    from explorer.exhibits.exhibit import exhibit_of
+    from explorer.exhibits.saying import message
+    from explorer.exhibits.view import build
+    from explorer.problems import InputProblem
+    from explorer.shell import LINKS, first_state
+
+    params = dict(parse_qsl(link, keep_blank_values=True))
+    exhibit = exhibit_of(FIRST[params.pop("page")])
+    state, refused = LINKS.read(params)
+    if not params.keys() - {"lang"}:
+        state = first_state(state.lang)
+
+    def address(change: b.Change) -> str:
+        left = LINKS.elsewhere(state) if change.elsewhere else state
+        chosen: Any = change.choices(state)
+        return f"{change.visit}?{urlencode(LINKS.write(LINKS.change(left, **chosen)))}"
+
+    with computing():
+        try:
+            view = build(state, dark=False)
+            shown = exhibit.show(exhibit.answer(view), view)
+            hero = next(block for block in shown if isinstance(block, b.Hero))
+        except InputProblem as problem:
+            return json.dumps({"problem": plain(message(problem, state.lang))}).encode()
+    canvas = hero.blocks[0]
+    if refused or view.loaded.config.picture or not isinstance(canvas, b.Canvas):
+        return b""
+    payload = base64.b64encode(canvas.payload(exhibit.subject, address)).decode()
+    first = {"model": view.loaded.name, "text": view.text, "payload": payload}
+    return json.dumps(first).encode()
+
+
+def of_first_visit(page: str, lang: str) -> str:
+    """The first picture of a visit that chooses nothing, from its file; "" without its model."""
+    first = _stored(page, lang).read_text(encoding="utf-8")
+    return first if asset("checkpoints", json.loads(first)["model"]).is_dir() else ""
+
+
+def _stored(page: str, lang: str) -> Path:
+    return asset("first", f"{FIRST[page].partition('.')[0]}.{lang}.json")
+
+
+if __name__ == "__main__":
+    for page in FIRST:
+        for lang in LANGUAGES:
+            _stored(page, lang).write_bytes(first_of(first_link(page, {}, lang)) + b"\n")

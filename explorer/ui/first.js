@@ -1,0 +1,111 @@
+// The first picture of a page, before the app is there: front.py sends the picture's payload or its address
+// with the page. The app's own view then draws into the same element (mount.py), which moves to its place once
+// the page is complete (frame.js). What is clicked or typed before that is done then.
+
+/** Milliseconds that the app waits for a picture that is not there yet. */
+const MOST_WAITED = 300;
+
+/** Draws the picture that the page was sent with, then loads the app, unless the server is full. */
+async function begin() {
+  const place = document.getElementById("hl-first");
+  const [box, host] = [place.querySelector("input"), place.querySelector("div")];
+  wear(place);
+  const shadow = host.attachShadow({ mode: "open" });
+  const pending = new Map();
+  let [send, owner, isThere] = [(name, value) => { pending.set(name, value); place.classList.add("pending"); }, null, false];
+  const first = (window.headlightFirst = { view: place.dataset.view });
+  /** Where the app's view draws until the page is complete; null for its own place, if nothing is drawn here. */
+  first.take = (view) => {
+    isThere = true;
+    if (!shadow.querySelector(".hl")) return null;
+    owner = view.parentElement;
+    send = view.setTriggerValue;
+    place.classList.remove("pending");
+    setTimeout(() => { for (const [name, value] of pending) send(name, value); pending.clear(); });
+    return shadow;
+  };
+  let sentence = box?.value;
+  onComplete(() => {
+    first.take = () => null;
+    const root = shadow.querySelector(".hl");
+    const at = shadow.activeElement?.dataset.at;
+    if (owner) {
+      owner.adoptedStyleSheets = shadow.adoptedStyleSheets;
+      owner.querySelector(".hl").replaceWith(root);
+    }
+    document.querySelector("[data-testid=stMain]").scrollTop = place.scrollTop;
+    handOver(box, sentence);
+    place.remove();
+    if (at !== undefined) root.querySelector(`[data-at="${at}"]`)?.focus({ preventScroll: true });
+  });
+
+  const drawing = draw(place, shadow, (name, value) => send(name, value), () => isThere, (text) => {
+    if (box?.value === sentence) box.value = text;
+    sentence = text;
+  });
+  const app = document.getElementById("hl-app");
+  if (app) {
+    await Promise.race([drawing.then(painted, () => {}), new Promise((resolve) => { setTimeout(resolve, MOST_WAITED); })]);
+    document.head.append(app.content);
+  }
+  await drawing;
+}
+begin();
+
+/** Draws the picture of a link, or says why it has none; nothing if the app `isThere` sooner. */
+async function draw(place, shadow, send, isThere, read) {
+  const [{ text, payload, problem }, { default: view, styles }] = await Promise.all([
+    place.dataset.first ? JSON.parse(place.dataset.first) : asked(place.dataset.src), import(place.dataset.script),
+  ]);
+  if (isThere()) return;
+  if (text !== undefined) read(text);
+  if (problem) shadow.append(Object.assign(document.createElement("p"), { role: "alert", textContent: problem }));
+  if (!payload) return;
+  shadow.adoptedStyleSheets = [styles];
+  shadow.append(Object.assign(document.createElement("div"), { className: "hl" }));
+  const data = Uint8Array.from(atob(payload), (letter) => letter.charCodeAt(0));
+  view({ parentElement: shadow, data, setTriggerValue: send });
+  document.documentElement.style.setProperty("--hl-first", `${shadow.host.offsetHeight}px`); // page.css
+}
+
+/** The picture of a link, {} if it has none or the server is too busy: then the app draws it. */
+async function asked(address) {
+  const answer = await fetch(address);
+  return answer.ok ? answer.json() : {};
+}
+
+/** Once the browser has shown what is drawn now. */
+function painted() {
+  return new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve)); });
+}
+
+/** Calls `then` when the app has drawn the whole page: frame.js takes this attribute away. */
+function onComplete(then) {
+  new MutationObserver((_, observer) => {
+    if ("hlOpening" in document.documentElement.dataset) return;
+    observer.disconnect();
+    then();
+  }).observe(document.documentElement, { attributeFilter: ["data-hl-opening"] });
+}
+
+/** The colours that the app will have: those that were chosen in it before, else the system's. */
+function wear(place) {
+  const chosen = window.localStorage.getItem(`stActiveTheme-${window.location.pathname}-v2`) ?? "";
+  const dark = /dark/i.test(chosen) || (!/light/i.test(chosen) && window.matchMedia("(prefers-color-scheme: dark)").matches);
+  place.classList.toggle("dark", dark);
+}
+
+/** Gives the app's own text box what was typed instead of `sentence`, as if it had been typed there, and the focus. */
+function handOver(box, sentence) {
+  const own = document.querySelector(".st-key-start-text input");
+  if (!own) return;
+  const focused = document.activeElement === box;
+  const { value, selectionStart, selectionEnd } = box;
+  if (value !== sentence) {
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(own, value);
+    own.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+  if (!focused) return;
+  own.focus({ preventScroll: true });
+  own.setSelectionRange(selectionStart, selectionEnd);
+}
