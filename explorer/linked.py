@@ -181,7 +181,6 @@ def first_of(link: str) -> bytes:
     """
     from explorer.engine.turns import computing
     from explorer.exhibits import block as b
-    from explorer.exhibits.escape import plain
     from explorer.exhibits.exhibit import exhibit_of
     from explorer.exhibits.saying import message
     from explorer.exhibits.view import build
@@ -205,7 +204,7 @@ def first_of(link: str) -> bytes:
             shown = exhibit.show(exhibit.answer(view), view)
             hero = next(block for block in shown if isinstance(block, b.Hero))
         except InputProblem as problem:
-            return json.dumps({"problem": plain(message(problem, state.lang))}).encode()
+            return json.dumps({"problem": b.plain(message(problem, state.lang))}).encode()
     canvas = hero.blocks[0]
     if refused or view.loaded.config.picture or not isinstance(canvas, b.Canvas):
         return b""

@@ -14,7 +14,7 @@ from asgi import Answer, asked as asked_of, in_a_thread
 from PIL import Image
 
 from explorer import front
-from explorer.exhibits.escape import plain
+from explorer.exhibits.block import plain
 from explorer.exhibits.exhibit import exhibit_of
 from explorer.exhibits.links import State
 from explorer.exhibits.saying import message
