@@ -107,24 +107,21 @@ def normalised(
     return layer_norm_forward(wide, ones, zeros, eps).numpy()
 
 
-def moved_by_others(
-    loaded: LoadedModel, sentences: Sequence[str]
-) -> tuple[Float[np.ndarray, "norm pos"], Float[np.ndarray, "norm"]]:
+def moved_by_others(loaded: LoadedModel, sentences: Sequence[str]) -> Float[np.ndarray, "norm pos"]:
     """How far the first sentence's vectors move because of the rest of the batch, by norm.
 
-    |together - alone| / |alone| of each token; `alone` is a batch of that sentence only. Also
-    returns the largest absolute change. Raises InputProblem and ValueError as `batch_of` does.
+    |together - alone| / |alone| of each token; `alone` is a batch of that sentence only. Raises
+    InputProblem and ValueError as `batch_of` does.
     """
     together, alone = batch_of(loaded, sentences), batch_of(loaded, sentences[:1])
     n = alone.x.shape[1]
-    shares, largest = [], []
+    shares = []
     for norm in NORMS:
         before = normalised(alone.x, norm)[0]
         after = normalised(together.x, norm)[0, :n]
         change = np.linalg.norm(after - before, axis=-1)
         shares.append(change / np.maximum(np.linalg.norm(before, axis=-1), 1e-12))
-        largest.append(float(np.abs(after - before).max()))
-    return np.stack(shares), np.array(largest)
+    return np.stack(shares)
 
 
 def eps_curves(

@@ -73,8 +73,6 @@ def _said(view: View) -> str:
         silu=signed(float(silu.min())),
         silu_at=signed(float(X[silu.argmin()])),
         tanh=number(float(difference.max())),
-        tanh_at=f"{abs(float(X[difference.argmax()])):.1f}",
-        own=view.t(f"designs.ffn.{view.loaded.config.ffn}"),
     )
 
 

@@ -66,13 +66,12 @@ def show(answer: tuple[np.ndarray, str, Backward], view: View) -> b.Blocks:
             (b.Chart("blocks.backward", back, title),),
         )
     )
-    rms = result.d_beta is None
-    words = {"gamma": result.d_gamma} if rms else {"gamma": result.d_gamma, "beta": result.d_beta}
-    texts = {name: ", ".join(map(signed, word)) for name, word in words.items() if word is not None}
-    yield b.Note(view.t("blocks.d_gamma_alone" if rms else "blocks.d_gamma", **texts))
-    key = "blocks.read_backward_alike" if len(set(gamma)) == 1 else "blocks.read_backward"
+    words = [view.t("blocks.d_gamma", gamma=", ".join(map(signed, result.d_gamma)))]
+    if result.d_beta is not None:
+        words.append(view.t("blocks.d_beta", beta=", ".join(map(signed, result.d_beta))))
+    yield b.Note(" · ".join(words))
     errors = {"error": number(result.error), "wrong": number(result.wrong_error)}
-    yield b.Sentence("backward", view.t(key, **errors))
+    yield b.Sentence("backward", view.t("blocks.read_backward", **errors))
     yield b.Formula((RMS if kind == "rmsnorm" else LAYER,))
     yield b.Code((backward, BACKWARD[kind]))
 

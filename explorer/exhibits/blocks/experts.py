@@ -89,14 +89,14 @@ def show(routed: Routed | None, view: View) -> b.Blocks:
     titles: dict[str, Any] = {"title": view.t("blocks.router"), "x_title": view.t("blocks.expert")}
     drawn = routes(routed.weights, tokens, names, **titles, y_title=view.stream("tgt"))
     yield b.Matrices("blocks.experts", ((view.t("blocks.router"), drawn),))
-    formula, words = (
-        r"\mathrm{FFN}(x) = \sum_{e \in E_k(x)} g_e(x)\,\mathrm{FFN}_e(x)",
-        "blocks.experts_formula",
-    )
-    if view.loaded.config.d_shared:
+    config, words = view.loaded.config, [view.t("blocks.experts_formula")]
+    formula = r"\mathrm{FFN}(x) = \sum_{e \in E_k(x)} g_e(x)\,\mathrm{FFN}_e(x)"
+    if config.experts_sum:
+        words.append(view.t("blocks.experts_sum"))
+    if config.d_shared:
         formula += r" + \sigma(w_s^\top x)\,\mathrm{FFN}_s(x)"
-        words = "blocks.shared_formula"
-    yield b.Formula((formula, r"g(x) = \mathrm{softmax}(W_r x)"), view.t(words))
+        words.append(view.t("blocks.shared_formula"))
+    yield b.Formula((formula, r"g(x) = \mathrm{softmax}(W_r x)"), saying.in_a_row(words))
     path = view.trace.stacks[-1].path("blocks", routed.layer, "ffn")
     yield b.Code((view.loaded.model.get_submodule(path), compute))
     named = {

@@ -35,12 +35,11 @@ SCALES = np.logspace(-6, 1, 57)
 
 @dataclass(frozen=True, eq=False)
 class Norms:
-    """A batch, how far each norm moves the first sentence in it (`shares` [norm, pos], `largest`),
-    and output sizes by input size: for each eps, and for eps inside and outside of the root."""
+    """A batch, how far each norm moves the first sentence in it (`shares` [norm, pos]), and output
+    sizes by input size: for each eps, and for eps inside and outside of the root."""
 
     batch: PaddedSentences
     shares: np.ndarray
-    largest: np.ndarray
     by_eps: np.ndarray
     by_place: np.ndarray
 
@@ -55,7 +54,7 @@ def compute(loaded: LoadedModel, text: str, others: tuple[str, ...]) -> Norms:
         eps_curves(x, SCALES, (1e-6,), kind)[0] for kind in ("rmsnorm", "rms_outside")
     )
     by_eps = eps_curves(x, SCALES, EPSILONS)
-    return Norms(batch, *moved_by_others(loaded, sentences), by_eps, np.stack([inside, outside]))
+    return Norms(batch, moved_by_others(loaded, sentences), by_eps, np.stack([inside, outside]))
 
 
 def model_line(view: View) -> b.Blocks:
@@ -73,7 +72,7 @@ def show(norms: Norms, view: View) -> b.Blocks:
     """Statistics as heatmaps, dependence on other tokens, and eps."""
     yield from model_line(view)
     if not view.choices(ScreenChoices).beamer:
-        yield b.Prose(view.t("blocks.batch" if view.others else "blocks.batch_examples"))
+        yield b.Prose(view.t("blocks.batch", others=len(norms.batch.x) - 1))
     norm = next((kind for kind in NORMS if kind == view.chosen("norm", BlocksChoices)), NORMS[0])
     yield pick_one(view, "blocks.norm", NORMS, norm, said="designs.norm.")
     yield from _statistics(view, norms.batch, norm)
@@ -93,8 +92,7 @@ def show(norms: Norms, view: View) -> b.Blocks:
 
 def _statistics(view: View, batch: PaddedSentences, norm: Norm) -> b.Blocks:
     moments = statistics(batch.x, norm)
-    where = {"sentences": len(batch.x), "length": batch.x.shape[1], "width": batch.x.shape[2]}
-    yield b.Sentence("norm", view.t(f"blocks.read_{norm}", count=moments.scale.size, **where))
+    yield b.Sentence("norm", view.t(f"blocks.read_{norm}", count=moments.scale.size))
     rms = norm == "rmsnorm"
     names = [view.t("blocks.sentence", number=at + 1) for at in range(len(batch.x))]
     for name in ("scale",) if rms else ("mean", "scale"):
@@ -121,12 +119,10 @@ def _who_moves(view: View, norms: Norms) -> b.Blocks:
         x_title=view.t("blocks.sentence", number=1),
         stream=reading_stream(view.loaded),
     )
-    note = view.t("blocks.who_moves_note")
-    yield from titled(view, "blocks.moved", draw, view.t("blocks.who_moves"), note)
+    yield from titled(view, "blocks.moved", draw, view.t("blocks.who_moves"))
     layer, rms, batchnorm = (share(float(row.mean())) for row in norms.shares)
-    words = {"batch": batchnorm, "layer": layer, "rms": rms, "others": len(batch.x) - 1}
-    largest = number(float(norms.largest[2]))
-    yield b.Sentence("moved", view.t("blocks.read_moved", largest=largest, **words))
+    words = view.t("blocks.read_moved", batch=batchnorm, layer=layer, rms=rms)
+    yield b.Sentence("moved", words)
 
 
 def _eps(view: View, norms: Norms) -> b.Blocks:

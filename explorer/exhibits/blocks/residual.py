@@ -65,16 +65,14 @@ def show(answer: tuple[Flows, StreamNorms], view: View) -> b.Blocks:
     flows, cut = answer
     yield from controls(view)
     depth = depth_of(view.choices(BlocksChoices).depth)
-    tokens = view.trace.src_tokens or view.trace.tgt_tokens
     yield b.Sentence("placement", _said(view, flows, depth))
     words = view.words("figures.residual")
     numbers = {place: _labels(view, flow) for place, flow in flows.items()}
     yield b.Chart("blocks.wiring", partial(wiring, numbers, words=words), view.t("blocks.wiring"))
-    sizes = {"width": D_MODEL, "heads": N_HEADS, "depth": depth, "tokens": len(tokens)}
+    sizes = {"width": D_MODEL, "heads": N_HEADS, "depth": depth}
     yield b.Note(view.t("blocks.fresh", seeds=len(SEEDS), **sizes))
     losses = {place: f"{float(flow.loss.mean()):.2f}" for place, flow in flows.items()}
-    sure = f"{np.log(len(set(tokens))):.2f}"
-    yield b.Prose(view.t("blocks.losses", sure=sure, **losses))
+    yield b.Prose(view.t("blocks.losses", **losses))
     yield by_blocks(view, flows, "fresh")
     yield from _without_sum(view, flows["pre"], cut, depth)
     yield b.Formula.of(
@@ -143,13 +141,9 @@ def _without_sum(view: View, whole: StreamNorms, cut: StreamNorms, depth: int) -
         return titled(view, f"blocks.without_sum.{what}", draw, view.t(f"blocks.{what}"))
 
     yield b.Columns((column("gradient", gradients), column("spread", 100 * spreads)))
-    on, off = gradients[:, 0]
-    key = "blocks.read_gradient_less" if off < on / 2 else "blocks.read_gradient_alike"
-    fades = view.t(key, depth=depth, on=_short(float(on)), off=_short(float(off)))
-    on, off = spreads[:, -1]
-    key = "blocks.read_spread_lost" if off < on / 2 else "blocks.read_spread_kept"
-    alike = view.t(key, on=percent(float(on)), off=percent(float(off)))
-    yield b.Sentence("without_sum", f"{fades} {alike}")
+    gradient = dict(zip(("gradient_on", "gradient_off"), map(_short, gradients[:, 0]), strict=True))
+    spread = dict(zip(("spread_on", "spread_off"), map(percent, spreads[:, -1]), strict=True))
+    yield b.Sentence("without_sum", view.t("blocks.read_without_sum", **gradient, **spread))
 
 
 def _geometric(gradients: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
