@@ -49,7 +49,7 @@ def report_lines(
         yield ""
         yield t(f"certify.reach_{name}", lang=lang)
         yield from matrix_lines(reached)
-    yield _verdict(certificate, lang)
+    yield verdict(certificate, lang)
 
 
 def _untested(certificate: Certificate, lang: str) -> Iterator[str]:
@@ -59,10 +59,11 @@ def _untested(certificate: Certificate, lang: str) -> Iterator[str]:
         yield f"{t('certify.untested', lang=lang, promise=promise)} {reason}"
 
 
-def _verdict(certificate: Certificate, lang: str) -> str:
+def verdict(certificate: Certificate, lang: str) -> str:
+    """How many of the tested properties hold."""
     count, broken = len(certificate.findings), len(certificate.broken)
-    verdict = "verdict_kept" if certificate.passed else "verdict_broken"
-    return t(f"certify.{verdict}", lang=lang, count=count, broken=broken)
+    key = "certify.verdict_kept" if certificate.passed else "certify.verdict_broken"
+    return t(key, lang=lang, count=count, broken=broken)
 
 
 _MARKDOWN = str.maketrans(
@@ -135,7 +136,7 @@ def markdown(
     blocks = [
         f"### {title}",
         *about,
-        f"**{_verdict(certificate, lang)}**",
+        f"**{verdict(certificate, lang)}**",
         "\n".join(f"| {row} |" for row in table),
         more and f"<pre>\n{escape(more)}\n</pre>",
     ]

@@ -83,7 +83,7 @@ def test_another_visitor_with_its_link_lacks_it_and_sees_the_rest(data, open_pag
     at = open_page("heads", model=name, text="We went to the park.")
     (said,) = [str(each.value) for each in at.warning]
     assert "mine" in said
-    assert "upload it again" in said
+    assert "Upload it again" in said
     assert name.partition("~")[2] not in said
     assert at.main.get("bidi_component")  # the sentence in a model that is there
     assert name not in at.selectbox(key="sidebar.model").options
@@ -206,7 +206,7 @@ def test_a_tokenizer_of_few_tokens_and_a_folder_that_is_not_there_are_named(own,
     (theirs / "tokenizer.json").replace(folder / "tokenizer.json")
     (folder / "tokenizer_config.json").unlink(missing_ok=True)  # which would contradict it
     at = models_page(lang="en", model="large")
-    said = "The tokenizer has 97 tokens, but the model has 260"
+    said = "The tokenizer has 97 tokens, the model 260"
     assert sum(said in each.value for each in at.main.warning) == 1
     assert sum(said in each.value for each in at.sidebar.warning) == 1
     assert not models_page(lang="en", model="mine").sidebar.warning

@@ -66,8 +66,8 @@ class Finding:
 
     @property
     def meaning_key(self) -> str:
-        """The text key of what it means that the property holds or fails."""
-        return f"certify.{self.name}.{'kept' if self.passed else 'broken'}"
+        """The text key of what it means that the property fails."""
+        return f"certify.{self.name}.broken"
 
 
 @dataclass(frozen=True, eq=False)

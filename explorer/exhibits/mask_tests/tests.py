@@ -11,7 +11,7 @@ from explorer.analysis.mask_tests.probe import Probe
 from explorer.analysis.mask_tests.sites import Location
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.block import escape
-from explorer.exports.report import Tested, report_lines, report_record
+from explorer.exports.report import Tested, report_lines, report_record, verdict
 from explorer.figures.matrix import Axis, Matrix
 from explorer.library import LoadedModel
 from explorer.numbers import number
@@ -88,7 +88,7 @@ def _subject(view: View) -> b.Blocks:
     edits = [edit for edit in view.trace.edits if about_masks(edit)]
     if edits:
         named = " · ".join(f"**{saying.name_edit(view, edit)}**" for edit in edits)
-        words, undo = view.t("mask_tests.edited", edits=named), view.t("edits.reset")
+        words, undo = view.t("certify.edits", edits=named), view.t("edits.reset")
         reset = b.Button("mask_tests.reset", undo, b.choose(edits=()))
         yield b.Row((b.Prose(words), reset), align="center")
 
@@ -101,12 +101,8 @@ def _code(certificate: Certificate) -> list[object]:
 
 
 def _verdict(view: View, certificate: Certificate) -> b.Blocks:
-    count, broken = len(certificate.findings), len(certificate.broken)
-    sizes = {"count": count, "largest": number(certificate.largest)}
-    words = f":material/verified: {view.t('mask_tests.kept', **sizes)}"
-    if broken:
-        sentence = view.t("mask_tests.broken", broken=broken, **sizes)
-        words = f":red[:material/cancel:] {sentence}"
+    icon = ":material/verified:" if certificate.passed else ":red[:material/cancel:]"
+    words = f"{icon} {verdict(certificate, view.lang)}"
     yield b.Hero((b.Sentence("mask_tests", words),))
     # Position tables are float32 in any model, so their finding has its own tolerance.
     tolerance = max(
@@ -124,7 +120,7 @@ def _kept(view: View, finding: Finding) -> b.Prose:
     title, measured = view.t(finding.title_key), _measured(view, finding)
     words = f":material/check_circle: {title}  \n:small[:gray[{measured}]]"
     missed = view.t("certify.misses", what=view.t(f"certify.{finding.name}.misses"))
-    return b.Prose(words, help=f"{view.t(finding.meaning_key)} {missed}")
+    return b.Prose(words, help=missed)
 
 
 def _broken(view: View, certificate: Certificate, finding: Finding) -> b.Blocks:

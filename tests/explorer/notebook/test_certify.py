@@ -119,7 +119,9 @@ def test_a_fill_that_leaks_less_than_the_tolerance_is_named(fill: float, where: 
     assert result.fill is not None
     assert (result.fill.name.split(".")[0], result.fill.score) == (where, fill)
     assert (result.fill.weight > 0) is (fill > -100)
-    assert "rounds to 0" in result.report() if fill < -100 else "receives up to" in result.report()
+    assert (
+        "rounds to 0" in result.report() if fill < -100 else "a weight of up to" in result.report()
+    )
 
 
 @pytest.mark.parametrize("n_heads", [3, 4])  # three rows fit three heads, without an error

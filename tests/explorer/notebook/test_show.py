@@ -333,12 +333,12 @@ ADDED = np.where(TRI, 0.0, -np.inf)
     [
         (TRI.astype(np.uint8), "1 = may attend"),
         (TRI.astype(np.int64).tolist(), "1 = may attend"),
-        (torch.tensor(TRI).float(), "block nothing if attention adds them"),
+        (torch.tensor(TRI).float(), "floats of 0 and 1 block nothing"),
         (torch.tensor(TRI).half(), "mask.bool()"),
         (ADDED, "−∞ = blocked"),
         (torch.tensor(ADDED).bfloat16(), "mask &gt; -5000"),
         (np.where(TRI, 0.0, -1e9), "−1e+09 = blocked"),
-        (np.where(TRI, -0.5, -np.inf), "adds numbers from −0.5 to −0.5"),
+        (np.where(TRI, -0.5, -np.inf), "adds −0.5 to −0.5"),
         (TRI[None, None], ""),
     ],
 )
