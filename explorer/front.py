@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit import config, file_util
 
@@ -37,6 +37,7 @@ from explorer.linked import (
     preview_of,
 )
 from explorer.scripts import SCRIPTS, script
+from explorer.serving import zipped
 from models.training.home import asset, data
 
 PREVIEW, PICTURE = "preview.png", "picture"
@@ -111,10 +112,12 @@ class Front:
             params = dict(parse_qsl(scope["query_string"].decode("latin-1")))
             link = first_link(params.pop("page", ""), params, params.get("lang", ""))
             status, picture = await self._first.of(link)
-            return Response(picture, status, headers, "application/json")
+            fields = {**headers, "content-type": "application/json"}
+            return zipped(scope, picture, fields, status=status)
         if _PAGE.fullmatch(path):
             html = page(path[1:], self._base, scope, self._first.kept)
-            return HTMLResponse(html, headers=headers)
+            fields = {**headers, "content-type": "text/html; charset=utf-8"}
+            return zipped(scope, html.encode(), fields)
         if path != f"/{PREVIEW}":
             return None
         status, picture = await self._previews.of(scope["query_string"].decode("latin-1"))

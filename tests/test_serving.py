@@ -1,6 +1,7 @@
 """What the server does beside Streamlit: files from memory, nothing held back."""
 
 import asyncio
+import gzip
 import json
 import os
 import signal
@@ -25,6 +26,7 @@ from streamlit.testing.v1 import AppTest
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from explorer import patches, serving
+from explorer.front import Front
 from explorer.scripts import FOLDER, SCRIPTS, script
 
 ROOT = Path(__file__).parents[1]
@@ -39,6 +41,22 @@ def test_the_front_end_comes_from_memory_as_it_is_on_disk():
     assert headers["content-length"] == str(SCRIPT.stat().st_size)
     assert headers["content-type"] in ("application/javascript", "text/javascript")
     assert "immutable" in headers["cache-control"]
+
+
+def test_what_gains_from_it_is_compressed_for_browsers_that_accept_it():
+    accepting = {"accept-encoding": "gzip, br"}
+    answer = asked(serving.FromMemory, f"/static/js/{SCRIPT.name}", accepting)
+    assert answer.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(answer.body) == SCRIPT.read_bytes()
+    assert len(answer.body) < SCRIPT.stat().st_size / 2
+    assert answer.headers["vary"] == "accept-encoding"
+    font = next((Path(file_util.get_static_dir()) / "static" / "media").glob("*.woff2"))
+    assert asked(serving.FromMemory, f"/static/media/{font.name}", accepting).body == (
+        font.read_bytes()
+    )
+    page = asked(Front, "/?lang=en", accepting)
+    assert gzip.decompress(page.body) == asked(Front, "/?lang=en").body
+    assert page.headers["vary"] == "accept-language, accept-encoding"
 
 
 def test_a_view_has_its_script_and_rules_at_a_name_of_its_content_and_not_in_messages():
