@@ -73,7 +73,7 @@ def test_the_causal_mask_says_what_it_is_for_and_shows_what_happens_without(open
     at.button(key="masks.purpose").click().run()
     assert at.query_params["edits"] == CAUSAL
     assert t("masks.twins_lead", lang="en") in everything(at)
-    assert "the newest row chooses a token" in everything(at)
+    assert t("masks.newest", lang="en") in everything(at)
     assert place == [at.selectbox(key=f"masks.{name}").value for name in ("layer", "head")]
     at.button(key="masks.twins").click().run()
     assert at.query_params["model"] == "twin-no-causal"

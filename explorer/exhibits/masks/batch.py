@@ -121,9 +121,8 @@ def show(members: tuple[Member, ...], view: View) -> b.Blocks:
         yield b.Note(view.t("masks.batch_empty"))
         return
     worst = max(members, key=lambda member: member.weight_moved)
-    same = "masks.batch_same_edits" if view.trace.edits else "masks.batch_same"
     words = view.t(
-        "masks.batch_moved" if worst.weight_moved >= NOTICED else same,
+        "masks.batch_moved" if worst.weight_moved >= NOTICED else "masks.batch_same",
         points=f"{100 * worst.weight_moved:.1f}",
         text=f"“{escape(shorten(worst.text, 40))}”",
         exact=number(worst.weight_moved),

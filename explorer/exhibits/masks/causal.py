@@ -27,16 +27,13 @@ class Ahead:
 
     `share` is the mean weight, 0 to 1, that a real token gives to the real tokens after it, over
     all layers and heads and all tokens but the last, which has none after it; `layer` and `head`
-    (from 0) do so most, with `most`. `real` is the number of real tokens, `seen` how many of them
-    the last one may attend to in the head that sees fewest: a causal mask leaves it all of them.
+    (from 0) do so most, with `most`.
     """
 
     share: float
     layer: int
     head: int
     most: float
-    real: int
-    seen: int
 
 
 def ahead(trace: Trace, role: Role) -> Ahead | None:
@@ -56,16 +53,7 @@ def ahead(trace: Trace, role: Role) -> Ahead | None:
         ]
     )  # [layer, head]
     layer, head = (int(at) for at in np.unravel_index(per_head.argmax(), per_head.shape))
-    return Ahead(
-        share=float(per_head.mean()),
-        layer=layer,
-        head=head,
-        most=float(per_head[layer, head]),
-        real=real,
-        seen=min(
-            int(trace.mask(attention.name)[:, real - 1, :real].sum(-1).min()) for attention in sites
-        ),
-    )
+    return Ahead(float(per_head.mean()), layer, head, float(per_head[layer, head]))
 
 
 def compute(
@@ -112,10 +100,7 @@ def ahead_words(peek: Ahead, view: View) -> str:
 def _looking_ahead(view: View, peek: Ahead, before: np.ndarray, now: np.ndarray) -> b.Blocks:
     """The head that looks ahead most, before and after; why the output may not change."""
     place = {"layer": peek.layer + 1, "head": peek.head + 1}
-    if peek.seen == peek.real:
-        yield b.Prose(view.t("masks.newest", real=peek.real))
-    else:
-        yield b.Prose(view.t("masks.newest_less", real=peek.real, seen=peek.seen))
+    yield b.Prose(view.t("masks.newest"))
     site = view.sites_of(view.own_role)[peek.layer]
     with_it = view.t("masks.ahead_with", kind=view.t(f"kinds.{site.role}"), **place)
     yield b.Matrices(

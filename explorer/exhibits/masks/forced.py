@@ -9,7 +9,6 @@ import numpy as np
 from explorer.analysis.cases.symptom import TokenLosses
 from explorer.exhibits import Exhibit, View, block as b, picking, saying
 from explorer.exhibits.cases.planted import losses_of
-from explorer.exhibits.masks import largest
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.library import LoadedModel
 from explorer.numbers import percent
@@ -75,46 +74,22 @@ def _next(loaded: LoadedModel, old: np.ndarray, new: np.ndarray) -> tuple[Next, 
     )
 
 
-def compute(
-    loaded: LoadedModel, unedited: Trace, edits: tuple[Edit, ...], moved: largest.RunChange
-) -> tuple[Forced, bool] | None:
-    """The unchanged model's output, read with the edits, and whether they leave the output as it
-    is; None without edits."""
-    return (forced(loaded, unedited, edits), moved.same_output) if edits else None
+def compute(loaded: LoadedModel, unedited: Trace, edits: tuple[Edit, ...]) -> Forced | None:
+    """The unchanged model's output, read with the edits; None without edits."""
+    return forced(loaded, unedited, edits) if edits else None
 
 
-def show(answer: tuple[Forced, bool] | None, view: View) -> b.Blocks:
+def show(comparison: Forced | None, view: View) -> b.Blocks:
     """The loss of each word under both masks, and the likeliest tokens after a beginning."""
-    if answer is None or not answer[0].tokens:
+    if comparison is None or not comparison.tokens:
         return
-    comparison, same_output = answer
     yield b.Title(view.t("masks.forced"))
     names = view.t("masks.right_masks"), view.t("masks.your_masks")
-    losses = (
-        b.Sentence("forced", _said(comparison, same_output, view)),
-        losses_of(view, "masks.loss", comparison, names),
-    )
+    ends = {"before": comparison.loss_before, "after": comparison.loss_after}
+    said = view.t("masks.loss", **{name: f"{loss:.2f}" for name, loss in ends.items()})
+    losses = (b.Sentence("forced", said), losses_of(view, "masks.loss", comparison, names))
     yield b.Columns((losses, _after(view, comparison)))
     yield b.Code((forced,))
-
-
-def _said(result: Forced, same_output: bool, view: View) -> str:
-    words = view.t(
-        "masks.loss", before=f"{result.loss_before:.2f}", after=f"{result.loss_after:.2f}"
-    )
-    cheaper = result.loss_after < result.loss_before - 0.005
-    if cheaper and not same_output and _looks_ahead(view.trace):
-        return f"{words} {view.t('masks.cheat')}"
-    return words
-
-
-def _looks_ahead(trace: Trace) -> bool:
-    """Whether a decoder query may attend to a later real token."""
-    n_real = int(trace.tgt_valid.sum())
-    return any(
-        np.triu(trace.mask(site.name)[..., :n_real, :n_real], 1).any()
-        for site in trace.sites_of("decoder")
-    )
 
 
 def _after(view: View, result: Forced) -> tuple[b.Block, ...]:
@@ -139,4 +114,4 @@ def _place(view: View, result: Forced, step: int) -> str:
     return f"{step + 1}  {view.trace.tgt_str_tokens[step]}"
 
 
-EXHIBIT = Exhibit(compute, show, inputs={"moved": largest.moved})
+EXHIBIT = Exhibit(compute, show)

@@ -36,7 +36,6 @@ class RunChange:
 
     sites: dict[str, SiteChange]
     words: tuple[tuple[str, Status], ...]
-    same_output: bool
     ahead: causal.Ahead | None = None
 
     @property
@@ -52,7 +51,7 @@ def difference(before: Trace, trace: Trace, ahead: causal.Ahead | None = None) -
         name: SiteChange(name, site.max_abs, *_shared(site), site.whole)
         for name, site in comparison.sites.items()
     }
-    return RunChange(sites, comparison.words, comparison.same_output, ahead)
+    return RunChange(sites, comparison.words, ahead)
 
 
 def _shared(pair: SiteDifference) -> tuple[int, int]:
@@ -67,8 +66,7 @@ def show(run_change: RunChange, view: View) -> b.Blocks:
 
 def _said(run_change: RunChange, view: View) -> str:
     if run_change.most < ROUNDING:
-        why = "edits" if view.trace.edits else "pads" if view.pads else "same"
-        return view.t(f"masks.nothing_changed_{why}", exact=number(run_change.most))
+        return view.t("masks.nothing_changed", exact=number(run_change.most))
     if run_change.ahead is not None:
         return causal.ahead_words(run_change.ahead, view)
     points = 100 * run_change.most

@@ -54,9 +54,8 @@ def _sizes(view: View, in_force: dict[MaskPart, bool]) -> b.Blocks:
     windows = [site.window for site in view.loaded.sites if site.kind == "self"]
     own = [window for window in windows if window is not None]
     if own:
-        sizes_of_it = {"layers": len(own), "all": len(windows), "before": f"{own[0] - 1:,}"}
-        key = "masks.own_window" if view.loaded.config.is_causal else "masks.own_window_both"
-        yield b.Note(view.t(key, **sizes_of_it))
+        size = f"{own[0]:,}"
+        yield b.Note(view.t("masks.own_window", layers=len(own), all=len(windows), window=size))
     longest = max(len(view.trace.src_tokens), len(view.trace.tgt_tokens), *sizes.values(), 2)
     for part in SIZE_PARTS:
         if _concerns(view, part):

@@ -17,7 +17,7 @@ from explorer.exhibits.masks.choices import READERS, RENDERINGS, WAYS
 from explorer.exhibits.masks.forced import forced
 from explorer.library import LoadedModel, open_model
 from explorer.problems import InputProblem
-from explorer.runs.edits import CellEdit, MaskSize, MaskSwitch
+from explorer.runs.edits import CellEdit, MaskSwitch
 from explorer.runs.trace import trace
 from models.masks import causal_mask
 
@@ -225,27 +225,17 @@ def twin() -> LoadedModel:
     return open_model("twin-right")
 
 
-def test_how_many_keys_the_last_row_sees_and_which_share_is_ahead(twin: LoadedModel) -> None:
-    found = ahead(trace(twin, "I love you.", pads=2), "decoder")
+def test_which_share_of_weight_is_ahead(twin: LoadedModel) -> None:
+    run = trace(twin, "I love you.", pads=2)
+    found = ahead(run, "decoder")
     assert found is not None
     assert found.share == found.most == 0
-    assert found.seen == found.real
-    narrow = ahead(trace(twin, "I love you.", edits=(*OFF, MaskSize("window", 2))), "decoder")
-    assert narrow is not None
-    assert narrow.seen == 2 < narrow.real
-    # The first head of the first layer sees everything; a sentence about all heads asks all.
-    run = trace(twin, "I love you.")
-    shut = CellEdit(run.sites_of("decoder")[-1].name, 1, int(run.tgt_valid.sum()) - 1, 0, False)
-    one_head = ahead(trace(twin, "I love you.", edits=(*OFF, shut)), "decoder")
-    assert one_head is not None
-    assert one_head.seen == one_head.real - 1
     alone = replace(run, tgt_valid=np.arange(len(run.tgt_valid)) < 1)
     assert ahead(alone, "decoder") is None
     run = trace(twin, "I love you.", edits=OFF, pads=2)
     found = ahead(run, "decoder")
     assert found is not None
-    real = found.real
-    assert real == int(run.tgt_valid.sum())
+    real = int(run.tgt_valid.sum())
     by_hand = {}
     for site in run.sites_of("decoder"):
         for head, pattern in enumerate(run.pattern(site.name)):
@@ -254,7 +244,6 @@ def test_how_many_keys_the_last_row_sees_and_which_share_is_ahead(twin: LoadedMo
     assert found.share == pytest.approx(np.mean(list(by_hand.values())), abs=1e-6)
     assert found.most == pytest.approx(max(by_hand.values()), abs=1e-6)
     assert (found.layer, found.head) == max(by_hand, key=by_hand.__getitem__)
-    assert found.seen == real  # the newest row is none the wiser
 
 
 # The same words read again under changed masks: losses and the tokens that come next.
