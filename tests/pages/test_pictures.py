@@ -37,7 +37,7 @@ def open_reader(open_page) -> Open:
 
 def test_a_word_and_its_face_are_chosen_where_pictures_are_read(open_reader):
     at = open_reader("heads", edits="hide-src-2~hide-src-3~hide-src-4~hide-src-5")
-    assert "More pictures" in [each.label for each in at.expander]  # in the frame, not of a view
+    assert "More images" in [each.label for each in at.expander]  # in the frame, not of a view
     assert "4 source tokens hidden" in everything(at)
     assert at.text_input(key="heads.word").value == "Brown"
     at.selectbox(key="heads.face").set_value("comic").run()
@@ -54,7 +54,7 @@ def test_another_kind_of_input_is_not_compared_and_missing_letters_are_explained
     assert not at.info
     assert "hints.take" not in {each.key for each in at.button}
     at = open_reader("heads", text="今天!")
-    assert "so it is misread: " in everything(at)
+    assert "vocabulary: " in everything(at)
     at = open_reader("heads", text="北京")
     assert "北 cannot be drawn" in everything(at)
 
@@ -105,7 +105,7 @@ def test_words_speak_of_pictures_and_not_of_sentences(open_reader):
     film = build(State(lang="en", model="reader", text="Brown @serif"), dark=False).words(
         "components.film"
     )
-    assert film["src"] == "picture"
+    assert film["src"] == "image"
     assert film["candidates"] == t("components.film.candidates", lang="en")
     drawn = [split_face(each.source) for each in texts_for("reader")]
     assert len(drawn) == len(FACES) * len({word for word, _ in drawn})

@@ -148,7 +148,7 @@ def test_query_and_key_of_the_arrows_are_chosen(open_page):
 
 def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page):
     at = open_page("positions", part="learned")
-    assert "The 64 position vectors of **Twin trained with learned" in everything(at)
+    assert "The 64 position vectors of **Control model: learned" in everything(at)
     assert t("positions.learned_unknown", lang="en") in everything(at)  # no training made it
     assert t("positions.learned_alike_note", lang="en", last=63) in everything(at)
     assert "Neighbouring sinusoidal encodings have **0.95**" in everything(at)
