@@ -77,10 +77,11 @@ def opened(learner: SetupTrainer, name: str, at: tuple[int, ...]) -> dict[str, A
     batch = learner.next_batch()
     before = float(parameter.detach()[place])
     state = _moments(learner, parameter, place)
-    grad_formula, losses, arriving = _by_formula(learner, batch, name, place)
+    grad_formula, losses = _by_formula(learner, batch, name, place)
     rate = learner.rate()
-    left = 0.0 if parameter.grad is None else float(parameter.grad[place])
-    kept = left if "no_zero_grad" in learner.faults else 0.0  # backward() adds to it
+    kept = 0.0  # of earlier gradients, to which backward() adds
+    if parameter.grad is not None and "no_zero_grad" in learner.faults:
+        kept = float(parameter.grad[place])
     shown = float(learner.backward(batch))
     assert parameter.grad is not None
     grad = float(parameter.grad[place])
@@ -104,8 +105,6 @@ def opened(learner: SetupTrainer, name: str, at: tuple[int, ...]) -> dict[str, A
             row[mask].tolist() for row, mask in zip(losses[:n], batch.loss_mask[:n], strict=True)
         ],
         "loss": shown / batch.n_labels,
-        "arriving": arriving,
-        "left": left,
         "grad": grad,
         "formula": None if grad_formula is None else grad_formula + kept,
         "norm": norm,
@@ -158,9 +157,9 @@ def _tokens(tokenizer: Tokenizer, ids: Tensor, valid: Tensor) -> list[list[str]]
 
 def _by_formula(
     learner: SetupTrainer, batch: Batch, name: str, place: tuple[int, ...]
-) -> tuple[float | None, Tensor, int]:
+) -> tuple[float | None, Tensor]:
     """The gradient of one weight by the formula of its layer; the loss of each token, in nats
-    [batch, tgt]; the number of positions in the sum.
+    [batch, tgt].
 
     None if the layer has no formula here (learned positions, biases of T5).
     """
@@ -195,17 +194,16 @@ def _by_formula(
     logs = logits.log_softmax(-1)
     losses = -(1 - e) * logs.gather(-1, labels[..., None])[..., 0] - e * logs.mean(-1)
     ((losses * batch.loss_mask).sum() / batch.n_labels).backward()  # type: ignore[no-untyped-call]
-    gradient, positions = 0.0, 0
+    gradient = 0.0
     which = owners[0][1]
     for module, x, out in uses:
         if out.grad is None:
             continue
         part = _one_use(module, which, x, out.grad, place)
         if part is None:
-            return None, losses.detach(), 0
+            return None, losses.detach()
         gradient += part
-        positions += math.prod(out.shape[:-1])
-    return (gradient if uses else None), losses.detach(), positions
+    return (gradient if uses else None), losses.detach()
 
 
 def _one_use(

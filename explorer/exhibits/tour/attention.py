@@ -7,7 +7,7 @@ from explorer.exhibits import View
 from explorer.exhibits.tour import pictures, rows
 from explorer.exhibits.tour.pictures import Exhibited
 from explorer.exhibits.tour.posed import Posed, Words, grouped
-from explorer.exhibits.tour.rows import MissingError, QueryRow, keys_of, main_role, require
+from explorer.exhibits.tour.rows import QueryRow, keys_of, main_role, require
 from explorer.numbers import digits, percent, root
 from explorer.runs.trace import Trace
 
@@ -88,7 +88,7 @@ def ratio(view: View) -> Posed:
     factors = (power, apart, *quotient, np.exp(2 * apart), 2 * apart)
     words: Words = {"more": keys[more], "less": keys[less], "difference": f"{apart:.2f}"}
     words |= {"times": power, "weights": " / ".join(shares)}
-    drawn, place = ([pictures.scores_of(row)], [pictures.heatmap(view, row)]), {"key": more}
+    drawn, place = ([pictures.scores_of(row)], [pictures.softmax_of(row)]), {"key": more}
     return Posed(factors, words, *drawn, row, {**place, "stage": 3}, spelt=times)
 
 
@@ -174,17 +174,15 @@ def heads(view: View) -> Posed:
 
 
 def cross(view: View) -> Posed:
-    """The shape of cross-attention, with the head whose rows differ most."""
+    """The shape of cross-attention."""
     sites = view.trace.sites_of("cross")
     require(sites, "no_cross")
     n_query, n_key = view.trace.mask(sites[0].name).shape[1:]
     require(n_query != n_key, "same_length")
-    try:
-        row = _sharpest(view.trace)
-    except MissingError:
-        row = rows.row_of(view.trace, sites[-1], 0, n_query - 1)
     shapes = ((n_query, n_key), (n_key, n_query), (n_query, n_query), (n_key, n_key))
     options = [view.t("tour.shape", rows=height, columns=width) for height, width in shapes]
     strips = [pictures.strip(view, "src"), pictures.strip(view, "tgt")]
-    words = {"rows": n_query, "columns": n_key}
-    return Posed(options, words, strips, [pictures.heatmap(view, row)], row)
+    words, place = {"rows": n_query, "columns": n_key}, {"site": "cross"}
+    at = view.kinds.index("cross")
+    after = Exhibited("masks.matrices", "masks.matrices", {**place, "layer": 0, "head": 0}, at)
+    return Posed(options, words, strips, [after], place=place)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from explorer.analysis.cases.case import ResultRow
-from explorer.analysis.cases.fills import DTYPES, FILLS, fill
+from explorer.analysis.cases.fills import DTYPES, FILLS
 from explorer.analysis.cases.masks import mask_after_softmax, multiplied_by_zero
 from explorer.analysis.cases.planting import Pattern
 from explorer.engine import cache
@@ -20,8 +20,6 @@ from explorer.exhibits.tour.rows import QueryRow, require, row_of, varied
 from explorer.numbers import digits, percent
 from explorer.numerics import softmax
 from explorer.runs.edits import MaskSwitch
-from explorer.runs.interventions import edit_functions
-from explorer.runs.rerun import rerun, rows_of
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
 
@@ -46,24 +44,16 @@ def _middle(trace: Trace, n: int) -> int:
 
 
 def purpose(view: View) -> Posed:
-    """Run the tokens without the mask, and find the head whose middle query looks ahead most."""
-    (_, n), trace, sites = _causal(view), view.trace, view.sites_of(view.own_role)
-    query, batch = _middle(trace, n), rows_of(trace)
-    edits = edit_functions(trace.sites, WITHOUT["edits"], batch.src_valid, batch.tgt_valid)
-    unmasked = rerun(view.loaded, trace, {site.hook("pattern") for site in sites}, edits)
-    opened = {
-        (site, head): weights[query].double().numpy()
-        for site in sites
-        for head, weights in enumerate(unmasked[site.hook("pattern")][0])
-    }
-    ahead = {place: float(weights[query + 1 :].sum()) for place, weights in opened.items()}
-    place = max(ahead, key=lambda place: ahead[place])
-    row = row_of(trace, *place, query)
+    """A query in the middle, and the head that looks ahead most without the mask."""
+    (_, n), trace = _causal(view), view.trace
+    query = _middle(trace, n)
+    after = Exhibited("masks.causal", "masks.ahead", WITHOUT)
+    ahead = after.answer(view)[0]
+    row = row_of(trace, view.sites_of(view.own_role)[ahead.layer], ahead.head, query)
     keys, strip = rows.keys_of(view, row), pictures.strip(view, "tgt", at=query)
-    pair = {view.t("tour.with_mask"): row.weights, view.t("tour.without_mask"): opened[place]}
     options = [keys[key] for key in (query + 1, query, query - 1, 0, n - 1)]
-    words = {"next": options[0], "ahead": percent(ahead[place])}
-    return Posed(options, words, [strip], [strip, pictures.two_rows(view, row, pair)], row, WITHOUT)
+    words = {"next": options[0], "ahead": percent(ahead.most)}
+    return Posed(options, words, [strip], [strip, after], row, WITHOUT)
 
 
 def _masked(view: View, row: QueryRow, **place: object) -> Exhibited:
@@ -165,9 +155,9 @@ def _filled(view: View) -> tuple[QueryRow, dict[tuple[str, str], ResultRow], lis
     site = view.sites_of(view.own_role)[0]
     require(len(view.trace.query_tokens(site.name)) >= 3, "short")
     row = row_of(view.trace, site, 0, 2)
-    results = fill(view.trace, site, row.head, row.query, "filled", 0).rows
-    drawn = [Exhibited("masks.fills", "cases.fill.grids", row.place, 1)]
-    return row, dict(zip(product(FILLS, DTYPES), results, strict=True)), drawn
+    drawn = Exhibited("masks.fills", "cases.fill.grids", row.place, 1)
+    results = zip(product(FILLS, DTYPES), drawn.answer(view).rows, strict=True)
+    return row, dict(results), [drawn]
 
 
 def empty(view: View) -> Posed:

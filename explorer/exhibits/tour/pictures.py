@@ -78,7 +78,7 @@ def drawn(view: View, drawing: Drawing, name: str, title: str) -> b.Block:
     return b.Chart(name, drawing, title)
 
 
-def heatmap(view: View, row: QueryRow, *, whole: bool = True) -> Matrix:
+def heatmap(view: View, row: QueryRow, *, whole: bool) -> Matrix:
     """The head with the row outlined; with a blank row unless `whole`."""
     codes = blocker_codes(view.trace, row.site.name)[row.head]
     matrix = weights_of(view, view.trace, row.site, row.head, codes)

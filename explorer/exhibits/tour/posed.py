@@ -142,7 +142,6 @@ def found_by(run: Run, lang: str, step: Step) -> PosedStep | Missing:
     view = build(State(lang=lang, **vars(run)), dark=False)
     try:
         require(max(len(view.trace.src_tokens), len(view.trace.tgt_tokens)) <= LONGEST, "long")
-        require(step.page != "decoding" or view.trace.config.lm_head, "no_logits")
         return _asked(view, step.id, step.find(view))
     except MissingError as error:
         return Missing(error.why)

@@ -34,7 +34,7 @@ def _shuffled(
     their place."""
     drawn, place = _exhibited("order", "strip", "moved", stream=stream, shuffle=1)
     if (answer := drawn[0].answer(view)) is None:
-        raise MissingError("short")
+        raise MissingError("flat")
     return answer[0], {moved.setting: moved for moved in answer[1]}, drawn, place
 
 
@@ -75,7 +75,7 @@ def length(view: View) -> Posed:
     at = round(varied(view.trace, 1, n_real - 1))
     place = {"part": "sum", "stream": stream, "place": at}
     after = Exhibited("positions.sum", "sums.strips", place)
-    _, right, _ = after.answer(view).sums.lengths(at)
+    _, right, _ = after.answer(view)[0].lengths(at)
     options = [fixed(option, 1) for option in (right, width**0.5, width / 2, 1.0)]
     words: Words = {"place": at, "width": width, "pairs": width // 2, "length": options[0]}
     before, _ = _exhibited("table", "table", base=int(config.rope_base), width=width, length=LENGTH)

@@ -10,7 +10,7 @@ from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.training.choices import TrainingChoices
 from explorer.exhibits.training.live import curves, heads, pick_role
-from explorer.exhibits.training.room import is_shown, small_print, steps_slider
+from explorer.exhibits.training.room import is_shown, small_print
 from explorer.exhibits.training.setting import label_of, value_of
 from explorer.figures.training import Curve
 from explorer.numbers import percent
@@ -138,7 +138,7 @@ def _beside(view: View, runs: Sequence[TrainingRun]) -> b.Blocks:
     yield b.Title(view.t("training.compare.beside"))
     if len(steps) > 1:
         words = view.t("training.moment")
-        yield steps_slider("training.both", words, steps, step, lambda at: b.choose(both=at))
+        yield b.Slider("training.both", words, steps, step, lambda at: b.choose(both=at))
     pick, role = pick_role(view, *both)
     yield pick
     sides = zip(both, (one, other), strict=True)

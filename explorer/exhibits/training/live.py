@@ -135,7 +135,7 @@ def _moment(view: View, run: TrainingRun) -> tuple[WatchedHeads, tuple[b.Slider,
         return b.choose(moment=None if step == steps[-1] else step)
 
     words = view.t("training.moment")
-    return frames[at], (room.steps_slider("training.moment", words, steps, steps[at], change),)
+    return frames[at], (b.Slider("training.moment", words, steps, steps[at], change),)
 
 
 def pick_role(view: View, *runs: TrainingRun) -> tuple[b.Pick, Role]:

@@ -145,8 +145,6 @@ def _way(view: View, told: Mapping[str, Any]) -> b.Blocks:
     yield b.Table(("", "PyTorch", view.t("training.opened.by_formula")), rows)
     if formulas is None:
         yield b.Note(view.t("training.opened.muon"))
-    if told["formula"] is not None:
-        yield b.Note(view.t("training.opened.note", n=told["arriving"]))
 
 
 EXHIBIT = Exhibit(

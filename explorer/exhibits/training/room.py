@@ -111,13 +111,6 @@ def _act(
     return b.Change(done)
 
 
-def steps_slider(
-    key: str, label: str, steps: Sequence[int], at: int, change: Callable[[int], b.Change]
-) -> b.Slider:
-    """A choice among these steps of a training."""
-    return b.Slider(key, label, steps, at, change)
-
-
 def small_print(view: View) -> b.Blocks:
     """The loss and the optimizer as formulas, the code, and the curves as numbers."""
     loss = r"L = -\frac{1}{N}\sum_{t} \log p(y_t \mid y_{<t},\, x)"

@@ -9,7 +9,7 @@ from pathlib import Path
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.training.choices import TrainingChoices
-from explorer.exhibits.training.room import order, resume, run_of, steps_slider
+from explorer.exhibits.training.room import order, resume, run_of
 from explorer.library import LoadedModel, open_model
 from explorer.training.runs import ENDED, TrainingRun
 from explorer.training.setup import AT_START, FAULTS
@@ -80,7 +80,7 @@ def _rewind(view: View, run: TrainingRun, steps: list[int]) -> b.Fold:
     if run.state in ENDED:
         back = resume(view, run, at, paused=True)
     words = view.t("training.back_to")
-    slider = steps_slider("training.back_at", words, steps, at, lambda step: b.choose(back_to=step))
+    slider = b.Slider("training.back_at", words, steps, at, lambda step: b.choose(back_to=step))
     do = b.Button("training.back_do", view.t("training.back_do"), back)
     return b.Fold(view.t("training.back"), (slider, do), icon="fast_rewind")
 
