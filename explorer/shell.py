@@ -176,9 +176,11 @@ def _views(lang: str) -> Menu:
 
 def _view_links(current: str) -> None:
     """Links to the views of this group; one that this model has nothing for is dimmed."""
-    views = next(group.views for group in MENU if current in group.views)
     pages, lang = session.pages(), session.state().lang
-    if len(views) == 1 or not pages:  # a page that runs alone, as in tests, has no menu
+    if not pages:  # a page that runs alone, as in tests, has no menu
+        return
+    views = next(group.views for group in MENU if current in group.views)
+    if len(views) == 1:
         return
     lacking = _lacking(lang)
     with st.container(key="views", horizontal=True, width="content"):

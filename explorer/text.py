@@ -190,7 +190,7 @@ def in_order(names: Iterable[str], *, lang: str) -> tuple[str, ...]:
 def script(text: str) -> str | None:
     """The likely language of a text: "zh" if Chinese characters outnumber the words in Latin
     letters, "en" if they do not, None without either of them."""
-    chinese = sum("\u3400" <= character <= "\u9fff" for character in text)
+    chinese = len(re.findall(r"[\u3400-\u9fff]", text))
     latin = len(re.findall(r"[A-Za-z]+", text))
     if not chinese and not latin:
         return None

@@ -345,9 +345,9 @@ def joined(
 ) -> HeadGrid:
     """The grid of `parts`, each `pooled`: the heads of each layer, then the aggregates. `whole`
     turns further pooling off."""
-    codes = np.concatenate([codes for codes, _ in parts])
-    further = 1 if whole else further_step(codes)
-    darkest = max(0.01, *(largest for _, largest in parts))
+    thumbnails, largest = zip(*parts, strict=True)
+    codes = np.concatenate(thumbnails)
+    further, darkest = 1 if whole else further_step(codes), max(0.01, *largest)
     return HeadGrid(shape, pool(codes, further), step * further, darkest)
 
 

@@ -119,10 +119,6 @@ class Store:
             for key in [key for key in self._kept if name in repr(key)]:
                 self.forget(key)
 
-    def put(self, key: Hashable, made: object, is_model: bool = False) -> None:
-        """Store a result that was made elsewhere."""
-        self._keep(key, _Entry(made, size_of(made, seals=True) + size_of(key)), is_model)
-
     def get(
         self,
         key: Hashable,
@@ -163,8 +159,7 @@ class Store:
                 heard = {} if tell is None else {"tell": partial(mine.hear, tell)}
                 result = make(**values(), **heard)
             if worth is None or worth(result):
-                mine.made = _Entry(result, size_of(result, seals=True) + size_of(key))
-                self._keep(key, mine.made, is_model)
+                mine.made = self.put(key, result, is_model)
             TURNS.rest()
             return result
         finally:
@@ -172,7 +167,9 @@ class Store:
                 del self._making[key]
             mine.over.set()
 
-    def _keep(self, key: Hashable, entry: _Entry, is_model: bool) -> None:
+    def put(self, key: Hashable, made: object, is_model: bool = False) -> _Entry:
+        """Store a result, if it fits into the budget."""
+        entry = _Entry(made, size_of(made, seals=True) + size_of(key))
         with self._turn:
             if is_model:
                 self._kept[key] = entry
@@ -180,6 +177,7 @@ class Store:
             elif entry.n_bytes <= self._budget:
                 self._kept[key] = entry
                 self._make_room()
+        return entry
 
     def _use(self, key: Hashable, model: _Entry) -> None:
         """Mark a model as in use; beyond IN_USE, the oldest becomes idle and counts."""

@@ -59,6 +59,11 @@ class Ticket:
 _RANK = attrgetter("rank")
 
 
+class _Here(threading.local):
+    ticket: Ticket | None = None
+    """The ticket with which this thread computes, or waits for its turn."""
+
+
 class Turns:
     """A queue of threads, one of which computes at a time."""
 
@@ -67,7 +72,7 @@ class Turns:
         self._numbers = itertools.count()
         self._waiting: list[Ticket] = []
         self._holder: Ticket | None = None
-        self._here = threading.local()
+        self._here = _Here()
 
     def ticket(self, used: float = 0.0) -> Ticket:
         """A place at the end of the queue, as if it had computed for `used` seconds."""
@@ -79,7 +84,7 @@ class Turns:
 
         A thread that already has its turn keeps it.
         """
-        if self._mine() is not None:
+        if self._here.ticket is not None:
             yield
             return
         self._here.ticket = ticket = ticket or self.ticket()
@@ -93,7 +98,7 @@ class Turns:
 
     def rest(self) -> None:
         """Yield to threads that have computed less. Does nothing outside a turn or while away."""
-        ticket = self._mine()
+        ticket = self._here.ticket
         if ticket is None or ticket is not self._holder:  # only this thread changes this
             return
         if not self._waiting:  # read without the lock: a delay of one step is harmless
@@ -107,7 +112,7 @@ class Turns:
 
     def step_back(self) -> None:
         """Let every thread that waits now go once. Does nothing outside a turn or while away."""
-        ticket = self._mine()
+        ticket = self._here.ticket
         if ticket is not None and ticket is self._holder and self._waiting:
             ticket.number = next(self._numbers)
             self.rest()
@@ -115,7 +120,7 @@ class Turns:
     @contextmanager
     def shared(self, count: int) -> Iterator[None]:
         """Context for work that this thread does for `count` threads: it pays for its own part."""
-        ticket, began = self._mine(), time.perf_counter()
+        ticket, began = self._here.ticket, time.perf_counter()
         try:
             yield
         finally:
@@ -125,7 +130,7 @@ class Turns:
     @contextmanager
     def away(self) -> Iterator[None]:
         """Context for waiting or reading a file: other threads compute until it ends."""
-        ticket = self._mine()
+        ticket = self._here.ticket
         if ticket is None or ticket is not self._holder:
             yield
             return
@@ -150,10 +155,6 @@ class Turns:
             if ticket not in self._waiting:
                 return 0
             return 1 + sum(waiter.rank < ticket.rank for waiter in self._waiting)
-
-    def _mine(self) -> Ticket | None:
-        ticket: Ticket | None = getattr(self._here, "ticket", None)
-        return ticket
 
     def _take(self, ticket: Ticket) -> None:
         with self._guard:

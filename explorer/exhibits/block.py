@@ -7,6 +7,7 @@ controls.
 
 import html
 import re
+import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -406,26 +407,22 @@ def picture_name(address: str) -> str:
     return re.sub(r"\W+", "-", address.split(".", 1)[-1])
 
 
-_ACTIVE = re.compile(r"[!-/:-@\[-`{-~]")  # ASCII punctuation: all that Markdown can act on
 _WORD_JOINER = "\u2060"
+_REFERENCES = {ord(mark): f"&#{ord(mark)};" for mark in string.punctuation}
+_REFERENCES[ord(":")] += _WORD_JOINER
 
 
 def escape(text: str, whole: bool = True) -> str:
     """`text` as Markdown that reads exactly as typed, on one line.
 
-    Every ASCII punctuation mark becomes a character reference, which CommonMark never takes for
-    markup (nor do Streamlit's `:red[…]`, `$…$` and `<…>`). A word joiner after each colon prevents
-    `:name:` from being replaced by an emoji after parsing. Control characters and bidirectional
-    overrides are shown by name. Text that is not `whole` is part of a longer text, which is
-    isolated when it is assembled.
+    Every ASCII punctuation mark, all that Markdown can act on, becomes a character reference, which
+    CommonMark never takes for markup (nor do Streamlit's `:red[…]`, `$…$` and `<…>`). A word joiner
+    after each colon prevents `:name:` from being replaced by an emoji after parsing. Control
+    characters and bidirectional overrides are shown by name. Text that is not `whole` is part of a
+    longer text, which is isolated when it is assembled.
     """
     draw = show if whole else visible
-    return _ACTIVE.sub(_reference, draw(" ".join(text.split()))) if text.strip() else ""
-
-
-def _reference(match: re.Match[str]) -> str:
-    mark = match.group()
-    return f"&#{ord(mark)};" + (_WORD_JOINER if mark == ":" else "")
+    return draw(" ".join(text.split())).translate(_REFERENCES) if text.strip() else ""
 
 
 def plain(markdown: str) -> str:

@@ -1,5 +1,6 @@
 """Tokens, places, axes and changes of a view as text in the user's language."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -229,3 +230,19 @@ def _shown(value: Value, lang: str) -> str:
     if isinstance(value, Refusal):
         return escape(refusal(value, lang=lang))
     return escape(shorten(value, 120)) if isinstance(value, str) else f"{value:,}"
+
+
+MOST_NAME = 40
+"""Characters of the sentence used in a file name."""
+
+
+def file_name(view: View, name: str, ending: str = "") -> str:
+    """The name of an exported file: model, page and the sentence's first words.
+
+    Letters of all scripts are allowed; characters unsafe in file names become hyphens.
+    """
+    words = re.sub(r"\W+", "-", view.trace.text).strip("-_")[:MOST_NAME].rstrip("-_")
+    model = re.sub(r"\W+", "-", view.loaded.name).strip("-")
+    return "-".join(part for part in ("headlight", model, name, words) if part) + (
+        f".{ending}" if ending else ""
+    )

@@ -138,7 +138,7 @@ class View:
     def one_of(self, name: str, options: Sequence[Option]) -> Option:
         """The value of a choice that subjects share; the first option if it is not in `options`."""
         now = self.chosen(name)
-        return next((option for option in options if option == now), options[0])
+        return now if now in options else options[0]
 
     @property
     def run(self) -> Run:
@@ -148,7 +148,7 @@ class View:
     @property
     def kinds(self) -> tuple[Role, ...]:
         """The kinds of attention that this model has."""
-        return tuple(kind for kind in ROLES if self.sites_of(kind))
+        return tuple(filter(self.sites_of, ROLES))
 
     def sites_of(self, kind: Role) -> tuple[AttentionSite, ...]:
         """The sites of one kind, one per layer."""
@@ -229,7 +229,7 @@ def build(state: State, dark: bool, usual_pads: int = 0, viewer: Viewer | None =
     pads = usual_pads if state.pads is None else state.pads
     trace = cache.trace(Run(loaded.name, sentence, state.target, state.edits, pads))
     notes: list[InputProblem] = []
-    kinds = [kind for kind in ROLES if trace.sites_of(kind)]
+    kinds = [*filter(trace.sites_of, ROLES)]
     kind = state.site if state.site in kinds else kinds[-1]
     sites = trace.sites_of(kind)
     # Select the place in the run without edits, so that a switch never changes the selection.

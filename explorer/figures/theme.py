@@ -127,6 +127,10 @@ _JOINERS = "\u200c\u200d"  # needed by scripts and emoji, without effect on text
 ISOLATES = "\u2068\u2069"
 """Enclose text of either direction (UAX #9): first strong isolate, and its end."""
 _RIGHT_TO_LEFT = {"R", "AL", "AN"}
+_MAY_RUN_LEFT = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
+"""All blocks with characters of right-to-left scripts."""
 _ISOLATED = re.compile(
     "(\u2068[^\u2068\u2069]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc][^\u2068\u2069]*\u2069)"
 )
@@ -140,7 +144,7 @@ def show(token: str) -> str:
     (such as a right-to-left override) by name; an empty token as "∅". Right-to-left text is
     isolated, so that the text after it keeps its place; text already isolated is unchanged.
     """
-    if token.isascii() and token.isprintable() and token == token.strip(" ") != "":
+    if token.isprintable() and token == token.strip(" ") != "" and not _MAY_RUN_LEFT.search(token):
         return token
     parts = _ISOLATED.split(token)
     if not any(map(_runs_left, parts[1::2])):

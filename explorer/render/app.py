@@ -13,6 +13,7 @@ from explorer.engine.turns import computing
 from explorer.exhibits import block as b
 from explorer.exhibits.block import plain
 from explorer.exhibits.exhibit import Exhibit, PageChoices, exhibits_of
+from explorer.exhibits.saying import file_name
 from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
 from explorer.problems import InputProblem
@@ -56,14 +57,13 @@ def _below(view: View, page: str, choices: Page) -> None:
     beamer = view.choices(ScreenChoices).beamer
     parts = nullcontext() if beamer else st.container(key="parts")
     stage, told = st.container(key="stage"), st.container(key="told")
-    sheet = Sheet(view, page, share.file_name(view, page), stage, told)
+    sheet = Sheet(view, page, file_name(view, page), stage, told)
     _part(sheet, choices, parts)
     with share_place:
         _take(sheet)
     session.write_due_link()
-    for block in sheet.drawn:  # last, so that it cannot interrupt this run
-        if isinstance(block, b.Live):
-            pulse(block.key, block.seconds)
+    for block in sheet.live:  # last, so that it cannot interrupt this run
+        pulse(block.key, block.seconds)
 
 
 def _part(sheet: Sheet, choices: Page, menu: AbstractContextManager[object]) -> None:

@@ -40,6 +40,7 @@ class Sheet:
     told: Place
     in_picture: bool = False
     small: list[b.Small] = field(default_factory=list)
+    live: list[b.Live] = field(default_factory=list)
     has_picture: bool = False
     blocks: dict[str, list[b.Block]] = field(default_factory=dict)
     problems: set[tuple[str, str]] = field(default_factory=set)

@@ -240,6 +240,6 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.SentenceLine: _sentence,
     b.Changes: _changes,
     b.Export: lambda sheet, block: None,
-    b.Live: lambda sheet, block: None,
+    b.Live: lambda sheet, block: sheet.live.append(block),
     **CONTROLS,
 }

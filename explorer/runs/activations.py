@@ -214,7 +214,8 @@ def read_part(
 
 def as_arrays(seen: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
     """The first row of each tensor as a read-only array, since arrays are shared by sessions."""
-    arrays = {name: tensor[0].numpy() for name, tensor in seen.items()}
-    for array in arrays.values():
-        array.flags.writeable = False
+    arrays = {}
+    for name, tensor in seen.items():
+        arrays[name] = tensor[0].numpy()
+        arrays[name].flags.writeable = False
     return arrays

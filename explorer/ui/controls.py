@@ -247,6 +247,8 @@ def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> 
 
 
 def _edits(view: View, key: str, reset: Callable[[], None] | None) -> None:
+    if not view.edits and not view.state.pads:
+        return
     shown, counted = list(view.trace.edits), []
     for kind, words in ((CellEdit, "edits.cells"), (KeyHidden, "edits.all_hidden")):
         alike = [edit for edit in shown if isinstance(edit, kind)]
@@ -260,8 +262,6 @@ def _edits(view: View, key: str, reset: Callable[[], None] | None) -> None:
         ignored = shorten(format_edits(view.trace.ignored_edits), 120)
         count = len(view.trace.ignored_edits)
         st.caption(view.t("edits.ignored", count=count, edits=escape(ignored)))
-    if not named and not view.trace.ignored_edits:
-        return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"{view.t('edits.active')} {' · '.join(named)}")
         st.button(

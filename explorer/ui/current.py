@@ -90,7 +90,7 @@ def redraw_around() -> None:
 
 def _screen() -> tuple[bool, int, Viewer]:
     """Whether it is dark, the page's default number of PADs, and the viewer."""
-    return session.is_dark(), st.session_state[_PADS], running.viewer()
+    return st.context.theme.type == "dark", st.session_state[_PADS], running.viewer()
 
 
 def _accept(view: View) -> View:

@@ -183,11 +183,6 @@ def visit(name: str) -> None:
     st.switch_page(st.session_state[_PAGES][name], query_params=params)
 
 
-def is_dark() -> bool:
-    """Whether the dark theme is active."""
-    return st.context.theme.type == "dark"
-
-
 def _preferred_language() -> str:
     """The first visit's language: Chinese for a browser that asks for it, else English."""
     wanted = (st.context.locale or "").split("-")[0].lower()

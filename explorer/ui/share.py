@@ -1,6 +1,5 @@
 """Export and share, on every page: the link, the reading, and the page as one file."""
 
-import re
 import socket
 from collections.abc import Callable, Sequence
 from html import escape
@@ -10,13 +9,11 @@ import segno
 import streamlit as st
 
 from explorer.exhibits.links import State
+from explorer.exhibits.saying import file_name
 from explorer.exhibits.view import View
 from explorer.guard import embedding
 from explorer.text import model_name, t
 from explorer.ui import session
-
-MOST_NAME = 40
-"""Characters of the sentence used in a file name."""
 
 
 def page_title(view: View, name: str) -> str:
@@ -104,15 +101,3 @@ def _qr_code(address: str, lang: str) -> None:
         st.info(t("take.qr_long", lang=lang), icon=":material/qr_code:")
         return
     st.image(code.svg_inline(scale=4, border=4, dark="#14161d", light="#ffffff"))
-
-
-def file_name(view: View, name: str, ending: str = "") -> str:
-    """The name of an exported file: model, page and the sentence's first words.
-
-    Letters of all scripts are allowed; characters unsafe in file names become hyphens.
-    """
-    words = re.sub(r"\W+", "-", view.trace.text).strip("-_")[:MOST_NAME].rstrip("-_")
-    model = re.sub(r"\W+", "-", view.loaded.name).strip("-")
-    return "-".join(part for part in ("headlight", model, name, words) if part) + (
-        f".{ending}" if ending else ""
-    )

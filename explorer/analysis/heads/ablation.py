@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from explorer.library import LoadedModel
+from explorer.once import once
 from explorer.runs import rerun
 from explorer.runs.passes import Steps, finished
 from explorer.runs.trace import Trace
@@ -50,7 +51,7 @@ class Ablation:
         """The log-probability of all tokens together, with the heads as in the Trace."""
         return float(self.logprobs.sum())
 
-    @property
+    @once
     def delta_logprob(self) -> dict[Role, Float[np.ndarray, "layer head"]]:
         """The change for all tokens together: a map of layers x heads for each existing role."""
         return {
@@ -95,18 +96,14 @@ def ablating(
         raise ValueError(f"{len(wanted)} tokens do not follow {traced.tgt_str_tokens}")
     logprobs = rerun.token_logprobs(traced.logits, wanted)
     deltas = {site.name: np.zeros((site.n_heads, len(wanted))) for site in traced.sites}
-    total = sum(site.n_heads for site in traced.sites)
+    blocks = _by_block(traced.sites)
+    done, total = 0, sum(map(len, blocks))
     size = max(1, min(MAX_ROWS, MAX_LOGITS // traced.logits.size))
     reading = Rereading(loaded, rerun.rows_of(traced), rerun.edits_of(traced))
-    passes = [
-        off[start : start + size]
-        for off in _by_block(traced.sites)
-        for start in range(0, len(off), size)
-    ]
-    done = 0
+    passes = [off[start : start + size] for off in blocks for start in range(0, len(off), size)]
     for start in range(0, len(passes), AT_ONCE):
         step = passes[start : start + AT_ONCE]
-        ablated = pool().map(lambda off: _logprobs(reading, off, wanted), step)
+        ablated = pool().map(partial(_logprobs, reading, wanted), step)
         for off, rows in zip(step, ablated, strict=True):
             for (site, head), row in zip(off, rows, strict=True):
                 deltas[site.name][head] = row - logprobs
@@ -135,7 +132,7 @@ def pool() -> ThreadPoolExecutor:
 
 
 def _logprobs(
-    reading: "Rereading", off: Off, tokens: Sequence[int]
+    reading: "Rereading", tokens: Sequence[int], off: Off
 ) -> Float[np.ndarray, "row written"]:
     """ln p of each token at its position, without each of these heads; float32 rounds it by about
     1e-7 of its size."""
@@ -174,7 +171,7 @@ class Rereading:
 
     def without(self, off: Off) -> Float[Tensor, "row pos d_model"]:
         """`output` of one copy of the batch after the other, each without one of these heads."""
-        n_rows, ((stream, layer),) = len(self.rows), {(s.query_stream, s.layer) for s, _ in off}
+        n_rows, stream, layer = len(self.rows), off[0][0].query_stream, off[0][0].layer
         ablated: dict[str, list[tuple[int, int]]] = {}
         for copy, (site, head) in enumerate(off):
             ablated.setdefault(site.hook("z"), []).append((copy, head))

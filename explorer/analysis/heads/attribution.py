@@ -98,13 +98,14 @@ class Attribution:
         """A head's ranks among the heads of its kind. Raises what `per_key` raises."""
         kind = self._site(site).role
         own, every = self.over_heads(site), self._over_kind(kind)
-        values = {name: float(own[name][head]) for name in MEASURES}
-        agreement = self.agreement(kind)[:, MEASURES.index("off")]
+        values, ranks = {}, {}
+        for name in MEASURES:
+            values[name] = float(own[name][head])
+            ranks[name] = 1 + int((np.abs(every[name]) > abs(values[name])).sum())
+        agreement = rank_agreement(np.abs([*every.values()]))[:, MEASURES.index("off")]
         return HeadRanks(
             values=values,
-            ranks={
-                name: 1 + int((np.abs(every[name]) > abs(values[name])).sum()) for name in MEASURES
-            },
+            ranks=ranks,
             agreement=dict(zip(MEASURES, agreement.tolist(), strict=True)),
             n_heads=len(every["off"]),
             key=int(self.per_key(site, head)["weight"].argmax()),
@@ -120,10 +121,10 @@ class Attribution:
         }
 
     def _site(self, name: str) -> AttentionSite:
-        site = next((site for site in self.sites if site.name == name), None)
-        if site is None:
-            raise KeyError(f"there is no attention site {name!r}")
-        return site
+        for site in self.sites:
+            if site.name == name:
+                return site
+        raise KeyError(f"there is no attention site {name!r}")
 
     def _queries(self, site: str) -> list[int]:
         stream = self._site(site).query_stream
@@ -212,14 +213,9 @@ def _gradients(loaded: LoadedModel, traced: Trace, position: int, token: int) ->
         with visiting(rerun.edits_of(traced).then(Edits(nudged))):
             logits = loaded.model.read(rerun.rows_of(traced))
         logprob = logits[0, position].log_softmax(-1)[token]
-        sites = list(nudges)
-        gradients = torch.autograd.grad(
-            logprob, [nudges[site] for site in sites], materialize_grads=True
-        )
-    return {
-        site: gradient[0].numpy() * traced.pattern(site) + 0.0  # no -0.0
-        for site, gradient in zip(sites, gradients, strict=True)
-    }
+        sums = torch.autograd.grad(logprob, [*nudges.values()], materialize_grads=True)
+    gradients = zip(nudges, sums, strict=True)
+    return {site: of[0].numpy() * traced.pattern(site) + 0.0 for site, of in gradients}  # no -0.0
 
 
 def _nudged(pattern: Tensor, nudges: dict[str, Tensor], site: str) -> Tensor:

@@ -68,12 +68,11 @@ def measured(asked: tuple[Asked, ...]) -> Steps[tuple[Values, ...]]:
 
 
 def _asked(view: View) -> tuple[Asked, ...]:
-    sides = sides_of(view).shown
-    names = [side.measure if side.measure != "differs" else None for side in sides]
-    return tuple(
-        (side.view.run, side.kind, side.words is not None, name or "")
-        for side, name in zip(sides, names, strict=True)
-    )
+    asked = []
+    for side in sides_of(view).shown:
+        name = "" if side.measure in (None, "differs") else side.measure
+        asked.append((side.view.run, side.view.kind, side.words is not None, name))
+    return tuple(asked)
 
 
 def _takes_long(view: View) -> bool:
@@ -110,7 +109,7 @@ def show(values: tuple[Values, ...] | None, view: View) -> b.Blocks:
 
 def _grid(side: Opened, is_computed: bool) -> HeadGrid | None:
     """The thumbnails of a side; None while a long text is computed."""
-    place = side.view.run, side.kind, side.words is not None
+    place = side.view.run, side.view.kind, side.words is not None
     is_ready = is_computed or side.view.trace.patterns_kept or grid_of.is_kept(*place)
     return grid_of(*place) if is_ready else None
 

@@ -48,7 +48,7 @@ def show(found: Attribution | str | None, view: View) -> b.Blocks:
     ranked = found.ranks(current.site.name, head)
     token = quoted(view, found.str_token)
     yield b.Prose(view.t("measured.lead", layer=layer + 1, head=head + 1, token=token))
-    heaviest = _heaviest(view, ranked, current.site.key_stream)
+    heaviest = quoted_at(view, view.trace.str_tokens(current.site.key_stream), ranked.key)
     yield b.Columns([(_number(view, name, ranked, heaviest),) for name in MEASURES], gap="small")
     yield b.Sentence("measured", _verdict(view, ranked))
     others = {name: ranked.agreement[name] for name in ("contribution", "gradient")}
@@ -78,11 +78,6 @@ def _pick_token(view: View) -> b.Pick:
     return pick_one(
         view, "heads.token", range(len(tokens)), min(view.step, n_real - 1), "step", **more
     )
-
-
-def _heaviest(view: View, ranked: HeadRanks, stream: str) -> str:
-    tokens = view.trace.src_str_tokens if stream == "src" else view.trace.tgt_str_tokens
-    return quoted_at(view, tokens, ranked.key)
 
 
 def _number(view: View, name: Measure, ranked: HeadRanks, key: str) -> b.Pane:

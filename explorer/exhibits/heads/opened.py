@@ -99,15 +99,10 @@ class Opened:
         """The attention sites, one per layer."""
         return self.view.sites_of(self.view.kind)
 
-    @property
-    def kind(self) -> Role:
-        """The kind of attention, as analysis names it."""
-        return self.view.site.role
-
-    @property
+    @once
     def measure_names(self) -> tuple[str, ...]:
         """The available measures; each is computed only when chosen."""
-        offered = {*measure_names(self.view.trace, self.kind), "needed"}
+        offered = {*measure_names(self.view.trace, self.view.kind), "needed"}
         if self.differs is not None:
             offered.add("differs")
         return tuple(name for name in MEASURES if name in offered)
@@ -121,7 +116,7 @@ class Opened:
     @once
     def aggregates(self) -> tuple[Aggregate, ...]:
         """The aggregates: means, rollout, flow."""
-        return aggregates_of(self.view.run, self.kind)
+        return aggregates_of(self.view.run, self.view.kind)
 
     @once
     def words(self) -> tuple[Words, Words] | None:
@@ -137,7 +132,7 @@ class Opened:
         flows = shown.aggregate is not None and shown.aggregate.name == "flow"
         return cells if self.words is None else merged(cells, self.words, flows)
 
-    @property
+    @once
     def selection(self) -> HeadsSelection:
         """The selection for the linked view, without heads that this model does not have."""
         state, choices = self.view.state, self.view.choices(HeadsChoices)
@@ -166,7 +161,7 @@ class Opened:
         """The pinned heads and aggregates, then the open one."""
         return tuple(self.at(address) for address in self.selection.shown)
 
-    @property
+    @once
     def current(self) -> EnlargedPattern | None:
         """The one described in the reading: the open one, else the last pinned one."""
         selection = self.selection

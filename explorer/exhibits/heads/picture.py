@@ -101,7 +101,9 @@ SHARES = ("previous", "diagonal", "first", "end_mark", "alignment")
 def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
     """The arguments of `heads_view` besides the thumbnails, its key and the name of its file."""
     view, trace = choice.view, choice.view.trace
-    tokens = None
+    tokens = picture = None
+    if choice.words is None and trace.config.picture is not None:
+        picture = picture_axis(trace, view.site)
     starts: tuple[Any, ...] = (slice(None), slice(None))
     if choice.words is not None:
         queries, keys = choice.words
@@ -121,7 +123,7 @@ def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
             choice.aggregate_name(aggregate): aggregate.pattern for aggregate in choice.aggregates
         },
         "measure": measure,
-        "picture": None if choice.words is not None else picture_axis(trace, view.site),
+        "picture": picture,
         "selection": _by_word(choice),
         "words": view.words("components.heads_view"),
     }
@@ -195,7 +197,7 @@ def shown_svg(choice: Opened) -> str:
         choice.stacked(shown, "pattern"),
         choice.stacked(shown, "mask"),
         site_axes(view),
-        title=view.t(f"kinds.{choice.kind}"),
+        title=view.t(f"kinds.{choice.view.kind}"),
         names=[pattern.name for pattern in shown],
         words=view.words("export"),
     )

@@ -114,6 +114,11 @@ def sides_of(view: View) -> Sides:
     return Sides(view, problems=problems)
 
 
+def is_compared(view: View) -> bool:
+    """Whether the view is shown next to another model's."""
+    return sides_of(view).pair is not None
+
+
 def second_of(view: View) -> View | None:
     """The same choices for the first sentence to compare with; None if there is none.
 

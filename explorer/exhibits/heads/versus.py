@@ -21,7 +21,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.picture import swapped
-from explorer.exhibits.heads.sides import ViewPair, names_of, sides_of
+from explorer.exhibits.heads.sides import ViewPair, is_compared, names_of, sides_of
 from explorer.exhibits.saying import head_columns, model_title, site_axes
 from explorer.figures.matrix import change
 from explorer.numbers import fixed, percent
@@ -231,4 +231,4 @@ def _numbers(pair: ViewPair) -> dict[str, list[object]]:
     }
 
 
-EXHIBIT = Exhibit(None, show, open=lambda view: sides_of(view).pair is not None)
+EXHIBIT = Exhibit(None, show, open=is_compared)
