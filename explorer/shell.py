@@ -19,7 +19,7 @@ from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.links import Links, State
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.start.choices import CHANGES, SHUT, StartChoices, with_mask
-from explorer.exhibits.tour.chapters import CHAPTER_OF, CHAPTERS
+from explorer.exhibits.tour.choices import CHAPTER_OF, CHAPTERS
 from explorer.exhibits.view import build, default_model
 from explorer.guard import embedding
 from explorer.pages import HOME, MENU, PAGES, Page, glossary, shelf

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from operator import itemgetter, methodcaller
 from typing import Any, Literal
 
 import numpy as np
@@ -91,11 +92,11 @@ class Rows:
     def select(self, rows: Sequence[int] | Tensor) -> "Rows":
         """These rows of the batch, in this order; a row may be repeated."""
         index = torch.as_tensor(rows, device=self.tgt.device)
-        return self._each(lambda tensor: tensor[index])
+        return self._each(itemgetter(index))
 
     def to(self, device: torch.device) -> "Rows":
         """The same rows on another device."""
-        return self._each(lambda tensor: tensor.to(device))
+        return self._each(methodcaller("to", device))
 
 
 def padded(

@@ -112,10 +112,11 @@ class Strategy(ABC):
 
         `made` are this step's extensions of one sentence, best first.
         """
-        finished = [*ended, *(hypothesis for hypothesis in hypotheses if hypothesis.finished)]
-        return [hypothesis for hypothesis in hypotheses if not hypothesis.finished], sorted(
-            finished, key=by_score
-        )
+        live: list[Hypothesis] = []
+        finished = [*ended]
+        for hypothesis in hypotheses:
+            (finished if hypothesis.finished else live).append(hypothesis)
+        return live, sorted(finished, key=by_score)
 
     def score(self, logprob: float, length: int) -> float:
         """The score that compares hypotheses of different lengths."""

@@ -66,7 +66,7 @@ REGISTRIES = {
     "model.kinds": "explorer.analysis.model.parameters:KINDS",
     "model.asides": "explorer.exhibits.model.choices:ASIDES",
     "reach.nets": "explorer.exhibits.model.reach:KINDS",
-    "tour.groups": "explorer.exhibits.tour.chapters:CHAPTERS",
+    "tour.groups": "explorer.exhibits.tour.choices:CHAPTERS",
     "exercises.groups": "explorer.analysis.exercises.tasks:KINDS",
     "exercises.faults": "explorer.sandbox:Kind",
     "exercises.relations": "explorer.analysis.exercises.grading:Relation",

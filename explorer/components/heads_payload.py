@@ -220,8 +220,9 @@ def halves(pattern: Floats) -> Bytes:
     """
     weights = np.clip(pattern, 0, 1)
     near = weights.astype(np.float16)
-    written, meant = (_ROUNDING.searchsorted(values, side="right") for values in (near, weights))
-    up, down = (np.nextafter(near, np.float16(end)) for end in (np.inf, 0))
+    written = _ROUNDING.searchsorted(near, side="right")
+    meant = _ROUNDING.searchsorted(weights, side="right")
+    up, down = np.nextafter(near, np.float16(np.inf)), np.nextafter(near, np.float16(0))
     near = np.where(meant > written, up, np.where(meant < written, down, near))
     return near.astype("<f2").view(np.uint8).reshape(*pattern.shape, 2)
 

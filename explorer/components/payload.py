@@ -28,16 +28,16 @@ BLOCKED = 255
 def pack(head: Mapping[str, Any], **matrices: Bytes) -> bytes:
     """Pack head and matrices into one byte string; adds `arrays` (name, offset, shape) to the
     head."""
-    arrays = {}
+    arrays, body = {}, []
     offset = 0
     for name, matrix in matrices.items():
         if matrix.dtype != np.uint8:
             raise ValueError(f"{name} is {matrix.dtype}, expected uint8")
         arrays[name] = {"offset": offset, "shape": list(matrix.shape)}
         offset += matrix.size
+        body.append(matrix.tobytes())
     text = json.dumps({**head, "arrays": arrays}, ensure_ascii=False).encode()
-    body = b"".join(np.ascontiguousarray(matrix).tobytes() for matrix in matrices.values())
-    return len(text).to_bytes(4, "little") + text + body
+    return b"".join((len(text).to_bytes(4, "little"), text, *body))
 
 
 def head_of(packed: bytes) -> dict[str, Any]:

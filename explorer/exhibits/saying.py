@@ -243,6 +243,5 @@ def file_name(view: View, name: str, ending: str = "") -> str:
     """
     words = re.sub(r"\W+", "-", view.trace.text).strip("-_")[:MOST_NAME].rstrip("-_")
     model = re.sub(r"\W+", "-", view.loaded.name).strip("-")
-    return "-".join(part for part in ("headlight", model, name, words) if part) + (
-        f".{ending}" if ending else ""
-    )
+    ending = f".{ending}" if ending else ""
+    return "-".join(filter(None, ("headlight", model, name, words))) + ending

@@ -5,25 +5,21 @@ per figure and adds nothing here. Array values stay numpy arrays, which are sent
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from explorer.figures import theme
+from explorer.figures.matrix import (
+    Bools as Bools,
+    Floats as Floats,
+    Words as Words,
+    check_shape as check_shape,
+)
 
 Figure = dict[str, Any]
-Words = Mapping[str, str]
-Floats = NDArray[np.floating[Any]]
-Bools = NDArray[np.bool_]
-
-
-def check_shape(name: str, array: NDArray[Any], expected: tuple[int, ...]) -> None:
-    """Raise ValueError with the sizes unless the array has the expected shape."""
-    if array.shape != expected:
-        raise ValueError(f"{name} has shape {array.shape}, expected {expected}")
 
 
 def layout(

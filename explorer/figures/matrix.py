@@ -5,21 +5,29 @@ Rows are queries, columns are keys, as in the formula softmax(q·kᵀ)·v. A blo
 weight: it is left out of the colour scale and shows hatching instead.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.figures.frame import Bools, Floats, Words, check_shape
 from explorer.figures.theme import Stream
 from explorer.numbers import minus, percents
 
+Words = Mapping[str, str]
+Floats = NDArray[np.floating[Any]]
+Bools = NDArray[np.bool_]
 MAX_RULES = 6
 """The number of hatchings that can be told apart without colour."""
 Shape = Literal["circle", "square", "diamond"]
 Texts = NDArray[np.object_] | NDArray[np.str_] | Sequence[Sequence[str]]
+
+
+def check_shape(name: str, array: NDArray[Any], expected: tuple[int, ...]) -> None:
+    """Raise ValueError with the sizes unless the array has the expected shape."""
+    if array.shape != expected:
+        raise ValueError(f"{name} has shape {array.shape}, expected {expected}")
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,7 @@ class Axis:
     @classmethod
     def numbers(cls, n: int, title: str, first: int = 0) -> Self:
         """The axis of `n` numbers from `first`."""
-        return cls([str(first + at) for at in range(n)], title, numbered=True)
+        return cls([*map(str, range(first, first + n))], title, numbered=True)
 
 
 Axes = tuple[Axis, Axis]

@@ -21,9 +21,9 @@ from explorer.render import html, paper
 from explorer.render.controls import Sheet, save, visit_due
 from explorer.render.drawing import draw, export
 from explorer.ui import controls, running, session, share
+from explorer.ui.controls import one_chosen, pick_part
 from explorer.ui.current import latest
 from explorer.ui.hints import hint_for
-from explorer.ui.parts import one_chosen, pick_part
 from explorer.ui.running import is_new, pause
 from explorer.ui.session import show_problem
 from explorer.ui.source import ask_text, pick_source

@@ -16,8 +16,8 @@ from explorer.exhibits import block as b
 from explorer.exhibits.links import State
 from explorer.exhibits.view import View
 from explorer.ui import controls, history, session, share, uploads
+from explorer.ui.controls import pick_model
 from explorer.ui.current import redraw_around
-from explorer.ui.parts import pick_model
 
 _VISIT = "render.visit"
 Place = st.delta_generator.DeltaGenerator

@@ -13,6 +13,8 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+import torch
+
 from models.transformer import Stack
 
 P = ParamSpec("P")
@@ -84,6 +86,20 @@ class Exclusive:
         """Hold the lock inside the block; reentrant within a thread."""
         with letting(None), self._lock:
             yield
+
+
+_GENERATOR = Exclusive()
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Run a block with torch's global generator at `seed`; its state is restored afterwards.
+
+    All sessions share this generator, so their blocks run one at a time: keep them short.
+    """
+    with _GENERATOR.held(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 Stack.announce = staticmethod(give_way)

@@ -52,7 +52,7 @@ def own() -> tuple[str, ...]:
         if (timer := _LEAVING.pop(name, None)) is not None:  # the session is back
             timer.cancel()
             _while_here().append(name)
-    return tuple(name for name in names if cache.open_model.is_kept(name))
+    return tuple(filter(cache.open_model.is_kept, names))
 
 
 def models() -> tuple[str, ...]:

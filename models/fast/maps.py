@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +15,7 @@ FEW = range(2, 9)  # numbers of rows for which a packed matrix is always used
 SIZES = (*FEW, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 """Numbers of rows for packed products. For each new number and matrix oneDNN compiles half a
 megabyte of code in 0.3 ms, so other numbers of rows are padded to one of these, or split."""
+_VERSION = attrgetter("_version")
 LARGE = 2**19  # elements from which a packed matrix may be faster for a single row too
 
 
@@ -46,7 +48,7 @@ class Packed(NotCopied):
             packed = torch.ops.mkldnn._reorder_linear_weight(matrix, FEW[len(FEW) // 2])
         except (AttributeError, RuntimeError):  # torch built without oneDNN
             return None
-        return cls(packed, sources, tuple(source._version for source in sources))
+        return cls(packed, sources, tuple(map(_VERSION, sources)))
 
     def is_sooner(self, rows: int) -> bool:
         """Whether the packed product is faster than the plain one for this number of rows."""
@@ -57,10 +59,7 @@ class Packed(NotCopied):
     @property
     def current(self) -> bool:
         """False once a source was modified."""
-        return all(
-            source._version == version
-            for source, version in zip(self.sources, self.versions, strict=True)
-        )
+        return self.versions == tuple(map(_VERSION, self.sources))
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, packed: Packed | None) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 
 from explorer.engine.turns import Turns
 from explorer.once import once
-from explorer.seeding import seeded
+from explorer.runs.passes import seeded
 
 PATIENCE = 10
 

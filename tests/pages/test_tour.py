@@ -10,8 +10,13 @@ from streamlit.testing.v1 import AppTest
 from explorer import library
 from explorer.exhibits.choices import RefusedError
 from explorer.exhibits.links import State
-from explorer.exhibits.tour.chapters import CHAPTER_OF, CHAPTERS
-from explorer.exhibits.tour.choices import StepAnswer, read_answers, write_answers
+from explorer.exhibits.tour.choices import (
+    CHAPTER_OF,
+    CHAPTERS,
+    StepAnswer,
+    read_answers,
+    write_answers,
+)
 from explorer.exhibits.tour.course import ENTRIES, STEPS, number_of
 from explorer.exhibits.tour.learners import MOST_LINKS, read_results
 from explorer.exhibits.tour.posed import Missing, found_by

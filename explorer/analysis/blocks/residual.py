@@ -16,9 +16,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from explorer.library import LoadedModel
+from explorer.runs.passes import seeded
 from explorer.runs.rerun import require_same_model, rows_of, written_tokens
 from explorer.runs.trace import Trace
-from explorer.seeding import seeded
 from models.config import ModelConfig, NormPlacement
 from models.hooks import visiting
 from models.rows import Rows

@@ -17,9 +17,9 @@ from explorer.analysis.model.parameters import numbers_of
 from explorer.analysis.score.scaling import Scaling, divisor_of
 from explorer.analysis.score.steps import attend_as, averaged, bias_of, module_of, site_inputs
 from explorer.library import LoadedModel
+from explorer.runs.passes import seeded
 from explorer.runs.rerun import heads_off
 from explorer.runs.trace import Trace
-from explorer.seeding import seeded
 from models.attention import Attention, attend, share_heads
 from models.hooks import AttentionSite
 

@@ -14,11 +14,10 @@ from explorer.analysis.cases.case import Curves, Result, ResultRow, judged
 from explorer.analysis.cases.training import SEEDS, SYMBOLS, fresh_block
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
-from explorer.runs.passes import Steps
+from explorer.runs.passes import Steps, seeded
 from explorer.runs.rerun import rows_of
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
-from explorer.seeding import seeded
 from models.blocks import Block
 from models.config import NormPlacement
 from models.feedforward import ACTIVATIONS

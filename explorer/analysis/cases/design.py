@@ -27,10 +27,9 @@ from explorer.analysis.score.scaling import SCALINGS, Scaling, divisor_of
 from explorer.library import SMALL, LoadedModel
 from explorer.numerics import masked_softmax
 from explorer.runs import rerun
-from explorer.runs.passes import Steps
+from explorer.runs.passes import Steps, seeded
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
-from explorer.seeding import seeded
 from models.attention import Attention
 from models.blocks import Block
 from models.config import CHOICES, ModelConfig, NormPlacement

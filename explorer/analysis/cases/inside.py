@@ -17,8 +17,8 @@ from explorer.analysis.cases.fixed import fixed_scores, fixed_table, own_case, o
 from explorer.analysis.cases.planting import decoder_self, everywhere, plant_positions, plant_scale
 from explorer.analysis.heads.measures import entropy
 from explorer.numerics import masked_softmax
+from explorer.runs.passes import seeded
 from explorer.runs.trace import Trace
-from explorer.seeding import seeded
 from models.attention import share_heads
 from models.positions import rotate, rotation_at, sinusoidal_table
 

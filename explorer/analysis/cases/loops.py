@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from explorer.analysis.cases.case import Case, Measured
 from explorer.analysis.cases.fixed import END, PAD, START, fixed_table
+from explorer.runs.passes import seeded
 from explorer.runs.rerun import written_tokens
 from explorer.runs.trace import Trace
-from explorer.seeding import seeded
 
 IGNORED = -100
 STEPS = 30

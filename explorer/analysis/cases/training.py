@@ -15,8 +15,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from explorer.analysis.cases.case import Curves, Verdict, part_of
-from explorer.runs.passes import Steps
-from explorer.seeding import seeded
+from explorer.runs.passes import Steps, seeded
 from models.blocks import Block
 from models.config import ModelConfig, NormPlacement
 from models.fast import speed_up

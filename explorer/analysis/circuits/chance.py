@@ -18,8 +18,7 @@ from jaxtyping import Float
 
 from explorer.library import LoadedModel
 from explorer.numerics import beats
-from explorer.runs.passes import Steps
-from explorer.seeding import seeded
+from explorer.runs.passes import Steps, seeded
 from models.fast import speed_up
 from models.transformer import Model, build_model
 

@@ -152,8 +152,7 @@ class Rereading:
         self.model, self.edits = loaded.model, edits
         self.rows = rows.to(next(self.model.parameters()).device)
         self._stacks = {
-            site.stream: cast(Stack, self.model.get_submodule(site.name))
-            for site in self.model.stacks()
+            site.stream: cast(Stack, self.model.get_submodule(site.name)) for site in loaded.stacks
         }
         self._before: dict[Stream, list[Tensor]] = {}  # the input of each block
         with torch.inference_mode(), visiting(edits):

@@ -189,7 +189,7 @@ def _contribution(
     """||weight x v W_O|| of each cell, and the norm of each query's sum over keys."""
     w_o = loaded.part(f"{site.name}.w_o").get_parameter("weight")  # [d_model, head * d_head]
     slices = w_o.detach().numpy().reshape(len(w_o), site.n_heads, -1)  # [d_model, head, d_head]
-    v, z = (traced.activations[site.hook(what)] for what in ("v", "z"))
+    v, z = traced.activations[site.hook("v")], traced.activations[site.hook("z")]
     v = np.repeat(v, site.n_heads // len(v), axis=0)  # heads that share values get a copy each
     values = np.linalg.norm(np.einsum("hkd,mhd->hkm", v, slices), axis=-1)  # [head, key]
     cells = traced.pattern(site.name) * values[:, None]
@@ -230,7 +230,7 @@ def rank_agreement(
 
     NaN if all values of a row are equal, since they have no order. Spearman 1904.
     """
-    ranks = np.stack([_ranks(row) for row in measures])
+    ranks = np.stack([*map(_ranks, measures)])
     centred = ranks - ranks.mean(1, keepdims=True)
     products = centred @ centred.T
     spread = np.sqrt(np.diagonal(products))

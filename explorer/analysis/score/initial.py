@@ -20,11 +20,10 @@ from torch import Tensor, nn
 
 from explorer.analysis.heads.measures import entropy
 from explorer.analysis.score.scaling import mean_of
-from explorer.runs.passes import Steps
+from explorer.runs.passes import Steps, seeded
 from explorer.runs.rerun import rows_of
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
-from explorer.seeding import seeded
 from models.attention import Attention
 from models.config import ModelConfig
 from models.hooks import AttentionSite

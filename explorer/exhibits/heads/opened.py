@@ -137,10 +137,10 @@ class Opened:
         """The selection for the linked view, without heads that this model does not have."""
         state, choices = self.view.state, self.view.choices(HeadsChoices)
         opened: HeadOrAggregate = choices.instead or (self.view.layer, self.view.head)
-        pinned = (self.address(place) for place in choices.pins)
+        pinned = tuple(filter(None, map(self.address, choices.pins)))
         return HeadsSelection(
             self.address(opened) if opened != NOTHING else None,
-            tuple(address for address in pinned if address is not None),
+            pinned,
             None if state.row == FREE else self.view.row,
             self._column,
             choices.scale,
@@ -159,7 +159,7 @@ class Opened:
     @property
     def shown(self) -> tuple[EnlargedPattern, ...]:
         """The pinned heads and aggregates, then the open one."""
-        return tuple(self.at(address) for address in self.selection.shown)
+        return tuple(map(self.at, self.selection.shown))
 
     @once
     def current(self) -> EnlargedPattern | None:

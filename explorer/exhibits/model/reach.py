@@ -23,8 +23,8 @@ from explorer.exhibits.model.choices import ASIDES, ModelChoices
 from explorer.exhibits.picking import pick_aside
 from explorer.figures.curves import lines
 from explorer.numbers import fixed, number
+from explorer.runs.passes import seeded
 from explorer.runs.trace import Trace
-from explorer.seeding import seeded
 
 Kind = Literal["attention", "recurrent", "orthogonal"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -17,7 +17,7 @@ from explorer.figures.positions import encoding as figures
 from explorer.library import LoadedModel, split_step
 from explorer.numbers import fixed, share
 from explorer.numerics import cosines
-from explorer.seeding import seeded
+from explorer.runs.passes import seeded
 from explorer.text import model_name
 from models.pictures import places
 from models.rows import Stream

@@ -13,8 +13,8 @@ from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.score.place import drop_of, is_open, pick_dropout
 from explorer.figures.paired import paired
 from explorer.numbers import fixed
+from explorer.runs.passes import seeded
 from explorer.runs.trace import Trace
-from explorer.seeding import seeded
 from models.hooks import AttentionSite
 
 

@@ -1,6 +1,7 @@
 """Choices on the guided tour, and the link format of answers and of a teacher's sheet."""
 
 import re
+import tomllib
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -9,10 +10,17 @@ from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, as_digit, choice, switch, unlinked
 from explorer.exhibits.exercises.choices import MOST_IDS, read_ids
 from explorer.exhibits.view import View, build
+from models.training.home import asset
 
 MOST_TITLE, MOST_NAME = 100, 40
 """Most characters of a sheet's title and of a learner's name; longer ones are cut."""
 _ANSWER = re.compile(r"([a-z][a-z0-9_]{0,39})\.([1-9])\.([01])\.([0-9a-z]{1,7})", re.ASCII)
+
+
+with asset("lessons", "course.toml").open("rb") as _file:
+    CHAPTERS: dict[str, dict[str, Any]] = tomllib.load(_file)
+CHAPTER_OF = {page: name for name, chapter in CHAPTERS.items() for page in chapter["pages"]}
+"""The chapter that links to a page, and to which the page links back."""
 
 
 @dataclass(frozen=True)

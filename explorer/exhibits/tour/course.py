@@ -10,8 +10,7 @@ from explorer.exhibits import View, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.exercises.choices import ExercisesChoices
 from explorer.exhibits.tour import attention, blocks, masks, positions, writing
-from explorer.exhibits.tour.chapters import CHAPTERS
-from explorer.exhibits.tour.choices import TourChoices
+from explorer.exhibits.tour.choices import CHAPTERS, TourChoices
 from explorer.exhibits.tour.posed import Step
 from explorer.text import shorten
 from explorer.training.comparing import QUESTIONS

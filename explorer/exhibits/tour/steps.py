@@ -11,8 +11,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.block import escape, plain
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.tour import course
-from explorer.exhibits.tour.chapters import CHAPTERS
-from explorer.exhibits.tour.choices import StepAnswer, TourChoices
+from explorer.exhibits.tour.choices import CHAPTERS, StepAnswer, TourChoices
 from explorer.exhibits.tour.contents import ICONS
 from explorer.exhibits.tour.course import open_step
 from explorer.exhibits.tour.posed import Missing, PosedStep, Question, Step, found_by

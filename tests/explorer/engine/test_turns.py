@@ -10,8 +10,7 @@ import torch
 from explorer.engine.caching import Store
 from explorer.engine.jobs import Job, StoppedError, walked
 from explorer.engine.turns import LONG, SHORT, TURNS, Together, Turns, computing
-from explorer.runs.passes import Steps
-from explorer.seeding import seeded
+from explorer.runs.passes import Steps, seeded
 from models.config import ModelConfig
 from models.rows import Rows
 from models.transformer import build_model

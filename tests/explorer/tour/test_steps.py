@@ -14,7 +14,7 @@ import torch
 
 from explorer import library
 from explorer.exhibits.links import State
-from explorer.exhibits.tour.chapters import CHAPTERS
+from explorer.exhibits.tour.choices import CHAPTERS
 from explorer.exhibits.tour.course import STEPS, chapter_of, number_of
 from explorer.exhibits.tour.posed import Missing, PosedStep, found_by, question
 from explorer.exhibits.tour.steps import place_of, where_it_shows

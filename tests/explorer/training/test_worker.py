@@ -14,8 +14,8 @@ import torch
 from explorer.exhibits.training.steer import zipped
 from explorer.library import open_model
 from explorer.runs.generation import generate
+from explorer.runs.passes import seeded
 from explorer.runs.trace import trace
-from explorer.seeding import seeded
 from explorer.training.comparing import QUESTIONS, Difference, arms, band, difference
 from explorer.training.learning import DivergedError, SetupTrainer
 from explorer.training.opened import opened, untrained
