@@ -78,18 +78,13 @@ def _one_per_seed(runs: Sequence[TrainingRun]) -> tuple[TrainingRun, ...]:
 
 def band(arm: Arm, measure: Measure) -> Band:
     """The measure of an arm's runs, at the steps that all runs with any values have."""
-    curves = [{score.step: getattr(score, measure) for score in run.scores} for run in arm.runs]
     curves = [
-        {step: value for step, value in scores.items() if value is not None}
-        for scores in curves
-        if scores
+        {score.step: of for score in run.scores if (of := getattr(score, measure)) is not None}
+        for run in arm.runs
+        if run.scores
     ]
     steps = sorted(set.intersection(*map(set, curves))) if curves else []
-    values = np.array([[scores[step] for step in steps] for scores in curves], float)
-    values = values.reshape(len(curves), len(steps))
-    if not steps:
-        empty = np.zeros(0)
-        return Band(empty, empty, empty, empty, len(curves))
+    values = np.array([[scores[step] for step in steps] for scores in curves or [{}]], float)
     return Band(np.array(steps, float), values.mean(0), values.min(0), values.max(0), len(curves))
 
 

@@ -116,7 +116,7 @@ def test_both_accuracies_are_said_and_the_model_is_opened_on_the_other_pages(
     run.faults = [(30, "no_causal", True)]
     at = open_page("training", setup=SMALL, room=room.name)
     assert "token accuracy is 35 % teacher-forced and 25 % free-running" in everything(at)
-    tells = t("training.faults.no_causal.tells", lang="en", forced="35 %", free="25 %")
+    tells = t("training.faults.no_causal.tells", lang="en")
     assert tells in everything(at)
     run.faults = [(run.scores[-1].step, "no_causal", True)]  # measured before it was injected
     assert tells not in everything(open_page("training", setup=SMALL, room=room.name))

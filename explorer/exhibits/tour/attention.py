@@ -9,7 +9,6 @@ from explorer.exhibits.tour.pictures import Exhibited
 from explorer.exhibits.tour.posed import Posed, Words, grouped
 from explorer.exhibits.tour.rows import QueryRow, keys_of, main_role, require
 from explorer.numbers import digits, percent, root
-from explorer.runs.trace import Trace
 
 SHARP, LEAST_SHARP = 1.3, 1.02
 """The least ratio of a row's largest weight to the second largest for a question; the second value
@@ -17,8 +16,9 @@ is for models without a row as sharp as the first."""
 MATRICES = tuple(f"{name}.weight" for name in ("w_q", "w_k", "w_v", "w_o"))
 
 
-def _sharpest(trace: Trace) -> QueryRow:
+def look(view: View) -> Posed:
     """A row with one dominant weight."""
+    trace = view.trace
 
     def worth(row: QueryRow) -> tuple[bool, float] | None:
         second, first = np.sort(row.weights)[-2:]
@@ -30,12 +30,7 @@ def _sharpest(trace: Trace) -> QueryRow:
         dull = getattr(trace.key_tokens(row.site.name)[best], "special", False) or is_self
         return first >= SHARP * second, float(first - second - dull)
 
-    return rows.best_row(trace, "flat", worth, least=3)
-
-
-def look(view: View) -> Posed:
-    """A row with one dominant weight, of the head whose rows differ most."""
-    row = _sharpest(view.trace)
+    row = rows.best_row(trace, "flat", worth, least=3)
     keys, (best, *others) = keys_of(view, row), [k for k in row.descending if row.allowed[k]]
     near = sorted(others, key=lambda key: (abs(key - best), key))
     words = {"weight": row.weights[best], "key": keys[best]}
@@ -50,7 +45,7 @@ def rest(view: View) -> Posed:
     def worth(row: QueryRow) -> float:
         return -abs(float(row.weights.max()) - wanted)
 
-    row = rows.best_row(view.trace, "short", worth, least=3)
+    row = rows.best_row(view.trace, "flat", worth, least=3)
     weights, (hidden, second, *_) = row.weights, row.descending
     shown = np.where(np.arange(len(weights)) == hidden, 0, weights)
     right, others = weights[hidden], np.delete(weights, hidden).sum()

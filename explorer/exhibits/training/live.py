@@ -39,15 +39,8 @@ def _fault_cards(view: View, run: TrainingRun) -> b.Blocks:
     """The faults of this training, and their symptoms once measured."""
     recent, last = run.norm[-20:], run.scores[-1]
     since = {name: step for step, name, on in run.faults if on}
-    values = {
-        "loss": f"{last.loss:.3f}",
-        "forced": percent(last.forced),
-        "free": percent(last.free),
-        "padded": signed(last.padded, 4),
-        "norm": f"{sum(recent) / max(1, len(recent)):.2f}",
-        "clip": f"{run.setup.clip:g}",
-        "entropy": f"{run.frames[-1].entropy[-1]:.2f}" if run.frames else "",
-    }
+    norm = f"{sum(recent) / max(1, len(recent)):.2f}"
+    values = {"padded": signed(last.padded, 4), "norm": norm, "clip": f"{run.setup.clip:g}"}
     for name in run.planted():
         title, what = (view.t(f"training.faults.{name}.{key}") for key in ("title", "what"))
         fault = [b.Prose(f":material/bug_report: **{title}** · {what}")]
