@@ -11,6 +11,7 @@ from typing import Any
 
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.runtime.state.common import WidgetMetadata, unpack_widget_state_value
+from streamlit.runtime.state.session_state import SessionState
 from streamlit.runtime.uploaded_file_manager import DeletedFile
 
 MOST_BYTES = 1_000_000
@@ -39,6 +40,17 @@ def _fits(state: WidgetState, widget: "WidgetMetadata[Any] | None") -> bool:
         return False
     files = value if isinstance(value, list) else [value]
     return not any(isinstance(file, DeletedFile) for file in files)
+
+
+def differs(state: WidgetState, session: SessionState) -> bool:
+    """Whether a widget has another value in the browser than in its session."""
+    widget = session._new_widget_state.widget_metadata.get(state.id)
+    if widget is None or not _fits(state, widget):
+        return True
+    try:
+        return bool(widget.deserializer(unpack_widget_state_value(state)) != session[state.id])
+    except KeyError:
+        return True
 
 
 def _parsed(text: str) -> Any:
