@@ -18,10 +18,18 @@ function cellOf(config, { seen, role }, head, query, key) {
   const largest = visible.length ? Math.max(...visible) : 0;
   return {
     products, dot, allowed, visible, largest, scores: rowScores, weights: row(pattern), score: rowScores[key],
-    isAllowed: allowed[key] === 1, scaled: dot / divisor, cap,
+    isAllowed: allowed[key] === 1, cap,
     bias: role !== "cross" && config.acts === "biases" ? rowScores[key] - dot / divisor : null,
     rowSum: visible.reduce((sum, each) => sum + Math.exp(each - largest), 0),
   };
+}
+
+/** How a score is computed from q · k, as text: scaled, capped and biased as in this model. */
+function sumOf(cell, divisor) {
+  const scaled = `${fixed(cell.dot)} ÷ ${divisor}`;
+  const capped = cell.cap === null ? scaled : `${fixed(cell.cap)} · tanh(${scaled} ÷ ${fixed(cell.cap)})`;
+  const bias = cell.bias === null ? "" : signed(cell.bias);
+  return bias ? `${capped} ${bias[0]} ${bias.slice(1)}` : capped;
 }
 
 /** The three steps of a cell in words, and the bars below each: [title, sentence, values, the marked one]. */
@@ -32,13 +40,12 @@ function stepsOf(cell, { key, query, queries, keys, words, divisor }) {
   const values = {
     query: named(queries, query), key: named(keys, key), dot: fixed(cell.dot), dim: most, most: fixed(cell.products[most]), divisor,
     score: fixed(cell.score), rank: cell.visible.filter((score) => score > cell.score).length + 1, count: cell.visible.length,
-    blocked: keys.length - cell.visible.length, scaled: fixed(cell.scaled), cap: cell.cap === null ? "" : fixed(cell.cap), bias: cell.bias === null ? "" : signed(cell.bias),
+    blocked: keys.length - cell.visible.length, sum: sumOf(cell, divisor),
     largest: fixed(cell.largest), exponential: fixed(Math.exp(cell.score - cell.largest), 3), row_sum: fixed(cell.rowSum), weight: percent(cell.weights[key]),
   };
-  const scaled = cell.cap !== null ? "reading_scale_capped" : cell.bias !== null ? "reading_scale_biased" : "reading_scale";
   return [
     [words.similarity, fill(words.reading_similarity, values), cell.products, most],
-    [words.scale, fill(words[cell.isAllowed ? scaled : "reading_blocked"], values), cell.scores, key],
+    [words.scale, fill(words[cell.isAllowed ? "reading_scale" : "reading_blocked"], values), cell.scores, key],
     ...(cell.isAllowed ? [[words.softmax, fill(words.reading_softmax, values), cell.weights, key]] : []),
   ];
 }

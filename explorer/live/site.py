@@ -40,8 +40,8 @@ MOST_NEW = 24
 TESTED = tuple(name for name in FINDINGS if name not in ("padding_batch", "hooks", "positions"))
 """The properties that `mask_tests.js` tests."""
 CELL = (
-    *("title", "query", "key", "reading_similarity", "reading_scale", "reading_scale_biased"),
-    *("reading_scale_capped", "reading_blocked", "reading_softmax"),
+    *("title", "query", "key", "reading_similarity"),
+    *("reading_scale", "reading_blocked", "reading_softmax"),
 )
 """The words of `cell.js`, from the page that explains a cell."""
 
