@@ -209,8 +209,7 @@ def show(anatomy: Anatomy, view: View) -> b.Blocks:
     by_kind, total = anatomy.parameters.by_kind, anatomy.parameters.total
     most = max(by_kind, key=lambda kind: by_kind[kind])
     values = {"most": view.t(f"model.kinds.{most}"), "share": percent(by_kind[most] / total)}
-    reading = view.t("model.reading", total=f"{total:,}", tensors=len(anatomy.shapes), **values)
-    yield b.Sentence("model", reading)
+    yield b.Sentence("model", view.t("model.reading", total=f"{total:,}", **values))
     n_layers = max(len(tower.layers) for tower in anatomy.towers)
     if n_layers > 1:
         yield b.Slider(
@@ -219,13 +218,14 @@ def show(anatomy: Anatomy, view: View) -> b.Blocks:
             b.Span(1, n_layers),
             _shown_layer(view, n_layers) + 1,
             lambda layer: b.choose(unfolded=layer - 1),
-            display=b.Display(340, view.t("model.unfolded_help")),
+            display=b.Display(340),
         )
     yield _canvas(view, anatomy.towers)
     lines = (
-        r"\text{attention} = 2d^2 + 2d\,n_\mathrm{kv}d_\mathrm{head}, \qquad "
+        r"\text{attention} = 2\,d\,(n_{\text{heads}} + n_\mathrm{kv})\,d_\mathrm{head}, \qquad "
         r"\text{feed-forward} = 2\,d\,d_\mathrm{ff}\;\text{or}\;3\,d\,d_\mathrm{ff}",
-        r"\mathrm{FLOPs}(n) = 2\,n\,\text{weights} + 4\,n^2 d\cdot\text{attentions}, \qquad "
+        r"\mathrm{FLOPs}(n) = 2\,n\,\text{weights} + "
+        r"4\,n^2\,n_{\text{heads}}d_\mathrm{head}\cdot\text{attentions}, \qquad "
         r"\text{cache}(n) = 2\,n\,n_\mathrm{kv}d_\mathrm{head}\cdot\text{layers}\cdot 4",
     )
     yield b.Formula(lines, view.t("model.formula"))

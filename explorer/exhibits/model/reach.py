@@ -21,6 +21,7 @@ from explorer.analysis.model.cost import ways
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.model.choices import ASIDES, ModelChoices
 from explorer.exhibits.picking import pick_aside
+from explorer.exhibits.saying import in_a_row
 from explorer.figures.curves import lines
 from explorer.numbers import fixed, number
 from explorer.runs.passes import seeded
@@ -35,9 +36,6 @@ LEAST = 12
 """The minimum number of tokens; a shorter text is repeated."""
 LONG = 1000
 """Length in tokens of the long text in the comparison of architectures."""
-VANISHED = 0.01
-"""Fraction of the neighbour's gradient below which a distant token counts as having no
-influence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +149,7 @@ def show(nets: tuple[Reach, ...], view: View) -> b.Blocks:
         b.Prose(_lead(view, nets)),
         b.Chart("model.reach", partial(_curves, view, medians, names), view.t("reach.title")),
         b.Table(("", view.t("reach.per_token"), view.t("reach.far")), factors),
-        *_conclusion(view, {net.kind: net for net in nets}),
+        _conclusion(view, {net.kind: net for net in nets}),
     ]
     yield b.Fold(view.t("model.ways"), blocks, inline=True)
     formula = (
@@ -193,10 +191,11 @@ def _ways(view: View) -> b.Table:
 
 
 def _lead(view: View, nets: tuple[Reach, ...]) -> str:
-    own = max(int(view.trace.src_valid.sum()), int(view.trace.tgt_valid.sum()))
-    repeated = view.t("reach.repeated", least=LEAST) if own < LEAST else ""
     width, n_tokens = min(view.loaded.config.d_model, WIDTH), nets[0].norms.shape[1]
-    return view.t("reach.lead", width=width, seeds=len(SEEDS), n=n_tokens) + repeated
+    words = [view.t("reach.lead", width=width, seeds=len(SEEDS), n=n_tokens)]
+    if max(int(view.trace.src_valid.sum()), int(view.trace.tgt_valid.sum())) < LEAST:
+        words.append(view.t("reach.repeated", least=LEAST))
+    return in_a_row(words)
 
 
 def _curves(view: View, ys: np.ndarray, names: list[str], *, dark: bool) -> b.Figure:
@@ -215,19 +214,12 @@ def _range(values: np.ndarray) -> str:
     return f"**{_median(values)}** ({_median(values, np.min)} – {_median(values, np.max)})"
 
 
-def _conclusion(view: View, by_kind: dict[Kind, Reach]) -> b.Blocks:
-    """The conclusion supported by the numbers of all seeds."""
+def _conclusion(view: View, by_kind: dict[Kind, Reach]) -> b.Sentence:
+    """The gradients at the first token, relative to the last but one."""
     recurrent, attention = by_kind["recurrent"], by_kind["attention"]
-    key = "reach.alike"
-    if recurrent.far.max() < VANISHED < attention.far.min():
-        key = "reach.vanishes"
-    elif recurrent.far.max() < attention.far.min():
-        key = "reach.weaker"
     values = {"far": _median(recurrent.far), "attention": _median(attention.far)}
     distance = recurrent.norms.shape[1] - 1
-    yield b.Sentence("reach", view.t(key, distance=distance, **values))
-    factors = {kind: _median(by_kind[kind].per_token) for kind in KINDS if kind != "attention"}
-    yield b.Prose(view.t("reach.why", **factors))
+    return b.Sentence("reach", view.t("reach.reading", distance=distance, **values))
 
 
 EXHIBIT = Exhibit(compute, show)

@@ -19,7 +19,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.model.choices import ModelChoices
 from explorer.exhibits.picking import pick_token
-from explorer.exhibits.saying import quoted
+from explorer.exhibits.saying import in_a_row, quoted
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, number, percent
 from explorer.numerics import cosines
@@ -187,17 +187,15 @@ def _reading(view: View, result: Tying) -> str:
         error=number(result.error),
         word=quoted(view, result.best[0].word),
         near=", ".join(map(escape, result.near)),
-        count=N_NEAR,
         rank=percent(result.near_rank),
     )
     verdict = view.t(
         "tying.tied" if result.tied else "tying.untied",
         saved=f"{result.saved:,}",
-        streams=view.t("tying.streams") if view.loaded.config.reads_source else "",
         same=fixed(result.same),
         other=fixed(result.other),
     )
-    return f"{words} {verdict}"
+    return in_a_row((words, verdict))
 
 
 EXHIBIT = Exhibit(
