@@ -105,9 +105,9 @@ def test_where_implementations_differ(open_page, model):
     at = open_page("model", model=model, text="I like you.", further="differences")
     rows = reading(at, "Scale of the scores")
     assert "| Scale of the scores · divided by √d_head | this model | – |" in rows
-    said = next(words_of(each) for each in at.markdown if "nothing beyond rounding" in each.value)
-    count, *kinds = (int(each) for each in re.findall(r"\b\d+\b", said.split("best tokens.")[0]))
-    assert count == sum(kinds) > 15
+    said = next(words_of(each) for each in at.markdown if "probabilities only" in each.value)
+    (count,), kinds = re.findall(r"Of (\d+) swaps", said), re.findall(r"\*\*(\d+)\*\*", said)
+    assert int(count) == sum(map(int, kinds)) > 15
 
 
 def net_rows(at: AppTest, lang: str = "en") -> list[str]:
