@@ -19,7 +19,7 @@ from torch.nn.utils import get_total_norm
 from explorer.analysis.score.initial import fresh_model
 from explorer.labels import str_tokens
 from explorer.runs.run import run
-from explorer.training.faults import HOTTER, FaultyLikelihood, labels_of, masks_of
+from explorer.training.faults import HOTTER, FaultyLikelihood, labels_of, masks_of, outputs_of
 from explorer.training.runs import MORE_PADS, Validation, WatchedHeads
 from explorer.training.setup import Fault, Setup
 from explorer.training.tasks import TaskExamples
@@ -163,20 +163,16 @@ class SetupTrainer(Trainer):
     def measure(self) -> Validation:
         """Performance on the validation set. Non-finite outputs count as wrong."""
         self.model.eval()
-        masks = masks_of(self.faults)
         total, right, count = 0.0, 0, 0
         for batch in batches(self.material.valid, self.model, 2048, seed=0, epoch=0):
             labels = labels_of(batch, self.faults)
-            with masked_as(masks, self.model, batch.rows.tgt_valid):
-                logits = self.model.read(batch.rows)
-            if "double_softmax" in self.faults:
-                logits = logits.softmax(-1)
+            logits = outputs_of(self.model, batch.rows, self.faults)
             total += float(sequence_loss(logits, labels, batch.loss_mask))
             right += int(((logits.argmax(-1) == labels) & batch.loss_mask).sum())
             count += batch.n_labels
         change = self._forced_loss(MORE_PADS) - self._forced_loss(0)
         beyond, longer = None, self.corpus.longer
-        with masked_as(masks, self.model):
+        with masked_as(masks_of(self.faults), self.model):
             if longer and self.step == self.setup.steps:
                 beyond = share_right(write(self.model, longer), self._answers(longer))
             shown, *answers = write(self.model, [self.watched, *self.material.valid])
@@ -205,8 +201,7 @@ class SetupTrainer(Trainer):
         pads = min(pads, room - max(map(len, (*inputs, *sources))))
         rows = Rows.of(inputs, sources, marks, right=pads)
         wanted, real = padded(labels, marks.pad, right=pads)
-        with masked_as(masks_of(self.faults), self.model, rows.tgt_valid):
-            logits = self.model.read(rows)
+        logits = outputs_of(self.model, rows, self.faults)
         return float(sequence_loss(logits, wanted, real)) / int(real.sum())
 
     # Rewinding.

@@ -18,7 +18,7 @@ from explorer.leftovers import prefix
 from explorer.problems import InputProblem
 from explorer.runs.passes import seeded
 from explorer.sandbox.apart import Away
-from explorer.training.faults import labels_of, masks_of
+from explorer.training.faults import labels_of, outputs_of
 from explorer.training.learning import SetupTrainer
 from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup, check
@@ -27,7 +27,6 @@ from models.config import ModelConfig
 from models.norms import Norm
 from models.tokenizer import Tokenizer
 from models.training.data import Batch
-from models.training.faults import masked_as
 from models.transformer import build_model
 
 MOST_ROWS = 6
@@ -183,12 +182,9 @@ def _by_formula(
 
     handles = [module.register_forward_hook(note) for module, _ in owners]
     torch.manual_seed(hash((learner.config.seed, learner.step, learner.rank)))
-    with masked_as(masks_of(learner.faults), plain, batch.rows.tgt_valid):
-        logits = plain.read(batch.rows).float()
+    logits = outputs_of(plain, batch.rows, learner.faults)
     for handle in handles:
         handle.remove()
-    if "double_softmax" in learner.faults:
-        logits = logits.softmax(-1)
     labels = labels_of(batch, learner.faults)
     e = learner.setup.smoothing
     logs = logits.log_softmax(-1)

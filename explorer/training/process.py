@@ -234,18 +234,18 @@ class TrainingProcess:
 def card_of(learner: SetupTrainer) -> str:
     """CARD.md of a model that was trained here: its task, duration and results."""
     setup, measured = learner.setup, learner.measure()
-    changed = ", ".join(f"{k} = {v}" for k, v in setup.changes().items()) or "the usual settings"
+    changed = ", ".join(f"{k} = {v}" for k, v in setup.changes().items()) or "default settings"
     faults = ", ".join(sorted(learner.faults)) or "none"
     return (
-        f"Trained in Headlight's training room.\n\n## Data\n\nTask: {setup.task}; "
-        f"{len(learner.corpus.rows):,} rows, {len(learner.corpus.held_out)} more to measure on"
-        f"{' (the same: there are too few)' if learner.corpus.by_heart else ''}.\n\n"
-        f"## Training\n\n{learner.step} steps of {setup.steps}; {changed}; faults: {faults}.\n\n"
-        f"## Scores\n\nOn the rows to measure on: loss {measured.loss:.4f} nats, "
-        f"{100 * measured.forced:.1f} % of tokens right under teacher forcing, "
-        f"{100 * measured.free:.1f} % when it writes by itself, "
-        f"{100 * measured.rows:.1f} % of rows right as a whole.\n\n"
-        "## Known weaknesses\n\nIt knows nothing but this task, at these lengths.\n"
+        f"Trained in Headlight.\n\n## Data\n\nTask: {setup.task}; "
+        f"{len(learner.corpus.rows):,} training and {len(learner.corpus.held_out)} validation "
+        f"examples{' (the same ones)' if learner.corpus.by_heart else ''}.\n\n"
+        f"## Training\n\n{learner.step} of {setup.steps} steps; {changed}; "
+        f"bugs at the end: {faults}.\n\n"
+        f"## Scores\n\nOn the validation examples: loss {measured.loss:.4f} nats, token accuracy "
+        f"{100 * measured.forced:.1f} % teacher-forced and {100 * measured.free:.1f} % "
+        f"free-running, exact match {100 * measured.rows:.1f} %.\n\n"
+        "## Known weaknesses\n\nTrained on this task only.\n"
     )
 
 

@@ -65,7 +65,7 @@ def test_a_training_runs_to_its_end_and_leaves_a_model(tmp_path):
     zipped_up = io.BytesIO(zipped(tmp_path / "checkpoint"))
     again = open_zip("mine.zip", zipped_up)
     assert (again.name, again.config) == ("mine", TINY.config(again.tokenizer.vocab_size))
-    assert "12 steps of 12" in (tmp_path / "checkpoint" / "CARD.md").read_text()
+    assert "12 of 12 steps" in (tmp_path / "checkpoint" / "CARD.md").read_text()
 
 
 def test_faults_and_going_back_leave_what_was_planted(tmp_path):
