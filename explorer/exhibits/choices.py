@@ -9,6 +9,8 @@ from dataclasses import Field, dataclass, field
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
+MOST_PAIRS = 400
+"""Pairs of indices in one choice."""
 
 
 class RefusedError(ValueError):
@@ -110,6 +112,20 @@ def switch(text: str) -> bool:
 def as_digit(on: bool) -> str:
     """Write a flag for `switch`."""
     return str(int(on))
+
+
+def pairs(text: str) -> tuple[tuple[int, int], ...]:
+    """Read distinct pairs of indices, `3-2_4-3`; `joined` writes them."""
+    ends = [pair.partition("-") for pair in text.split("_")] if text else []
+    if len(ends) > MOST_PAIRS:
+        raise RefusedError(text)
+    index = whole(0, 9_999)
+    return tuple(dict.fromkeys((index(first), index(second)) for first, _, second in ends))
+
+
+def joined(numbers: tuple[tuple[int, int], ...] | None) -> str:
+    """Write pairs for `pairs`."""
+    return "_".join(f"{first}-{second}" for first, second in numbers or ())
 
 
 def tokens(text: str) -> tuple[int, ...]:

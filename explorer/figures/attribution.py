@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ def ranking(
     labels = _labels(names)
     if free is not None:
         f.check_shape("free", free, (len(names),))
-    traces = _terms(labels, values, free, colours, words, across=True)
+    traces = _terms(labels, values, free, colours, words)
     above = 60 if free is None else LEGEND
     frame = f.layout(colours, above + ROW * len(names), legend=free is not None)
     frame |= {"bargap": 0.25, "barmode": "overlay"}
@@ -50,40 +49,30 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 
 def _terms(
-    labels: Sequence[str],
-    values: f.Floats,
-    free: f.Floats | None,
-    colours: Palette,
-    words: f.Words,
-    *,
-    across: bool,
+    labels: list[str], values: f.Floats, free: f.Floats | None, colours: Palette, words: f.Words
 ) -> list[f.Figure]:
-    """Bars coloured by sign, to the right if `across`, else upwards. With `free`, also diamonds at
-    these values, and thin bars to them from `values`; none where they are NaN."""
-
-    def along(lengths: f.Floats) -> tuple[Any, Any]:
-        narrow = np.asarray(lengths, np.float32)
-        return (narrow, list(labels)) if across else (list(labels), narrow)
-
+    """Bars coloured by sign. With `free`, also diamonds at these values, and thin bars to them from
+    `values`; none where they are NaN."""
     low, high = colours.diverging[1], colours.diverging[3]
-    more: f.Figure = {"orientation": "h"} if across else {}
+    more: f.Figure = {"orientation": "h", "textposition": "none"}
     fill = {"color": [high if value >= 0 else low for value in values]}
-    more |= {"textposition": "none", "marker": fill, **_said(values, words["frozen"])}
-    bars = f.bar(*along(values), **more)
+    widths, ends = np.asarray(values, np.float32), _said(values, words["frozen"])
+    bars = f.bar(widths, labels, marker=fill, **more, **ends)
     if free is None:
         return [bars]
     marker = {"symbol": "diamond-open", "size": 8, "color": colours.ink}
+    at = np.asarray(free, np.float32)
+    diamonds = f.scatter(at, labels, "markers", marker=marker, **_said(free, words["free"]))
     length = np.asarray(free - values, np.float32)
     gaps = f.bar(
-        *along(length),
-        orientation="h" if across else "v",
-        base=np.asarray(values, np.float32).tolist(),  # Plotly accepts no binary array here
+        length,
+        labels,
+        base=widths.tolist(),  # Plotly accepts no binary array here
         width=0.22,
-        textposition="none",
         marker={"color": colours.muted, "opacity": 0.55},
+        **more,
         **_said(length, words["left"]),
     )
-    diamonds = f.scatter(*along(free), "markers", marker=marker, **_said(free, words["free"]))
     return [bars, diamonds, gaps]
 
 

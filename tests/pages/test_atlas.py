@@ -10,14 +10,9 @@ from explorer.analysis.atlas.corpus import scan
 from explorer.analysis.atlas.make import Making
 from explorer.analysis.atlas.store import Text
 from explorer.exhibits.atlas import measured
-from explorer.exhibits.atlas.choices import (
-    MOST_PAINTED,
-    AtlasChoices,
-    format_painted,
-    parse_painted,
-)
+from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.sentences import beginning, passes
-from explorer.exhibits.choices import RefusedError
+from explorer.exhibits.choices import MOST_PAIRS, RefusedError, joined, pairs
 from explorer.library import open_model
 from explorer.text import t
 
@@ -127,13 +122,13 @@ def test_nothing_painted_asks_for_a_cell_and_a_painted_one_is_kept(open_page):
     assert t("atlas.paint_first", lang="en") in everything(at)
     at = open_page("atlas", part="search", like="painted", site="decoder", painted="2-1_999-999")
     assert at.radio(key="atlas.found").options
-    many = format_painted([(900, key) for key in range(MOST_PAINTED - 1)])
-    full = t("atlas.paint_full", lang="en", count=MOST_PAINTED)
+    many = joined([(900, key) for key in range(MOST_PAIRS - 1)])
+    full = t("atlas.paint_full", lang="en", count=MOST_PAIRS)
     for painted in (many, f"{many}_2-1"):
         shown = open_page("atlas", part="search", like="painted", site="decoder", painted=painted)
         assert (full in everything(shown)) is (painted != many)
-    assert parse_painted("2-1_3-0_2-1") == ((2, 1), (3, 0))
-    assert format_painted(((2, 1), (3, 0))) == "2-1_3-0"
+    assert pairs("2-1_3-0_2-1") == ((2, 1), (3, 0))
+    assert joined(((2, 1), (3, 0))) == "2-1_3-0"
     for bad in ("2", "1-a", "1-2_", "1-2-3"):
         with pytest.raises(RefusedError):
-            parse_painted(bad)
+            pairs(bad)

@@ -15,6 +15,7 @@ from torch import nn
 
 from explorer.library import LoadedModel
 from models.hooks import AttentionSite
+from models.norms import Norm
 
 Matrix = Float[np.ndarray, "row column"]
 
@@ -37,36 +38,21 @@ def head_weights(loaded: LoadedModel, site: AttentionSite, head: int) -> HeadWei
     config = loaded.config
     group, d = head // (config.n_heads // config.kv_heads), config.d_head
     own, shared = slice(head * d, (head + 1) * d), slice(group * d, (group + 1) * d)
-    fold = _reading_norm(loaded, site)
-    q, k, v = (weight_of(loaded, f"{site.name}.w_{name}") for name in "qkv")
+    is_pre = config.norm_placement == "pre"
+    norm = loaded.part(f"{site.block}.attn_norm") if is_pre else nn.Identity()
+    q, k, v = (_folded(weight_of(loaded, f"{site.name}.w_{name}"), norm) for name in "qkv")
     return HeadWeights(
-        q=fold(q[own]),
-        k=fold(k[shared]),
-        v=fold(v[shared]),
-        o=weight_of(loaded, f"{site.name}.w_o")[:, own],
+        q=q[own], k=k[shared], v=v[shared], o=weight_of(loaded, f"{site.name}.w_o")[:, own]
     )
 
 
-class _Fold:
-    """A norm as a linear map, without its scale; the identity without a norm."""
-
-    def __init__(self, norm: nn.Module | None) -> None:
-        weight = getattr(norm, "weight", None)
-        self.weight = None if weight is None else weight.detach().double().numpy()
-        self.centred = getattr(norm, "centres", False)
-
-    def __call__(self, reading: Matrix) -> Matrix:
-        """Fold the norm into a matrix [rows, d_model], so that it reads the stream itself."""
-        if self.weight is None:
-            return reading
-        folded = reading * self.weight
-        return folded - folded.mean(1, keepdims=True) if self.centred else folded
-
-
-def _reading_norm(loaded: LoadedModel, site: AttentionSite) -> _Fold:
-    if loaded.config.norm_placement != "pre":
-        return _Fold(None)
-    return _Fold(loaded.part(f"{site.block}.attn_norm"))
+def _folded(reading: Matrix, norm: nn.Module) -> Matrix:
+    """A matrix [rows, d_model] with a norm folded in, so that it reads the stream itself; the norm
+    without its scale, or no norm."""
+    if not isinstance(norm, Norm):
+        return reading
+    folded: Matrix = reading * norm.weight.detach().double().numpy()
+    return folded - folded.mean(1, keepdims=True) if norm.centres else folded
 
 
 def unembedding(
@@ -78,9 +64,8 @@ def unembedding(
     """
     if not loaded.config.lm_head:
         raise ValueError(f"{loaded.name} has no LM head")
-    stack = loaded.stacks[-1]
-    fold = _Fold(loaded.part(stack.path("final_norm")))
-    return fold(weight_of(loaded, "unembed", tokens))
+    norm = loaded.part(loaded.stacks[-1].path("final_norm"))
+    return _folded(weight_of(loaded, "unembed", tokens), norm)
 
 
 def weight_of(loaded: LoadedModel, path: str, rows: Sequence[int] | None = None) -> Matrix:

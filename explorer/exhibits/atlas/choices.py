@@ -1,35 +1,19 @@
 """Choices on the Atlas page."""
 
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from explorer.analysis.roles import MEASURES
 from explorer.exhibits import PageChoices
-from explorer.exhibits.choices import RefusedError, choice, model_name, one_of, whole
+from explorer.exhibits.choices import choice, joined, model_name, one_of, pairs, whole
 
 AXES: tuple[str, ...] = ("entropy", "deviation", "distance", "cost", "depth", *MEASURES)
 """The possible axes of the map: numbers of a head, and its share of each measure."""
 SOURCES: tuple[str, ...] = ("matrix", "row", "cell", "painted")
 """The source of the pattern to search for: from the open head, or painted."""
-MOST_PAINTED = 400
-_CELL = re.compile(r"([0-9]{1,3})-([0-9]{1,3})", re.ASCII)
 
 Painted = tuple[tuple[int, int], ...]
 """Cells (query, key) of the open sentence."""
-
-
-def parse_painted(text: str) -> Painted:
-    """`3-2_4-3`: cells, each a query and a key. Raises RefusedError."""
-    cells = [_CELL.fullmatch(cell) for cell in text.split("_")] if text else []
-    if len(cells) > MOST_PAINTED or not all(cells):
-        raise RefusedError(text)
-    return tuple(dict.fromkeys((int(cell[1]), int(cell[2])) for cell in cells if cell))
-
-
-def format_painted(cells: Painted) -> str:
-    """The inverse of `parse_painted`."""
-    return "_".join(f"{query}-{key}" for query, key in cells)
 
 
 @dataclass(frozen=True)
@@ -55,5 +39,5 @@ class AtlasChoices(PageChoices):
     against: str = model_name()
     traced: str = choice("", one_of(MEASURES))
     like: str = choice("matrix", one_of(SOURCES))
-    painted: Painted = choice((), parse_painted, format_painted, of_site=True)
+    painted: Painted = choice((), pairs, joined, of_site=True)
     found: int = choice(1, whole(1, 20))

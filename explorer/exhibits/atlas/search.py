@@ -11,7 +11,7 @@ from jaxtyping import Float
 from explorer.analysis.atlas.store import Head, Text
 from explorer.components import Stroke
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.atlas.choices import MOST_PAINTED, SOURCES, AtlasChoices, Painted
+from explorer.exhibits.atlas.choices import SOURCES, AtlasChoices, Painted
 from explorer.exhibits.atlas.measured import WHICH, Which, atlas, which_of
 from explorer.exhibits.atlas.searched import (
     HeadFeatures,
@@ -25,6 +25,7 @@ from explorer.exhibits.atlas.sentence import source_of, view_of
 from explorer.exhibits.atlas.sentences import beginning
 from explorer.exhibits.atlas.shown import kind_words, open_head, place, short, shown_atlas
 from explorer.exhibits.block import escape
+from explorer.exhibits.choices import MOST_PAIRS
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_one, pick_place, pick_token
 from explorer.exhibits.saying import message, site_axes
@@ -158,8 +159,8 @@ def _wanted(view: View, wanted: np.ndarray) -> list[b.Block]:
         b.choose(painted=()),
         disabled=not choices.painted,
     )
-    full = [b.Note(view.t("atlas.paint_full", count=MOST_PAINTED))]
-    return [_brush(view, choices.painted), clear, *full * (len(choices.painted) >= MOST_PAINTED)]
+    full = [b.Note(view.t("atlas.paint_full", count=MOST_PAIRS))]
+    return [_brush(view, choices.painted), clear, *full * (len(choices.painted) >= MOST_PAIRS)]
 
 
 def _heatmap(view: View, pattern: np.ndarray, name: str, title: str) -> b.Matrices:
@@ -188,7 +189,7 @@ def _stroke(mask: np.ndarray, at: int, stroke: Stroke) -> b.Change:
             cells = (*before, *(cell for cell in stroke.cells if mask[cell]))
         else:
             cells = tuple(cell for cell in before if cell not in stroke.cells)
-        return {"painted": tuple(dict.fromkeys(cells))[:MOST_PAINTED]}
+        return {"painted": tuple(dict.fromkeys(cells))[:MOST_PAIRS]}
 
     return b.Change(painted)
 

@@ -9,29 +9,9 @@ from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE, Cell
 from explorer.analysis.patching.pair import Places
 from explorer.analysis.patching.paths import INTO, Into
 from explorer.exhibits import PageChoices
-from explorer.exhibits.choices import RefusedError, choice, one_of, unlinked, whole
+from explorer.exhibits.choices import RefusedError, choice, joined, one_of, pairs, unlinked, whole
 
-MOST_PLACES = 400
-"""Pairs of positions in a manual alignment."""
 _CELL = re.compile(r"(src|tgt|encoder|decoder|cross)-([0-9]{1,3})-([0-9]{1,4})")
-
-
-def parse_places(text: str) -> Places:
-    """`0-0_1-2`: pairs of positions of the first sentence and the second. Raises RefusedError."""
-    places = []
-    for pair in text.split("_"):
-        ends = pair.split("-")
-        if len(ends) != 2 or not all(end.isascii() and end.isdigit() for end in ends):
-            raise RefusedError(text)
-        places.append((int(ends[0][:4]), int(ends[1][:4])))
-    if len(places) > MOST_PLACES:
-        raise RefusedError(text)
-    return tuple(places)
-
-
-def format_places(places: Places | None) -> str:
-    """The inverse of `parse_places`."""
-    return "_".join(f"{a}-{b}" for a, b in places or ())
 
 
 def parse_cell(text: str) -> Cell:
@@ -72,7 +52,7 @@ class PatchingChoices(PageChoices):
     }
     wanted: tuple[Hashable, str] | None = unlinked(None)
     second: str = choice("", str)
-    align: Places | None = choice(None, parse_places, format_places)
+    align: Places | None = choice(None, pairs, joined)
     into: str = choice("second", one_of(("second", "first")))
     what: str = choice("resid", one_of((*BY_PLACE, *BY_HEAD)))
     cell: Cell | None = choice(None, parse_cell, format_cell, of_site=True)

@@ -12,10 +12,10 @@ from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.block import escape
-from explorer.exhibits.choices import RefusedError
+from explorer.exhibits.choices import RefusedError, joined, pairs
 from explorer.exhibits.exhibit import OUTPUT
 from explorer.exhibits.links import State
-from explorer.exhibits.patching.choices import PatchingChoices, format_places, parse_places
+from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import message, quoted, quoted_at, reading_notes
 from explorer.library import LoadedModel
@@ -188,16 +188,16 @@ def _alignment(view: View, both: Pair) -> b.Blocks:
         return  # the alignment is obvious
     if not both.same_length:
         yield b.Note(_unequal(view, tokens, places))
-    joined = (f"{a}–{b} {escape(tokens[0][a])} – {escape(tokens[1][b])}" for a, b in places)
+    pieces = (f"{a}–{b} {escape(tokens[0][a])} – {escape(tokens[1][b])}" for a, b in places)
     box = b.TextBox(
         "patching.align",
         view.t("patching.align"),
-        format_places(places).replace("_", " "),
+        joined(places).replace("_", " "),
         lambda text: b.Change(lambda state: _aligned(text, state)),
         display=b.Display(help=view.t("patching.align_help")),
     )
     again = () if chosen is None else (_align_again(view),)
-    yield b.Fold(view.t("patching.align_title"), (b.Prose(" · ".join(joined)), box, *again))
+    yield b.Fold(view.t("patching.align_title"), (b.Prose(" · ".join(pieces)), box, *again))
 
 
 def _unequal(view: View, tokens: tuple[tuple[str, ...], ...], places: Places) -> str:
@@ -215,7 +215,7 @@ def _unequal(view: View, tokens: tuple[tuple[str, ...], ...], places: Places) ->
 
 def _aligned(text: str, state: State) -> Mapping[str, Any]:
     try:
-        return {"align": parse_places("_".join(text.split())) if text.strip() else None}
+        return {"align": pairs("_".join(text.split())) if text.strip() else None}
     except RefusedError:  # the box shows the current value again
         return {}
 
