@@ -84,7 +84,7 @@ def test_arrows_lead_past_every_sublayer_and_from_the_memory_to_a_layer(visitor,
 @pytest.mark.sweep
 def test_a_click_on_a_point_of_the_atlas_opens_its_head(visitor):
     page = visitor.open("atlas", site="decoder", layer="1", head="1").page
-    heading = page.get_by_role("heading", name="Decoder self-attention, layer 1, head 1")
+    heading = page.get_by_role("heading", name="Decoder self-attention, L1·H1")
     expect(heading).to_be_visible()
     point = page.locator(".js-plotly-plot .scatterlayer .trace .point").first
     point.dispatch_event("mousemove")

@@ -83,7 +83,7 @@ def test_a_large_model_is_compared_with_chance_when_asked(open_page, monkeypatch
 def test_the_copier_links_each_letter_with_itself(open_page, shipped):
     at = open_page("alignment", model="copy", text="d o g")
     said = reading(at, "are aligned")
-    assert "3 of 3 words of the translation are aligned (3 links" in said
+    assert "3 of 3 target words are aligned (3 links" in said
     assert "Both models found 3 of the links" in said
     assert "0 pairs of links cross" in said
     assert figure(at)["data"][0]["name"] == "both models"
@@ -92,7 +92,7 @@ def test_the_copier_links_each_letter_with_itself(open_page, shipped):
     assert link(at)["aligner"] == "head"
     assert (link(at)["layer"], link(at)["head"]) == ("1", "4")
     at.segmented_control(key="alignment.row").set_value("write").run()
-    assert "layer 1 · head 4 (row that predicts the token)" in reading(at, "are aligned")
+    assert "L1·H4 (row that predicts the token)" in reading(at, "are aligned")
     at.selectbox(key="alignment.back").set_value("none").run()
     assert link(at)["back"] == "none"
     assert t("alignment.one_way", lang="en") in everything(at)
@@ -112,8 +112,8 @@ def test_the_reverser_crosses_every_pair_of_links_and_equal_heads_are_all_named(
     said = reading(at, "at two rows")
     assert "the highest score (1 − error rate) is 1.00" in said
     tied, fewest = said.split("the lowest of all is")
-    assert tied.count("layer ") == 3
-    assert fewest.count("layer ") == 3
+    assert tied.count("·H") == 3
+    assert fewest.count("·H") == 3
 
 
 def test_without_the_other_direction_or_a_source_the_page_says_so(open_page):
@@ -123,4 +123,4 @@ def test_without_the_other_direction_or_a_source_the_page_says_so(open_page):
     at = open_page("alignment", model="writer", part="matrices")
     assert [each.value for each in at.info] == [t("alignment.no_cross", lang="en")]
     assert at.get("plotly_chart")
-    assert "of its attention" in reading(at, "In layer")
+    assert "of its attention" in reading(at, "In L")

@@ -52,7 +52,7 @@ def test_a_second_sentence_is_offered_and_a_link_opens_one_patch(open_page):
     asked = {"text": FIRST, "second": "We went to the park yesterday.", "what": "z"}
     asked |= {"cell": "cross-2-3"}
     at = open_page("patching", **asked)
-    assert "Head output z of layer 2, head 3 (cross-attention): this patch" in everything(at)
+    assert "Head output z of L2·H3 (cross-attention): this patch" in everything(at)
     at.segmented_control(key="patching.into").set_value("first").run()
     assert link(at) | {"into": "first", **asked} == link(at)
     at.selectbox(key="patching.what").set_value("pattern").run()
@@ -101,7 +101,7 @@ def test_a_path_leads_from_a_head_to_another_and_masked_words_are_asked_at_the_m
     asked = {"receiver": "decoder-2-1", "sender": "decoder-1-3", "into_head": "k"}
     at = open_page("patching", model="writer", text=FIRST, part="paths", **asked)
     found = reading(at, "bypassing all heads in between")
-    assert "From layer 1, head 3" in found
+    assert "From L1·H3" in found
     assert "through its keys" in found
     assert link(at) | asked == link(at)
     text = "She reads a [MASK] every morning."

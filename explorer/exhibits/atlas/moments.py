@@ -89,7 +89,7 @@ def show(atlases: Atlases | None, view: View) -> b.Blocks:
         y_title=view.t("atlas.axis_share", kind=kind),
     )
     yield b.Hero((b.Chart("atlas.moments", draw, view.t("atlas.moments")),))
-    count = len(asked_of(view)[0].texts)
+    count = atlases[-1].counts["sentences"]
     yield b.Note(view.t("atlas.moments_note", count=count))
     yield b.Formula(DIFFERENCE, view.t("atlas.compare_formula"))
     chosen = view.choices(AtlasChoices).traced
