@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 .PHONY: run test pytest test-newest sweep bench fuzz mutants walk parity lint site chromium
 
 run: .venv/runtime
-	@echo "Open to this machine only; for others on the network: make run ADDRESS=0.0.0.0"
+	@echo "listening on localhost only; to serve the network: make run ADDRESS=0.0.0.0"
 	$(BIN)/streamlit run app.py $(if $(ADDRESS),--server.address $(ADDRESS))
 
 # Side by side: mypy alone takes a minute of one core.

@@ -199,7 +199,7 @@ def _command(
     commands: Commands,
     name: str,
     run: Callable[[argparse.Namespace], int],
-    reads_target: bool = True,
+    reads_target: bool = False,
 ) -> argparse.ArgumentParser:
     """A command with the arguments that all commands share."""
     command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
@@ -219,7 +219,7 @@ def add_commands(commands: Commands) -> None:
     `args.run(args)` then runs the chosen command and returns its exit status; `refusal` words the
     exceptions that it raises.
     """
-    command = _command(commands, "export", export)
+    command = _command(commands, "export", export, reads_target=True)
     command.add_argument("--text", help="the sentence")
     command.add_argument("--out", type=Path, help="folder to write into")
     command.add_argument("--live", type=Path, help="folder for a page that runs the model itself")
@@ -228,7 +228,7 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--embed-from", nargs="+", default=(), metavar="ORIGIN", help=origins)
     command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")
     command.add_argument("--pads", type=int, default=0, help="padding tokens to append")
-    command = _command(commands, "certify", certify)
+    command = _command(commands, "certify", certify, reads_target=True)
     command.epilog = (
         "To test your own code, give FILE.py:FUNCTION instead of a model. The function returns the "
         "arguments of explorer.certify, as (forward, src, tgt) or as a dict; src is None for a "
@@ -241,7 +241,7 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--markdown", type=Path, metavar="FILE", help="also write Markdown")
     _command(commands, "landmarks", show_head_roles)
     add_align_options(_command(commands, "align", align))
-    add_options(_command(commands, "atlas", atlas, reads_target=False))
+    add_options(_command(commands, "atlas", atlas))
 
 
 def refusal(error: ValueError | OSError, lang: str) -> str:

@@ -29,7 +29,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "--data",
         type=Path,
         required=True,
-        help="UTF-8 file, one example per line: a sentence, or source TAB translation TAB credit",
+        help="UTF-8 file, one example per line: a sentence, or source TAB translation TAB "
+        "attribution",
     )
     command.add_argument(
         "--out",

@@ -205,9 +205,14 @@ def add_commands(commands: options.Commands) -> None:
     options.add_model(command, "en-zh")
     command.add_argument("--pairs", type=Path, help="source TAB target, or text")
     command.add_argument("--trigram", type=Path, help="text for a trigram baseline")
-    command.add_argument("--recipe", help="read the pairs as this recipe does, or make its task's")
+    command.add_argument(
+        "--recipe", help="read the pairs as in this recipe, or generate those of its task"
+    )
     masks = get_args(Masks)
     command.add_argument(
-        "--masks", choices=masks, default=masks[0], help="the masks that a twin was trained with"
+        "--masks",
+        choices=masks,
+        default=masks[0],
+        help="the masks that a control model was trained with",
     )
     options.add_strategy(command)

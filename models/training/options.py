@@ -110,7 +110,7 @@ def add_strategy(command: argparse.ArgumentParser) -> None:
         default=4,
         help="beam width (default: 4); 1 decodes greedily, as the app does by default",
     )
-    command.add_argument("--length-penalty", type=float, default=1.0)
+    command.add_argument("--length-penalty", type=float, default=1.0, help="default: 1")
     command.add_argument(
         "--sample", action="store_true", help="sample instead of beam search; implied by any of:"
     )

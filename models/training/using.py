@@ -160,7 +160,7 @@ def add_commands(commands: options.Commands) -> None:
     command.add_argument("text")
     options.add_model(command)
     command.add_argument(
-        "--max-new-tokens", type=int, help=f"{USUALLY}, or as many as fit where fewer do"
+        "--max-new-tokens", type=int, help=f"default: {USUALLY}, or as many as fit"
     )
     options.add_strategy(command)
 
