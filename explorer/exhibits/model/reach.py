@@ -142,7 +142,7 @@ def show(nets: tuple[Reach, ...], view: View) -> b.Blocks:
         (name, _range(net.per_token), _range(net.far))
         for name, net in zip(names, nets, strict=True)
     ]
-    blocks = [
+    blocks: list[b.Block] = [
         b.Prose(view.t("model.ways_lead")),
         _ways(view),
         b.Title(view.t("reach.title")),

@@ -154,9 +154,9 @@ def show(answer: tuple[LoadedModel, PositionVectors] | None, view: View) -> b.Bl
         yield b.Columns(columns)
     yield b.Columns((_alike(view, vectors), _moved(view, vectors)))
     if vectors.moved is not None and vectors.reached:
-        values = {"count": vectors.reached, "total": len(vectors.moved)}
         went = share(float(vectors.moved[: vectors.reached].mean()))
-        yield b.Prose(view.t("positions.learned_reach", moved=went, **values))
+        counts = {"count": vectors.reached, "total": len(vectors.moved)}
+        yield b.Prose(view.t("positions.learned_reach", moved=went, **counts))
     yield b.Formula.of(
         view.t("positions.learned_formula"),
         r"\cos(p_i, p_j) = \frac{p_i \cdot p_j}{\lVert p_i\rVert\,\lVert p_j\rVert},\qquad "

@@ -62,8 +62,9 @@ def _of_layouts(view: View, layouts: tuple[Fresh, ...]) -> str:
     by_storage = {layout.storage: layout for layout in layouts}
     one, fused = by_storage["one"], by_storage["fused"]
     ratio = fused.spread / one.spread
-    if abs(ratio - 1) < 0.01:
-        reason = "normed" if view.loaded.config.qk_norm else "rule"
+    by_rule = one.weight_formula == fused.weight_formula
+    if by_rule or (view.loaded.config.qk_norm and abs(ratio - 1) < 0.01):
+        reason = "rule" if by_rule else "normed"
         return view.t("score.initial_same", why=view.t(f"score.initial_why_{reason}"))
     rows = {"rows": fused.shape[0], "own": one.shape[0]}
     return view.t("score.initial_differs", ratio=fixed(ratio), **rows)
