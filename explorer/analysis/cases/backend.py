@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explorer.analysis.cases.case import Case, Measured, Result, ResultRow
-from explorer.analysis.model.parameters import numbers_of
 from explorer.analysis.score.scaling import Scaling, divisor_of
 from explorer.analysis.score.steps import attend_as, averaged, bias_of, module_of, site_inputs
 from explorer.library import LoadedModel
@@ -59,24 +58,17 @@ def module_like(layer: Attention) -> nn.MultiheadAttention:
     d_model, has_bias = layer.w_q.in_features, layer.w_q.bias is not None
     if layer.n_heads * layer.d_head != d_model:
         raise ValueError(f"{layer.n_heads} heads of {layer.d_head} are no {d_model} features")
-    factor = math.sqrt(layer.d_head) / layer.divisor
     module = nn.MultiheadAttention(
         d_model, layer.n_heads, bias=has_bias, batch_first=True, device="meta"
     ).to_empty(device="cpu")
-    group = layer.n_heads // layer.n_kv_heads
-    linears = (layer.w_q, layer.w_k, layer.w_v)
+    group, linears = layer.n_heads // layer.n_kv_heads, (layer.w_q, layer.w_k, layer.w_v)
+    module.out_proj.load_state_dict(layer.w_o.state_dict())
     with torch.no_grad():
-        rows = [linear.weight.reshape(-1, layer.d_head, d_model) for linear in linears]
-        rows[1:] = [tensor.repeat_interleave(group, dim=0) for tensor in rows[1:]]
-        rows[0] = rows[0] * factor
-        module.in_proj_weight.copy_(torch.cat([tensor.flatten(0, 1) for tensor in rows]))
-        module.out_proj.weight.copy_(layer.w_o.weight)
-        if has_bias:
-            biases = [linear.bias.reshape(-1, layer.d_head) for linear in linears]
-            biases[1:] = [tensor.repeat_interleave(group, dim=0) for tensor in biases[1:]]
-            biases[0] = biases[0] * factor
-            module.in_proj_bias.copy_(torch.cat([tensor.flatten() for tensor in biases]))
-            module.out_proj.bias.copy_(layer.w_o.bias)
+        for name in ("weight", "bias") if has_bias else ("weight",):
+            q, k, v = (getattr(linear, name).unflatten(0, (-1, layer.d_head)) for linear in linears)
+            q = q * math.sqrt(layer.d_head) / layer.divisor
+            rows = (q, k.repeat_interleave(group, dim=0), v.repeat_interleave(group, dim=0))
+            getattr(module, f"in_proj_{name}").copy_(torch.cat(rows).flatten(0, 1))
     return module.eval()
 
 
@@ -254,57 +246,46 @@ def options(
 def layouts(loaded: LoadedModel, trace: Trace, site: AttentionSite) -> Result:
     """One matrix each for Q, K and V; one small module per head; one fused W_qkv: the same results.
 
-    The weights are this site's own, copied into modules of each layout, which then read the site's
-    input. In cross-attention the queries read another sequence, so only K and V can be fused. The
-    values are the number of matrices and of parameters, and the largest difference of any q, k or v
-    from the first layout.
+    The weights are this site's own, cut or joined for each layout, and read the site's input. In
+    cross-attention the queries read another sequence, so only K and V can be fused. The values are
+    the number of matrices and of parameters, and the largest difference of any q, k or v from the
+    first layout.
     """
     module = module_of(loaded, site)
     x, memory = site_inputs(loaded, trace, site)
-    inputs, linears = (x, memory, memory), (module.w_q, module.w_k, module.w_v)
+    linears = (module.w_q, module.w_k, module.w_v)
+    # Of each matrix its input, its rows and, if it has any, their biases.
+    one = [
+        (read, *(tensor for tensor in (linear.weight, linear.bias) if tensor is not None))
+        for read, linear in zip((x, memory, memory), linears, strict=True)
+    ]
+    per_head = [
+        (read, *head)
+        for read, *tensors in one
+        for head in zip(
+            *(tensor.unflatten(0, (-1, module.d_head)) for tensor in tensors), strict=True
+        )
+    ]
     first = 0 if site.kind == "self" else 1
+    wide = [
+        torch.cat(tensors) for tensors in zip(*(matrix[1:] for matrix in one[first:]), strict=True)
+    ]
+    stored = {"one": one, "per_head": per_head, "fused": [*one[:first], (memory, *wide)]}
+    rows: list[ResultRow] = []
     with torch.inference_mode():
-        one = [linear(read) for linear, read in zip(linears, inputs, strict=True)]
-        heads = [_parts(linear, module.d_head) for linear in linears]
-        small = [
-            torch.cat([head(read) for head in modules], dim=-1)
-            for modules, read in zip(heads, inputs, strict=True)
-        ]
-        weight = torch.cat([linear.weight for linear in linears[first:]])
-        has_bias = module.w_q.bias is not None
-        bias = torch.cat([linear.bias for linear in linears[first:]]) if has_bias else None
-        whole = _linear(weight, bias)
-        wide = [*one[:first], *whole(memory).split([len(w.weight) for w in linears[first:]], -1)]
-    stored = {
-        "one": (linears, one),
-        "per_head": ([projection for modules in heads for projection in modules], small),
-        "fused": ([*linears[:first], whole], wide),
-    }
-    rows = []
-    for name, (modules, outputs) in stored.items():
-        difference = max(_apart(a, b) for a, b in zip(outputs, one, strict=True))
-        values = (float(len(modules)), float(sum(map(numbers_of, modules))), difference)
+        outputs = {
+            name: torch.cat([F.linear(*matrix).T.flatten() for matrix in matrices])
+            for name, matrices in stored.items()
+        }
+    for name, matrices in stored.items():
+        difference = _apart(outputs[name], outputs["one"])
+        n_parameters = sum(tensor.numel() for _, *tensors in matrices for tensor in tensors)
         kind = "differs" if difference >= SAME else "agrees"
+        values = (float(len(matrices)), float(n_parameters), difference)
         rows.append(ResultRow(f"score.layout.{name}", values, outcomes=((kind, math.nan),)))
     numbers = {"largest": max(row.values[2] for row in rows)}
     columns = ("matrices", "parameters", "difference")
     return Result("", columns, rows, why=("reading",), numbers=numbers)
-
-
-def _parts(linear: nn.Linear, height: int) -> list[nn.Linear]:
-    """A layer as several, each with `height` of its rows."""
-    starts = range(0, linear.out_features, height)
-    rows = [slice(start, start + height) for start in starts]
-    bias: Tensor | None = linear.bias
-    return [_linear(linear.weight[at], None if bias is None else bias[at]) for at in rows]
-
-
-def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
-    linear = nn.Linear(weight.shape[1], len(weight), bias=bias is not None)
-    linear.weight.copy_(weight)
-    if bias is not None:
-        linear.bias.copy_(bias)
-    return linear
 
 
 BACKEND = Case("backend", "backend", backend)

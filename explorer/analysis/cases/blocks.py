@@ -26,23 +26,6 @@ from models.norms import LayerNorm
 PLACEMENTS: tuple[NormPlacement, ...] = get_args(NormPlacement)
 
 
-def original(published: Callable[[Block], nn.Module] | None = None) -> Result:
-    """Each placement compared with torch's TransformerEncoderLayer of 2017, with the same weights.
-
-    `published(block)` returns the 2017 layer with the block's weights; None: torch's.
-    """
-    rows = []
-    with seeded(0), torch.inference_mode():
-        x = torch.randn(2, 7, 32)
-        for placement in PLACEMENTS:
-            block = fresh_block(placement, 32)
-            theirs = (published or _as_torch)(block)
-            rows.append(ResultRow(placement, (float((block(x) - theirs(x)).abs().max()),)))
-    same = {row.name: row.values[0] < 1e-4 for row in rows}
-    verdict = judged(same["sublayer"], false=same["post"] and not same["sublayer"])
-    return Result(verdict, ("difference",), rows, bars="difference")
-
-
 def _as_torch(block: Block) -> nn.TransformerEncoderLayer:
     """torch's layer (norm_first=False, as published) with the weights of ours."""
     attn, net = block.attn, block.ffn
@@ -54,6 +37,20 @@ def _as_torch(block: Block) -> nn.TransformerEncoderLayer:
     layer.norm1.load_state_dict(block.attn_norm.state_dict())
     layer.norm2.load_state_dict(block.ffn_norm.state_dict())
     return layer
+
+
+def original(published: Callable[[Block], nn.Module] = _as_torch) -> Result:
+    """Each placement compared with the 2017 layer, `published(block)`, with the same weights."""
+    rows = []
+    with seeded(0), torch.inference_mode():
+        x = torch.randn(2, 7, 32)
+        for placement in PLACEMENTS:
+            block = fresh_block(placement, 32)
+            theirs = published(block)
+            rows.append(ResultRow(placement, (float((block(x) - theirs(x)).abs().max()),)))
+    same = {row.name: row.values[0] < 1e-4 for row in rows}
+    verdict = judged(same["sublayer"], false=same["post"] and not same["sublayer"])
+    return Result(verdict, ("difference",), rows, bars="difference")
 
 
 def batch_norm(

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.cases.case import Result, ResultRow, Verdict, judged
+from explorer.analysis.cases.case import Result, ResultRow, judged
 from explorer.analysis.cases.training import (
     PRE,
     SEEDS,
@@ -22,6 +22,7 @@ from explorer.analysis.cases.training import (
     mean_and_range,
     next_symbol,
     of_seeds,
+    of_tasks,
     same,
     several,
     shuffled,
@@ -96,17 +97,12 @@ def tying_quality(learn: Learn = train) -> Steps[Result]:
     Tying costs something if the mean loss over the whole training is larger by more than CLOSE; if
     not with every seed, the verdict is "depends".
     """
-    results = yield from several(
-        {
-            f"{name}_{kind}": TaskTraining(symbol_config(tie_embeddings=tie, **PRE), task, 60, 5e-3)
-            for name, task in (("same", same), ("other", next_symbol))
-            for kind, tie in (("tied", True), ("untied", False))
-        },
-        learn,
-    )
-    costs = [_loses(results, f"{name}_tied", f"{name}_untied") for name in ("same", "other")]
-    verdict = judged(all(outcome is False for outcome in costs), false=all(costs))
-    return _learnt(verdict, results, costs)
+    tasks = {"same": same, "other": next_symbol}
+    pair = {"tied": True, "untied": False}
+    designs = {name: symbol_config(tie_embeddings=tie, **PRE) for name, tie in pair.items()}
+    results = yield from several(_arms(tasks, designs, 60), learn)
+    costs = [_loses(results, f"{task}_tied", f"{task}_untied") for task in tasks]
+    return _learnt(results, costs, holds=False)
 
 
 def no_positions(learn: Learn = train) -> Steps[Result]:
@@ -117,8 +113,7 @@ def no_positions(learn: Learn = train) -> Steps[Result]:
     """
     results = yield from _placed({"order": two_back, "count": times_here}, "none", learn)
     slower = [_loses(results, f"{name}_none", f"{name}_sinusoidal") for name in ("order", "count")]
-    verdict = judged(all(slower), false=all(outcome is False for outcome in slower))
-    return _learnt(verdict, results, slower)
+    return _learnt(results, slower)
 
 
 def learned_positions(learn: Learn = train) -> Steps[Result]:
@@ -132,18 +127,24 @@ def learned_positions(learn: Learn = train) -> Steps[Result]:
         above(results[f"{name}_learned"].right, results[f"{name}_sinusoidal"].right, CLOSE)
         for name in ("distance", "place")
     ]
-    verdict = judged(all(better), false=all(outcome is False for outcome in better))
-    return _learnt(verdict, results, better)
+    return _learnt(results, better)
 
 
 def _placed(tasks: Mapping[str, SymbolTask], other: str, learn: Learn) -> Steps[dict[str, Seeds]]:
     """The results of sinusoidal and other positions on each task, at "<task>_<kind>"."""
-    arms = {
-        f"{name}_{kind}": TaskTraining(symbol_config(positions=kind, **PRE), task, 200, 5e-3)
-        for name, task in tasks.items()
-        for kind in ("sinusoidal", other)
+    designs = {kind: symbol_config(positions=kind, **PRE) for kind in ("sinusoidal", other)}
+    return (yield from several(_arms(tasks, designs, 200), learn))
+
+
+def _arms(
+    tasks: Mapping[str, SymbolTask], designs: Mapping[str, ModelConfig], steps: int
+) -> dict[str, TaskTraining]:
+    """Every design on every task, at "<task>_<design>"."""
+    return {
+        f"{task}_{design}": TaskTraining(config, function, steps, 5e-3)
+        for task, function in tasks.items()
+        for design, config in designs.items()
     }
-    return (yield from several(arms, learn))
 
 
 def _loses(results: Mapping[str, Seeds], one: str, other: str) -> bool | None:
@@ -151,16 +152,17 @@ def _loses(results: Mapping[str, Seeds], one: str, other: str) -> bool | None:
     return above(results[one].mean, results[other].mean, CLOSE)
 
 
-def _learnt(verdict: Verdict, results: Mapping[str, Seeds], outcomes: list[bool | None]) -> Result:
-    """A row of LEARNT for each training run, and their losses as curves."""
+def _learnt(
+    results: Mapping[str, Seeds], outcomes: Sequence[bool | None], holds: bool = True
+) -> Result:
+    """A row of LEARNT for each training run, and their losses as curves; the verdict as
+    `of_tasks`."""
+    verdict, why = of_tasks(outcomes, holds)
     rows = [
         ResultRow(name, (*mean_and_range(seeds.mean), *mean_and_range(seeds.right)))
         for name, seeds in results.items()
     ]
-    return Result(verdict, LEARNT, rows, curves_of(results), why=of_seeds(verdict, outcomes))
-
-
-HEADS = (1, 4)
+    return Result(verdict, LEARNT, rows, curves_of(results), why=why)
 
 
 def one_head(learn: Learn = train) -> Steps[Result]:
@@ -172,21 +174,17 @@ def one_head(learn: Learn = train) -> Steps[Result]:
     """
     tasks = {"larger": larger_neighbour, "both": both_neighbours}
     sized = partial(symbol_config, vocab_size=SYMBOLS**2, **PRE)
-    arms = {
-        f"{name}_{n_heads}": TaskTraining(sized(n_heads=n_heads), task, 250, 5e-3)
-        for name, task in tasks.items()
-        for n_heads in HEADS
-    }
-    results = yield from several(arms, learn)
+    designs = {str(n_heads): sized(n_heads=n_heads) for n_heads in (1, 4)}
+    results = yield from several(_arms(tasks, designs, 250), learn)
     rights = {name: seeds.right for name, seeds in results.items()}
     rows = [
-        ResultRow(f"{name}_neighbour", mean_and_range(rights[f"{name}_{n_heads}"]), of=str(n_heads))
-        for name in tasks
-        for n_heads in HEADS
+        ResultRow(f"{task}_neighbour", mean_and_range(rights[f"{task}_{n_heads}"]), of=n_heads)
+        for task in tasks
+        for n_heads in designs
     ]
-    better = [above(rights[f"{name}_4"], rights[f"{name}_1"], 0.1) for name in tasks]
-    verdict = judged(all(better), false=all(outcome is False for outcome in better))
-    why = of_seeds(verdict, better)
+    verdict, why = of_tasks(
+        [above(rights[f"{task}_4"], rights[f"{task}_1"], 0.1) for task in tasks]
+    )
     return Result(verdict, ("right", "range"), rows, bars="right", why=why)
 
 

@@ -1,7 +1,7 @@
 """Claims about time and memory, measured live on this machine."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -45,6 +45,11 @@ def interleaved(ways: Mapping[str, Way], seconds: Seconds) -> Steps[dict[str, np
     return {name: np.array(time) for name, time in times.items()}
 
 
+def _middle(tries: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """The median of several tries, and the largest minus the smallest."""
+    return float(np.median(tries)), float(np.ptp(tries))
+
+
 def rms_speed(seconds: Seconds = best_time) -> Steps[Result]:
     """Both norms, written out and as torch's own functions, on 4 x 256 tokens of width 1024.
 
@@ -67,16 +72,13 @@ def rms_speed(seconds: Seconds = best_time) -> Steps[Result]:
     }
     as_said = [tries.min() > 1 and 1.05 <= np.median(tries) <= 1.25 for tries in ratios.values()]
     verdict = judged(all(as_said), false=max(tries.max() for tries in ratios.values()) <= 1)
-    medians = {name: float(np.median(tries)) for name, tries in times.items()}
-    rows = [
-        ResultRow(
-            name, (medians[name], float(np.ptp(tries)), medians[name] / min(medians.values()))
-        )
-        for name, tries in times.items()
-    ]
-    numbers = {name: float(np.median(tries)) for name, tries in ratios.items()}
-    numbers |= {f"{name}_low": tries.min() for name, tries in ratios.items()}
-    numbers |= {f"{name}_high": tries.max() for name, tries in ratios.items()}
+    middles = {name: _middle(tries) for name, tries in times.items()}
+    quickest = min(median for median, _ in middles.values())
+    rows = [ResultRow(name, (*pair, pair[0] / quickest)) for name, pair in middles.items()]
+    numbers: dict[str, float] = {}
+    for name, tries in ratios.items():
+        ends = {f"{name}_low": tries.min(), f"{name}_high": tries.max()}
+        numbers |= {name: _middle(tries)[0]} | ends
     columns = ("milliseconds", "timed_range", "times_quickest")
     return Result(verdict, columns, rows, bars="milliseconds", numbers=numbers)
 
@@ -87,45 +89,24 @@ def fused_speed(seconds: Seconds = best_time) -> Steps[Result]:
     "Faster" means by more than 5 % in every try. "True" requires it of both calls at 512 and 1,024
     tokens, and a larger gain at 1,024 than at 32; "false": of neither call at either length.
     """
-    rows, faster, medians = [], [], []
+    rows, faster = [], []
     with torch.inference_mode():
         for step, length in enumerate(LENGTHS):
             q, k, v = torch.randn(3, 1, 4, length, 64)
             ways = {name: partial(way, q, k, v) for name, way in KERNELS.items()}
             times = yield from part_of(interleaved(ways, seconds), step, len(LENGTHS))
-            gains = {name: times["by_hand"] / times[name] for name in ("four_axes", "three_axes")}
+            four, three = (times["by_hand"] / times[name] for name in ("four_axes", "three_axes"))
             if length >= 512:
-                faster += [tries.min() > 1.05 for tries in gains.values()]
-            medians.append([float(np.median(tries)) for tries in gains.values()])
-            values = [float(np.median(tries)) for tries in times.values()]
-            for tries in gains.values():
-                values += [float(np.median(tries)), float(np.ptp(tries))]
-            rows.append(ResultRow("tokens", tuple(values), of=str(length)))
-    grows = all(long > short for short, long in zip(medians[0], medians[-1], strict=True))
+                faster += [tries.min() > 1.05 for tries in (four, three)]
+            medians = (_middle(tries)[0] for tries in times.values())
+            values = (*medians, *_middle(four), *_middle(three))
+            rows.append(ResultRow("tokens", values, of=str(length)))
+    short, long = (row.values[3::2] for row in (rows[0], rows[-1]))  # the gains
+    grows = all(np.greater(long, short))
     verdict = judged(all(faster) and grows, false=not any(faster))
     curve = curve_of(rows, tuple(KERNELS), "tokens_axis", "milliseconds", log_y=True)
     columns = (*KERNELS, "gain_four", "gain_four_range", "gain_three", "gain_three_range")
     return Result(verdict, columns, rows, curve)
-
-
-def free_heads(
-    loaded: LoadedModel, traced: Trace, of_heads: Callable[[int], tuple[int, int]] | None = None
-) -> Result:
-    """Width 512 and 512 tokens with 1 to 8 heads: parameters, and bytes of the patterns.
-
-    `of_heads(n_heads)` returns both; None: for the library's attention. "True": neither grows;
-    "false": the parameters do.
-    """
-    rows = []
-    for n_heads in (1, 2, 4, 8):
-        parameters, n_bytes = (of_heads or _of_heads)(n_heads)
-        rows.append(ResultRow("heads", (parameters, n_bytes / MEBI), str(n_heads)))
-    site = traced.sites[-1]
-    own = numbers_of(loaded.model.get_submodule(site.name))
-    rows.append(ResultRow("own_site", (own, traced.pattern(site.name).nbytes / MEBI)))
-    (less, small), (more, large) = rows[0].values, rows[3].values
-    verdict = judged(less == more and large < 1.1 * small, false=more > less)
-    return Result(verdict, ("parameters", "mebibytes"), rows, bars="mebibytes")
 
 
 def _of_heads(n_heads: int) -> tuple[int, int]:
@@ -133,7 +114,26 @@ def _of_heads(n_heads: int) -> tuple[int, int]:
     x = torch.randn(1, n_heads, 512, 512 // n_heads)
     _, pattern = attend(x, x, x)
     module = on_paper(partial(Attention, symbol_config(d_model=512, n_heads=n_heads)))
-    return numbers_of(module), pattern.numel() * pattern.element_size()
+    return numbers_of(module), pattern.nbytes
+
+
+def free_heads(
+    loaded: LoadedModel, traced: Trace, of_heads: Callable[[int], tuple[int, int]] = _of_heads
+) -> Result:
+    """Width 512 and 512 tokens with 1 to 8 heads: parameters, and bytes of the patterns.
+
+    "True": neither grows; "false": the parameters do.
+    """
+    rows = []
+    for n_heads in (1, 2, 4, 8):
+        parameters, n_bytes = of_heads(n_heads)
+        rows.append(ResultRow("heads", (parameters, n_bytes / MEBI), str(n_heads)))
+    site = traced.sites[-1]
+    own = numbers_of(loaded.model.get_submodule(site.name))
+    rows.append(ResultRow("own_site", (own, traced.pattern(site.name).nbytes / MEBI)))
+    (less, small), (more, large) = rows[0].values, rows[3].values
+    verdict = judged(less == more and large < 1.1 * small, false=more > less)
+    return Result(verdict, ("parameters", "mebibytes"), rows, bars="mebibytes")
 
 
 def parallel(
@@ -151,10 +151,8 @@ def parallel(
         tries.append((yield from part_of(steps, turn, TRIES)))
     rows = []
     for passes in zip(*(run.passes for run in tries), strict=True):
-        times = [1000 * run.seconds for run in passes]
-        first = passes[0]
-        values = first.steps, first.tokens, float(np.median(times)), float(np.ptp(times))
-        rows.append(ResultRow(first.name, values))
+        first, times = passes[0], [1000 * run.seconds for run in passes]
+        rows.append(ResultRow(first.name, (first.steps, first.tokens, *_middle(times))))
     once, *one_by_one = rows
     difference = max(run.difference for run in tries)
     fits = [row.values[0] == n_tokens and once.values[0] == 1 for row in one_by_one]
@@ -229,8 +227,8 @@ def fused_qkv(seconds: Seconds = best_time) -> Steps[Result]:
             }
             times = yield from part_of(interleaved(ways, seconds), step, len(TOKENS))
             ratios = times["three"] / times["one"]
-            medians = (float(np.median(tries)) for tries in (*times.values(), ratios))
-            rows.append(ResultRow("tokens", (*medians, float(np.ptp(ratios))), of=str(n_tokens)))
+            medians = (_middle(tries)[0] for tries in times.values())
+            rows.append(ResultRow("tokens", (*medians, *_middle(ratios)), of=str(n_tokens)))
             faster.append(ratios.min() > 1.05)
     verdict = judged(all(faster), false=not any(faster))
     columns = ("three_matrices", "one_matrix", "ratio", "ratio_range")

@@ -110,13 +110,22 @@ def tying(loaded: LoadedModel, count: Callable[[bool], int] = _llama) -> Steps[R
 Shapes = dict[str, tuple[int, ...]]
 
 
-def shape_flow(run: Callable[[ModelConfig, tuple[int, ...]], Shapes] | None = None) -> Result:
+def block_shapes(config: ModelConfig, shape: tuple[int, ...]) -> Shapes:
+    """The shape of every tensor at an encoder block's hook points, for an input of this shape."""
+    block = on_paper(lambda: Block(config).eval())
+    name_hook_points(nn.ModuleDict({"blocks": nn.ModuleList([block])}))
+    record = Record(lambda name: True)
+    with torch.device("meta"), torch.inference_mode(), visiting(record):
+        _ = block(torch.zeros(shape))
+    return {name: tuple(tensor.shape) for name, tensor in record.activations.items()}
+
+
+Run = Callable[[ModelConfig, tuple[int, ...]], Shapes]
+
+
+def shape_flow(run: Run = block_shapes) -> Result:
     """The shapes in one block 4096/32/11008 for 32 sentences of 2048 tokens, as computed."""
-    config = ModelConfig(
-        vocab_size=3, d_model=4096, n_layers=1, n_heads=32, d_ff=11_008, norm="rmsnorm",
-        norm_placement="pre", final_norm=True, ffn="swiglu", bias=False, positions="none",
-    )  # fmt: skip
-    shapes = (run or block_shapes)(config, (32, 2048, 4096))
+    shapes = run(llama(tied=False), (32, 2048, 4096))
     half = 2  # bytes per bfloat16
     scores = _size(shapes[LONE.block_hook(0, "scores", "attn")])
     gate = _size(shapes[LONE.block_hook(0, "gate", "ffn")])
@@ -130,23 +139,11 @@ def shape_flow(run: Callable[[ModelConfig, tuple[int, ...]], Shapes] | None = No
     return _counted(rows, "why", bars="")
 
 
-def block_shapes(config: ModelConfig, shape: tuple[int, ...]) -> Shapes:
-    """The shape of every tensor at an encoder block's hook points, for an input of this shape."""
-    block = on_paper(lambda: Block(config).eval())
-    name_hook_points(nn.ModuleDict({"blocks": nn.ModuleList([block])}))
-    record = Record(lambda name: True)
-    with torch.device("meta"), torch.inference_mode(), visiting(record):
-        _ = block(torch.zeros(shape))
-    return {name: tuple(tensor.shape) for name, tensor in record.activations.items()}
-
-
 def _size(shape: tuple[int, ...]) -> int:
     return torch.Size(shape).numel()
 
 
-def layer_shapes(
-    count: Count = numbers_of, run: Callable[[ModelConfig, tuple[int, ...]], Shapes] = block_shapes
-) -> Result:
+def layer_shapes(count: Count = numbers_of, run: Run = block_shapes) -> Result:
     """Encoder and decoder layers of 768/12/3072: their parameters and output shapes."""
     config = ModelConfig(vocab_size=3, d_model=768, n_layers=1, n_heads=12, d_ff=3072, ffn="gelu")
     layers = ((Block, "encoder_layer", 7_087_872), (DecoderBlock, "decoder_layer", 9_451_776))
@@ -164,14 +161,10 @@ def layer_shapes(
 
 def totals(count: Count = numbers_of) -> Result:
     """Three complete designs: 512/8/6/2048, 512/8/3/2048 and one block 4096/32/11008."""
-    block = ModelConfig(
-        vocab_size=3, d_model=4096, n_layers=1, n_heads=32, d_ff=11_008, norm="rmsnorm",
-        norm_placement="pre", final_norm=True, ffn="swiglu", bias=False,
-    )  # fmt: skip
     rows = [
         ResultRow("six_layers", (two_vocabularies(6, 100, 200, False, count), 44_394_696)),
         ResultRow("three_layers", (two_vocabularies(3, 1000, 2000, True, count), 24_633_296)),
-        ResultRow("llama_block", (count(on_paper(partial(Block, block))), 202_383_360)),
+        ResultRow("llama_block", (count(on_paper(partial(Block, llama(tied=False)))), 202_383_360)),
     ]
     return _counted(rows, "why")
 

@@ -20,8 +20,6 @@ from models.hooks import StackSite
 from models.masks import causal_mask
 from models.rows import as_tensor
 from models.strategies import Greedy
-from models.tokenizer import Tokenizer
-from models.transformer import Model
 
 FAR = 100
 STEPS, LONGER = 200, 800
@@ -87,17 +85,28 @@ def frequencies(turns_of: Callable[[int], np.ndarray] = encoding.wavelengths) ->
     return Result(verdict, ("wavelength",), rows, curve)
 
 
+def _turned_round(toy: LoadedModel, length: int, seed: int, n_rows: int = 40) -> float:
+    """The share of random rows of letters that the toy reverses without an error."""
+    generator = np.random.default_rng((length, seed))
+    model, encode = toy.model, toy.tokenizer.encode
+    texts = [generator.choice(list("abcdefghijklmnopqrst"), length) for _ in range(n_rows)]
+    src = as_tensor([model.with_marks("src", encode(" ".join(text))) for text in texts])
+    *_, step = decode(model, src, Greedy(), max_new_tokens=length + 2)
+    right = 0
+    for text, done in zip(texts, step.ended, strict=True):
+        wanted = [*encode(" ".join(text[::-1])), model.marks.end]
+        right += bool(done) and list(done[0].tokens) == wanted
+    return right / n_rows
+
+
 def extrapolation(right: Callable[[int, int], float] | None = None) -> Steps[Result]:
-    """The toy that reverses rows of 2 to 10 letters, tested on rows of 2 to 16. Raises
-    InputProblem.
+    """The toy that reverses rows of 2 to 10 letters, tested on rows of 2 to 16.
 
     `right(length, seed)` returns the exact match rate on the rows that the seed draws; None: the
     toy's. Beyond its training lengths the toy passes at a length if it retains more than 0.9 of its
-    rate at 10 letters, and fails below half of it, both with every seed.
+    rate at 10 letters, and fails below half of it, both with every seed. Raises InputProblem.
     """
-    if right is None:
-        toy = open_model(TOY)
-        right = partial(_turned_round, toy.model, toy.tokenizer)
+    right = right or partial(_turned_round, open_model(TOY))
     lengths = tuple(range(2, 17, 2))
     rows, tries = [], []
     for step, length in enumerate(lengths):
@@ -111,26 +120,6 @@ def extrapolation(right: Callable[[int, int], float] | None = None) -> Steps[Res
     )
     curve = curve_of(rows, ("right",), "length", "right")
     return Result(verdict, ("right", "sets_range"), rows, curve)
-
-
-def _turned_round(
-    model: Model, tokenizer: Tokenizer, length: int, seed: int, n_rows: int = 40
-) -> float:
-    """The share of random rows of letters that are reversed without an error."""
-    generator = np.random.default_rng((length, seed))
-    texts = [
-        " ".join(generator.choice(list("abcdefghijklmnopqrst"), length)) for _ in range(n_rows)
-    ]
-    src = as_tensor([model.with_marks("src", tokenizer.encode(text)) for text in texts])
-    step = None
-    for step in decode(model, src, Greedy(), max_new_tokens=length + 2):  # noqa: B007
-        pass
-    assert step is not None
-    right = 0
-    for text, done in zip(texts, step.ended, strict=True):
-        wanted = tokenizer.encode(" ".join(reversed(text.split())))
-        right += bool(done) and list(done[0].tokens) == [*wanted, model.marks.end]
-    return right / n_rows
 
 
 def causal_order(

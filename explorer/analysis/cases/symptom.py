@@ -24,15 +24,6 @@ LEFT = (0, 1, 2, 4, 8, 16)
 """The numbers of left PADs that are compared."""
 
 
-@dataclass(frozen=True)
-class PaddingLoss:
-    """The loss with `n` PADs on the left, without the bug and with it, as in `Symptom`."""
-
-    n: int
-    before: float
-    after: float
-
-
 @dataclass(frozen=True, eq=False)
 class TokenLosses:
     """The same tokens read by a model without a change of its run (`before`) and with it (`after`).
@@ -65,7 +56,8 @@ class Symptom(TokenLosses):
     relative to its size (both root mean squares over all real tokens): the only measure for a model
     without logits. NaN stays NaN: a bug may turn every number into NaN, and `output_after` is then
     "". `left` is the number of left PADs on every row, and `by_left` the loss of both for several
-    such numbers; 0 and empty if the bug needs none, or if the model has no room for any.
+    such numbers (n, before, after); 0 and empty if the bug needs none, or if the model has no room
+    for any.
     """
 
     output_before: str
@@ -73,7 +65,7 @@ class Symptom(TokenLosses):
     words: tuple[tuple[str, Status], ...]
     moved: float
     left: int = 0
-    by_left: tuple["PaddingLoss", ...] = ()
+    by_left: tuple[tuple[int, float, float], ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -130,13 +122,18 @@ def room(loaded: LoadedModel, traced: Trace) -> int:
     return max(0, limit(loaded) - max(len(traced.src_tokens), len(traced.tgt_tokens)))
 
 
-def _by_left(loaded: LoadedModel, traced: Trace, case: Case) -> tuple[PaddingLoss, ...]:
+def _by_left(
+    loaded: LoadedModel, traced: Trace, case: Case
+) -> tuple[tuple[int, float, float], ...]:
     """The loss of the same words with increasing padding on the left."""
     written, losses = written_tokens(traced), []
     for n in (width for width in LEFT if width <= room(loaded, traced)):
         rows = _rows(traced, case, n)
-        both = (_forced(loaded, rows, plant, n)[0] for plant in (None, case.plant))
-        losses.append(PaddingLoss(n, *(_loss(token_logprobs(logits, written)) for logits in both)))
+        before, after = (
+            _loss(token_logprobs(_forced(loaded, rows, plant, n)[0], written))
+            for plant in (None, case.plant)
+        )
+        losses.append((n, before, after))
     return tuple(losses)
 
 

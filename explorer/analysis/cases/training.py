@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from explorer.analysis.cases.case import Curves, Verdict, part_of
+from explorer.analysis.cases.case import Curves, Verdict, judged, part_of
 from explorer.runs.passes import Steps, seeded
 from models.blocks import Block
 from models.config import ModelConfig, NormPlacement
@@ -143,7 +143,19 @@ def above(these: np.ndarray, those: np.ndarray, by: float) -> bool | None:
     return True if these.min() > those.max() else None
 
 
-def of_seeds(verdict: Verdict, outcomes: list[bool | None]) -> tuple[str, ...]:
+def of_tasks(
+    outcomes: Sequence[bool | None], holds: bool = True
+) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict if a claim holds on a task whose outcome is `holds`, and fails on one with the
+    opposite; and the names of its texts."""
+    verdict = judged(
+        all(outcome is holds for outcome in outcomes),
+        false=all(outcome is (not holds) for outcome in outcomes),
+    )
+    return verdict, of_seeds(verdict, outcomes)
+
+
+def of_seeds(verdict: Verdict, outcomes: Sequence[bool | None]) -> tuple[str, ...]:
     """The names of the texts for a verdict on several tasks; one more if seeds overlap."""
     return ("seeds", "why") if verdict == "depends" and None in outcomes else ("why",)
 

@@ -14,6 +14,8 @@ from models.training.home import asset
 
 CASES = {"bugs": BUGS, "claims": CLAIMS, "choices": CHOICES}
 """The cases of each part of the page."""
+FIELDS = {"bugs": "case", "claims": "claim", "choices": "option"}
+"""The field of CasesChoices with the open case of each part."""
 PLACES: dict[str, dict[str, Any]] = {
     "notation": {"visit": "masks", "part": "conventions"},
     "fill": {"visit": "masks", "part": "fills"},
@@ -35,18 +37,14 @@ def formulas() -> dict[str, list[str]]:
 
 def opened(view: View) -> Case:
     """The open case of the open part."""
-    own, part = view.choices(CasesChoices), view.one_of("part", tuple(GROUPS))
-    ids = {"bugs": own.case, "claims": own.claim, "choices": own.option}
-    return BY_ID.get(ids[part], CASES[part][0])
+    part = view.one_of("part", tuple(GROUPS))
+    return BY_ID.get(getattr(view.choices(CasesChoices), FIELDS[part]), CASES[part][0])
 
 
 def _open(id: str) -> b.Change:
-    chosen: dict[str, dict[str, Any]] = {
-        "bugs": {"case": id},
-        "claims": {"claim": id, "guess": ""},
-        "choices": {"option": id},
-    }
-    return b.choose(**chosen[BY_ID[id].part])
+    part = BY_ID[id].part
+    chosen: dict[str, Any] = {FIELDS[part]: id}
+    return b.choose(**chosen | ({"guess": ""} if part == "claims" else {}))
 
 
 def show(answer: None, view: View) -> b.Blocks:

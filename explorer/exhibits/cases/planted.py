@@ -100,13 +100,13 @@ def losses_of(
 
 def _by_left(view: View, effect: Symptom) -> Iterator[b.Chart]:
     """The loss by the number of PADs on the left, for bugs about left padding."""
-    losses = np.array([[loss.before, loss.after] for loss in effect.by_left])
+    losses = np.array(effect.by_left)
     if not len(losses) or not np.isfinite(losses).all():
         return
     draw = partial(
         lines,
-        np.array([loss.n for loss in effect.by_left]),
-        losses.T,
+        losses[:, 0],
+        losses[:, 1:].T,
         _names(view),
         **view.axes("cases.pads_left", "cases.token_loss"),
         height=240,

@@ -223,14 +223,14 @@ def test_what_is_written_for_shifted_positions_depends_on_what_they_act_on(loade
     traced = trace(loaded, "The cat sat.", "猫坐在垫子上。" if loaded.name == "tiny" else "")
     found = walked(symptom(loaded, traced, BY_ID["left_positions"]))
     assert found.left == min(8, room(loaded, traced)) > 0
-    assert found.by_left[0].n == 0
-    assert found.by_left[0].after == pytest.approx(found.by_left[0].before, abs=1e-5)
-    losses = [each.before for each in found.by_left]
+    first, losses, _ = zip(*found.by_left, strict=True)
+    assert first[0] == 0
+    assert found.by_left[0][2] == pytest.approx(losses[0], abs=1e-5)
     assert losses == pytest.approx([losses[0]] * len(losses), abs=1e-4)  # the library's promise
     assert found.loss_before == pytest.approx(losses[0], abs=1e-4)
     adds = loaded.config.positions in ("sinusoidal", "learned")
     assert found.changed == adds
-    at = {each.n: each.after for each in found.by_left}
+    at = {n: after for n, _, after in found.by_left}
     if found.left in at:
         assert at[found.left] == pytest.approx(found.loss_after, abs=1e-5)
 
@@ -252,8 +252,8 @@ def test_a_full_or_padded_row_has_no_room_left(tiny):
     spare = room(loaded, traced)
     found = walked(symptom(loaded, traced, BY_ID["left_positions"]))
     assert found.left == min(spare, 8)
-    assert [each.n for each in found.by_left] == [n for n in LEFT if n <= spare] * (spare > 0)
-    assert not any(math.isnan(each.after) for each in found.by_left)
+    assert [n for n, _, _ in found.by_left] == [n for n in LEFT if n <= spare] * (spare > 0)
+    assert not any(math.isnan(after) for _, _, after in found.by_left)
     np.testing.assert_array_equal(found.logprobs_before.shape, found.logprobs_after.shape)
     loaded = open_model("sort")
     letters = " ".join("abcd"[at % 4] for at in range(limit(loaded) - 2))

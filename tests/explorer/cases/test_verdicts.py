@@ -220,7 +220,7 @@ WORLDS: list[tuple[Any, Any, str]] = [
     (blocks.gelu_tanh, lambda x: GELU(x) + torch.full_like(x, 2e-3), "false"),
     (blocks.original, lambda block: Sublayer(block, 0.0), "true"),
     (blocks.original, lambda block: Sublayer(block, 1.0), "depends"),
-    (blocks.original, None, "false"),
+    (blocks.original, blocks._as_torch, "false"),
     (attention.variance, normal, "true"),
     (attention.variance, lambda s, g: normal(s, g).sign(), "true"),
     # Above 64 features, each vector repeats its first entry: no longer independent.
