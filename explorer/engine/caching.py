@@ -237,9 +237,9 @@ def size_of(value: object, seals: bool = False) -> int:
             waiting += item.func, item.args, item.keywords
         else:
             waiting.extend(getattr(item, "__dict__", {}).values())
-            slots = _slots(type(item))
-            if slots:
-                waiting.extend(getattr(item, name) for name in slots if hasattr(item, name))
+            for name in _slots(type(item)):  # type: ignore[arg-type]
+                if hasattr(item, name):
+                    waiting.append(getattr(item, name))
     return total
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from explorer.exhibits import View, block as b
+from explorer.exhibits import PageChoices, View, block as b
 from explorer.figures.matrix import Matrix
 from models.rows import Stream
 
@@ -73,6 +73,19 @@ def pick_group(
     return pick_one(view, key, tuple(groups), now, **more)
 
 
+def pick_part(view: View, page: str, choices: type[PageChoices], now: str) -> b.Row:
+    """The part of a page; the first of a group is the one that the group opens."""
+    parts, groups = tuple(choices.parts), choices.groups
+    more, picks = b.More(label=f"{page}.part", quiet=True), []
+    if groups:
+        group, parts = next(item for item in groups.items() if now in item[1])
+        opens = b.More(said=f"{page}.groups.", change=lambda name: b.choose(part=groups[name][0]))
+        picks.append(pick_one(view, f"{page}.group", tuple(groups), group, **more, **opens))
+    if len(parts) > 1:
+        picks.append(pick_one(view, f"{page}.part", parts, now, said=f"{page}.parts.", **more))
+    return b.Row(picks, align="top", gap="medium")
+
+
 def pick_one(
     view: View,
     key: str,
@@ -90,12 +103,8 @@ def pick_one(
     `said` names an option, or is what the keys of the options' texts begin with, by default `KEY_`.
     It sets the choice `field`, by default the last part of the key, unless there is a `change`.
     """
-
-    def words(option: Any) -> str:
-        return said(option) if callable(said) else view.t(f"{said or f'{key}_'}{option}")
-
-    change = change or b.sets(_field(key, field))
-    named = {option: words(option) for option in options}
+    change, prefix = change or b.sets(_field(key, field)), said or f"{key}_"
+    named = {o: prefix(o) if callable(prefix) else view.t(f"{prefix}{o}") for o in options}
     return b.Pick(key, view.t(label or key), named, now, change, form, b.Display(**display))
 
 

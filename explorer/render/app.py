@@ -13,15 +13,15 @@ from explorer.engine.turns import computing
 from explorer.exhibits import block as b
 from explorer.exhibits.block import plain
 from explorer.exhibits.exhibit import Exhibit, PageChoices, exhibits_of
+from explorer.exhibits.picking import pick_part
 from explorer.exhibits.saying import file_name
-from explorer.exhibits.shared import ScreenChoices
+from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import View
 from explorer.problems import InputProblem
 from explorer.render import html, paper
 from explorer.render.controls import Sheet, save, visit_due
 from explorer.render.drawing import draw, export
 from explorer.ui import controls, running, session, share
-from explorer.ui.controls import one_chosen, pick_part
 from explorer.ui.current import latest
 from explorer.ui.hints import hint_for
 from explorer.ui.running import is_new, pause
@@ -74,13 +74,15 @@ def _part(sheet: Sheet, choices: Page, menu: AbstractContextManager[object]) -> 
     below the screen.
     """
     view, parts = sheet.view, choices.parts
-    addresses = parts[one_chosen(view, "part", tuple(parts))]
+    chosen = view.choices(PartChoices).part
+    part = chosen if chosen in parts else next(iter(parts))
+    addresses = parts[part]
     exhibits = exhibits_of(addresses, view)
     if len(parts) > 1:
-        own = {*addresses} - set.intersection(*map(set, parts.values()))
+        own = {*addresses} - {*addresses}.intersection(*parts.values())
         if not own or any(exhibit.name in own for exhibit in exhibits):
             with menu:
-                pick_part(view, sheet.page, choices)
+                draw(sheet, (pick_part(view, sheet.page, choices, part),))
     above, below = {}, {}
     for exhibit in exhibits:
         sheet.blocks[exhibit.name], below[exhibit.name] = [], st.container()

@@ -17,7 +17,6 @@ from explorer.runs.inputs import (
     continued_tokens,
     given_tokens,
     rows_of,
-    str_tokens,
     target_row,
     target_tokens,
 )
@@ -172,6 +171,7 @@ def trace(
         rows = rows_of(loaded, continued_tokens(loaded, text, target or ""), pads=pads)
     activations, predicted = survey(loaded, rows, edits, read)
     shown = {stream: as_tokens(rows.tokens(stream)[0].tolist()) for stream in loaded.model.reads}
+    labels = {stream: tuple(loaded.str_tokens(ids, stream)) for stream, ids in shown.items()}
     src, tgt = shown.get("src", ()), shown["tgt"]
     fitting = tuple(e for e in edits if fits(e, loaded.sites, len(src), len(tgt)))
     return Trace(
@@ -179,9 +179,9 @@ def trace(
         config=loaded.config,
         text=clean_text(text),
         src_tokens=tuple(src),
-        src_str_tokens=str_tokens(loaded, rows, "src"),
+        src_str_tokens=labels.get("src", ()),
         tgt_tokens=tuple(tgt),
-        tgt_str_tokens=str_tokens(loaded, rows, "tgt"),
+        tgt_str_tokens=labels["tgt"],
         src_valid=rows.valid("src")[0].numpy() if src else np.zeros(0, dtype=bool),
         tgt_valid=rows.valid("tgt")[0].numpy(),
         stacks=loaded.stacks,

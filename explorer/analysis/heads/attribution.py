@@ -27,7 +27,7 @@ from explorer.analysis.heads.ablation import Ablation, ablate
 from explorer.library import LoadedModel
 from explorer.runs import rerun
 from explorer.runs.trace import Trace
-from models.hooks import AttentionSite, Edits, Role, visiting
+from models.hooks import AttentionSite, Edits, visiting
 
 Measure = Literal["weight", "contribution", "gradient", "off"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
@@ -86,39 +86,24 @@ class Attribution:
             "off": self.off[site],
         }
 
-    def agreement(self, kind: Role) -> Float[np.ndarray, "measure other_measure"]:
-        """How similarly the measures order all heads of a kind by size: Spearman's rho, -1 to 1.
-
-        In the order of `MEASURES`; signs are ignored, since a weight has none. NaN if a
-        measure is the same for all heads. Raises ValueError for a kind that the model lacks.
-        """
-        return rank_agreement(np.abs([*self._over_kind(kind).values()]))
-
     def ranks(self, site: str, head: int) -> "HeadRanks":
         """A head's ranks among the heads of its kind. Raises what `per_key` raises."""
         kind = self._site(site).role
-        own, every = self.over_heads(site), self._over_kind(kind)
-        values, ranks = {}, {}
+        of_kind = [self.over_heads(other.name) for other in self.sites if other.role == kind]
+        own, every, values, ranks = self.over_heads(site), [], {}, {}
         for name in MEASURES:
+            sizes = np.abs(np.concatenate([measures[name] for measures in of_kind]))
             values[name] = float(own[name][head])
-            ranks[name] = 1 + int((np.abs(every[name]) > abs(values[name])).sum())
-        agreement = rank_agreement(np.abs([*every.values()]))[:, MEASURES.index("off")]
+            ranks[name] = 1 + int((sizes > abs(values[name])).sum())
+            every.append(sizes)
+        agreement = rank_agreement(np.array(every))[:, MEASURES.index("off")]
         return HeadRanks(
             values=values,
             ranks=ranks,
             agreement=dict(zip(MEASURES, agreement.tolist(), strict=True)),
-            n_heads=len(every["off"]),
+            n_heads=len(every[0]),
             key=int(self.per_key(site, head)["weight"].argmax()),
         )
-
-    def _over_kind(self, kind: Role) -> dict[Measure, Float[np.ndarray, " head"]]:
-        """All four measures of all heads of a kind."""
-        of_sites = [self.over_heads(site.name) for site in self.sites if site.role == kind]
-        if not of_sites:
-            raise ValueError(f"there is no attention of the kind {kind!r}")
-        return {
-            name: np.concatenate([measures[name] for measures in of_sites]) for name in MEASURES
-        }
 
     def _site(self, name: str) -> AttentionSite:
         for site in self.sites:

@@ -41,7 +41,7 @@ def opened(view: View) -> tuple[Run, Role, bool, str] | None:
     choice = choice_of(view)
     if choice is None:
         return None
-    return choice.view.run, choice.kind, choice.words is not None, choice.measure or ""
+    return choice.view.run, choice.view.kind, choice.words is not None, choice.measure or ""
 
 
 def choice_of(view: View) -> Opened | None:

@@ -17,6 +17,7 @@ from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.links import FREE, Links, State
 from explorer.exhibits.saying import model_title
 from explorer.exhibits.view import View, build
+from explorer.once import once
 from explorer.problems import InputProblem
 from models.hooks import Role
 
@@ -88,7 +89,7 @@ class Sides:
     pair: ViewPair | None = None
     problems: list[InputProblem] = field(default_factory=list)
 
-    @property
+    @once
     def shown(self) -> tuple[Opened, ...]:
         """The heads of each side, from the left."""
         if self.pair is not None:

@@ -241,7 +241,7 @@ def found(translator: LoadedModel) -> Attribution:
     return attribute(translator, trace(translator, TEXT, TARGET), 1)
 
 
-def test_ranks_and_agreement_are_over_all_heads_of_a_kind(found, writer) -> None:
+def test_ranks_and_agreement_are_over_all_heads_of_a_kind(found) -> None:
     ranked = found.ranks(CROSS, 2)
     of_sites = [found.over_heads(site.name) for site in found.sites if site.role == "cross"]
     rows = [np.abs(np.concatenate([each[name] for each in of_sites])) for name in MEASURES]
@@ -250,16 +250,14 @@ def test_ranks_and_agreement_are_over_all_heads_of_a_kind(found, writer) -> None
         own = found.over_heads(CROSS)[name][2]
         assert ranked.values[name] == pytest.approx(float(own))
         assert ranked.ranks[name] == 1 + sum(size > abs(own) for size in sizes)
+    agreement = ranked.agreement
     assert ranked.key == int(found.weight[CROSS][2, 1].argmax())
     made = replace(found, off={**found.off, CROSS: np.array([0.1, -5.0, 0.2, 0.0])})
     ranked = made.ranks(CROSS, 1)  # the largest by size, whatever its sign
     assert (ranked.ranks["off"], ranked.values["off"]) == (1, -5)
-    rho = found.agreement("cross")
-    assert rho.shape == (4, 4)
-    ranks = [row.argsort().argsort() for row in rows]
-    np.testing.assert_allclose(rho, np.corrcoef(ranks), atol=1e-12)
-    with pytest.raises(ValueError, match="'cross'"):
-        attribute(writer, trace(writer, TEXT), 1).agreement("cross")
+    assert tuple(agreement) == MEASURES
+    orders = np.corrcoef([row.argsort().argsort() for row in rows])
+    np.testing.assert_allclose([*agreement.values()], orders[:, 3], atol=1e-12)
     with pytest.raises(KeyError, match="nowhere"):
         found.ranks("nowhere", 0)
     with pytest.raises(IndexError):
