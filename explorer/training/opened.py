@@ -54,8 +54,9 @@ def untrained(
     with folder, seeded(setup.seed), torch.inference_mode(False), torch.enable_grad():
         learner = SetupTrainer(setup, examples, run.folder)
         run.frames, run.scores, run.about = [learner.frame()], [learner.measure()], learner.about()
-        if setup.fault and not setup.planted_from:
-            learner.faults.add(setup.fault)
+        fault: Any = setup.fault
+        if fault and not setup.planted_from:
+            learner.faults.add(fault)
         run.opened = opened(learner, name or learner.usual_weight, at)
     return run
 

@@ -33,9 +33,9 @@ def look(view: View) -> Posed:
     row = rows.best_row(trace, "flat", worth, least=3)
     keys, (best, *others) = keys_of(view, row), [k for k in row.descending if row.allowed[k]]
     near = sorted(others, key=lambda key: (abs(key - best), key))
-    words = {"weight": row.weights[best], "key": keys[best]}
     before, after = (pictures.heatmap(view, row, whole=whole) for whole in (False, True))
-    return Posed([keys[key] for key in (best, *near)], words, [before], [after], row, spelt=percent)
+    options, words = [keys[key] for key in (best, *near)], {"weight": row.weights[best]}
+    return Posed(options, words, [before], [after], row, spelt=percent)
 
 
 def rest(view: View) -> Posed:
@@ -50,7 +50,7 @@ def rest(view: View) -> Posed:
     shown = np.where(np.arange(len(weights)) == hidden, 0, weights)
     right, others = weights[hidden], np.delete(weights, hidden).sum()
     shares = (right, others, weights[second], 1 / len(weights), right / 2)
-    words = {"key": keys_of(view, row)[hidden], "others": others, "weight": right}
+    words = {"key": keys_of(view, row)[hidden], "others": others}
     before = pictures.row_bars(view, row, shown)
     return Posed(shares, words, [before], [pictures.softmax_of(row)], row, spelt=percent)
 
@@ -82,7 +82,7 @@ def ratio(view: View) -> Posed:
     quotient = [scores[more] / scores[less]] if scores[less] > 0 else []
     factors = (power, apart, *quotient, np.exp(2 * apart), 2 * apart)
     words: Words = {"more": keys[more], "less": keys[less], "difference": f"{apart:.2f}"}
-    words |= {"times": power, "weights": " / ".join(shares)}
+    words["weights"] = " / ".join(shares)
     drawn, place = ([pictures.scores_of(row)], [pictures.softmax_of(row)]), {"key": more}
     return Posed(factors, words, *drawn, row, {**place, "stage": 3}, spelt=times)
 
@@ -116,7 +116,6 @@ def scale(view: View) -> Posed:
     words = {"divisor": key, "now": now[top], "key": keys_of(view, row)[top]}
     pair = {view.t("tour.divided", divisor=key): now, view.t("tour.undivided"): without}
     drawn = [pictures.softmax_of(row)], [pictures.two_rows(view, row, pair)]
-    words |= {"without": without[top]}
     return Posed(shares, words, *drawn, row, {"aside": "scaling"}, spelt=percent)
 
 
@@ -148,7 +147,7 @@ def values(view: View) -> Posed:
         for name, share in shown.items()
     )
     place = {"key": most, "stage": 4}
-    return Posed(options, {"key": keys[most]}, [before], [after], row, place)
+    return Posed(options, {}, [before], [after], row, place)
 
 
 def heads(view: View) -> Posed:
@@ -162,8 +161,7 @@ def heads(view: View) -> Posed:
     one_head = 2 * n * per_head
     require(own == (n + config.kv_heads) * per_head, "other_shape")
     options = (one_head, own, own // n, own * n, own * n**2)
-    words = {"heads": n, "own": grouped(own), "one": grouped(one_head)}
-    place = {"site": site.role}
+    words, place = {"heads": n, "own": grouped(own)}, {"site": site.role}
     drawn, layer = [Exhibited("heads.heads", "heads.view", place)], {"layer": site.layer}
     return Posed(options, words, drawn, drawn, None, place | layer, spelt=grouped)
 
@@ -177,7 +175,6 @@ def cross(view: View) -> Posed:
     shapes = ((n_query, n_key), (n_key, n_query), (n_query, n_query), (n_key, n_key))
     options = [view.t("tour.shape", rows=height, columns=width) for height, width in shapes]
     strips = [pictures.strip(view, "src"), pictures.strip(view, "tgt")]
-    words, place = {"rows": n_query, "columns": n_key}, {"site": "cross"}
-    at = view.kinds.index("cross")
-    after = Exhibited("masks.matrices", "masks.matrices", {**place, "layer": 0, "head": 0}, at)
-    return Posed(options, words, strips, [after], place=place)
+    place, at = {"site": "cross", "layer": 0, "head": 0}, view.kinds.index("cross")
+    after = Exhibited("masks.matrices", "masks.matrices", place, at)
+    return Posed(options, {}, strips, [after], place=place)

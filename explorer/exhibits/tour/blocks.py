@@ -15,7 +15,7 @@ from explorer.exhibits.blocks.residual import Flows
 from explorer.exhibits.tour import pictures
 from explorer.exhibits.tour.attention import times
 from explorer.exhibits.tour.pictures import Drawing, Exhibited
-from explorer.exhibits.tour.posed import Posed, Words, grouped
+from explorer.exhibits.tour.posed import Posed, grouped
 from explorer.exhibits.tour.rows import MissingError, require
 from explorer.figures.blocks import WiringNumbers, wiring
 from explorer.figures.curves import lines
@@ -63,7 +63,7 @@ def tenfold(view: View) -> Posed:
     small, large = (np.linalg.norm(normalised(by * x, norm, eps)) for by in (1, 10))
     grown = float(large / small)
     require(abs(grown - 1) < 0.02, "flat")
-    words = {"norm": view.t(f"designs.norm.{norm}"), "grown": grown}
+    words = {"norm": view.t(f"designs.norm.{norm}")}
     before = pictures.strip(view, reading_stream(view.loaded), answer.batch.tokens[0][:n])
     after, options = Exhibited("blocks.norms", "blocks.eps", place), (grown, 10, 10**0.5, 0.1)
     return Posed(options, words, [before], [after], place=place, spelt=times)
@@ -77,7 +77,7 @@ def company(view: View) -> Posed:
     require(first > 0.01 > second, "flat")
     kinds = (NORMS[int(moved.argmax())], *NORMS)
     options = [view.t(f"designs.norm.{norm}") for norm in kinds]
-    words = {"others": len(answer.batch.x) - 1, "norm": options[0], "moved": share(float(first))}
+    words = {"others": len(answer.batch.x) - 1, "moved": share(float(first))}
     tokens, place = answer.batch.tokens[0][:n], {**place, "norm": kinds[0]}
     before = pictures.strip(view, reading_stream(view.loaded), tokens)
     after = Exhibited("blocks.norms", "blocks.moved", place)
@@ -100,7 +100,7 @@ def added(view: View) -> Posed:
     right = per * layers
     options = (right, layers, 2 * layers, 3 * layers, per, right + 1)
     before = _wiring(view, view.loaded.config.norm_placement)
-    return Posed(options, {"layers": layers, "added": right, "per": per}, before, [after])
+    return Posed(options, {"layers": layers, "per": per}, before, [after])
 
 
 def _flows(view: View, block: str) -> tuple[Flows, StreamNorms, Exhibited]:
@@ -120,8 +120,8 @@ def placement(view: View) -> Posed:
     require(grown["post"] < 0.1 < 0.3 < min(grown["pre"], grown["sublayer"]), "flat")
     order = ("post", *PLACEMENTS)
     options = [view.t(f"tour.place_{place}") for place in order]
-    words, before = {"depth": DEPTH, "name": options[0]}, _wiring(view, *PLACEMENTS)
-    return Posed(options, words, before, [after], place=RESIDUAL, names=order)
+    before = _wiring(view, *PLACEMENTS)
+    return Posed(options, {"depth": DEPTH}, before, [after], place=RESIDUAL, names=order)
 
 
 def summed(view: View) -> Posed:
@@ -134,7 +134,7 @@ def summed(view: View) -> Posed:
     require(off < on / 4, "flat")
     axes, x = view.axes("blocks.block", "blocks.spread_axis"), np.arange(DEPTH + 1)
     before = partial(lines, x, 100 * curve[None], [view.t("blocks.sum_on")], **axes)
-    words, shares = {"depth": DEPTH, "on": on, "off": off}, (off, on, min(0.99, 1.5 * on), on / 2)
+    words, shares = {"depth": DEPTH, "on": on}, (off, on, min(0.99, 1.5 * on), on / 2)
     return Posed(shares, words, [before], [after], place=RESIDUAL, spelt=percent)
 
 
@@ -153,5 +153,5 @@ def parts(view: View) -> Posed:
         for sizes in (matrices, groups)
     )
     shares = (ffn / whole, attention / whole, 2 / 3, 1 / 2, 1 / 3, kinds["norms"] / whole)
-    words: Words = {kind: grouped(size) for kind, size in kinds.items()}
-    return Posed(shares, words | {"share": ffn / whole}, [before], [after], spelt=percent)
+    words = {kind: grouped(size) for kind, size in kinds.items()}
+    return Posed(shares, words, [before], [after], spelt=percent)

@@ -52,8 +52,7 @@ def purpose(view: View) -> Posed:
     row = row_of(trace, view.sites_of(view.own_role)[ahead.layer], ahead.head, query)
     keys, strip = rows.keys_of(view, row), pictures.strip(view, "tgt", at=query)
     options = [keys[key] for key in (query + 1, query, query - 1, 0, n - 1)]
-    words = {"next": options[0], "ahead": percent(ahead.most)}
-    return Posed(options, words, [strip], [strip, after], row, WITHOUT)
+    return Posed(options, {"ahead": percent(ahead.most)}, [strip], [strip, after], row, WITHOUT)
 
 
 def _masked(view: View, row: QueryRow, **place: object) -> Exhibited:
@@ -69,7 +68,7 @@ def sees(view: View) -> Posed:
     row = row_of(view.trace, site, 0, query)
     seen = int(row.allowed.sum())
     options = (seen, query, n, n - query, 1)
-    words = {"place": query + 1, "all": n, "seen": seen}
+    words = {"place": query + 1, "all": n}
     before = pictures.strip(view, "tgt", at=query)
     after = _masked(view, row, mask_cell=(site.role, query, query))
     return Posed(options, words, [before], [after], row)
@@ -81,9 +80,8 @@ def blocked(view: View) -> Posed:
     row, mask = row_of(view.trace, site, 0, 0), view.trace.mask(site.name)[0]
     right, visible = int((~mask).sum()), int(mask.sum())
     counts = (right, visible, n * n // 2, n * n - n, n * (n - 1) // 2 + n - 1)
-    words = {"all": n, "cells": n * n, "blocked": right}
     drawn = [pictures.strip(view, "tgt")], [_masked(view, row)]
-    return Posed(counts, words, *drawn, row)
+    return Posed(counts, {"all": n, "cells": n * n}, *drawn, row)
 
 
 def _planted(
@@ -112,10 +110,9 @@ def after(view: View) -> Posed:
     left = 1 - lost
     pair = {view.t("tour.mask_after"): wrong, view.t("tour.mask_before"): row.weights}
     shares = (left, 1.0, lost, row.allowed.mean(), left / 2)
-    words = {"left": left, "lost": lost}
     before = pictures.row_bars(view, row, softmax(row.scores))
     drawn = [before], [pictures.two_rows(view, row, pair)]
-    return Posed(shares, words, *drawn, row, FILLED, spelt=percent)
+    return Posed(shares, {"lost": lost}, *drawn, row, FILLED, spelt=percent)
 
 
 def zero(view: View) -> Posed:
@@ -123,7 +120,7 @@ def zero(view: View) -> Posed:
     row, wrong, leaked = _planted(view, multiplied_by_zero, 0.2, 0.6)
     count, lost = int((~row.allowed).sum()), softmax(row.scores)[~row.allowed].sum()
     shares = (leaked, "0 %", lost, count / len(row.scores), 1.0)
-    words = {"count": count, "leaked": leaked, "sum": digits(count / leaked - count)}
+    words = {"count": count, "sum": digits(count / leaked - count)}
     pair = {view.t("tour.times_zero"): wrong, view.t("tour.minus_infinity"): row.weights}
     drawn = [pictures.scores_of(row)], [pictures.two_rows(view, row, pair)]
     return Posed(shares, words, *drawn, row, FILLED, spelt=percent)
@@ -144,7 +141,7 @@ def padding(view: View) -> Posed:
     if causal:
         wrong = (n * (n + 1) // 2, whole * (whole + 1) // 2, whole * n, n * n)
     row, tokens = row_of(padded, site, 0, 0), padded.query_tokens(site.name)
-    words = {"count": n, "pads": PADS, "whole": whole, "cells": whole * whole, "open": visible}
+    words = {"count": n, "pads": PADS, "cells": whole * whole}
     drawn = [pictures.strip(view, site.query_stream, tokens)], [_masked(view, row, **place)]
     return Posed((visible, *wrong), words, *drawn, row, place)
 
@@ -181,5 +178,4 @@ def half(view: View) -> Posed:
     require(len(refused) == 1, "alike")
     others = [fill for fill in FILLS if fill not in (*refused, "zeroed")]
     options = [named(view, FILLS[fill]) for fill in (*refused, *others)]
-    before = [pictures.softmax_of(row)]
-    return Posed(options, {"value": options[0]}, before, after, row, FILLED)
+    return Posed(options, {}, [pictures.softmax_of(row)], after, row, FILLED)

@@ -47,8 +47,7 @@ def bag(view: View) -> Posed:
     as_is = [settings["as_is"].mean] if "as_is" in settings else []
     shares = (barest.mean, *as_is, 1 / len(tokens), 0.5, 1.0)
     masked = view.t("tour.and_mask") if barest.setting == "unmasked" else ""
-    words = {"masked": masked, "moved": barest.mean}
-    return Posed(shares, words, drawn[:1], drawn, place=place, spelt=share)
+    return Posed(shares, {"masked": masked}, drawn[:1], drawn, place=place, spelt=share)
 
 
 def leak(view: View) -> Posed:
@@ -61,7 +60,7 @@ def leak(view: View) -> Posed:
     require(n >= 4, "short")
     require(first == 0 and still[0] and still.sum() == 1, "flat")
     options = [quoted_at(view, tokens, at) for at in (0, n - 1, 1, n // 2, 2)]
-    words = {"first": options[0], "mean": share(float(distances[1:].mean()))}
+    words = {"mean": share(float(distances[1:].mean()))}
     return Posed(options, words, drawn[:1], drawn, place=place)
 
 
@@ -77,7 +76,7 @@ def length(view: View) -> Posed:
     after = Exhibited("positions.sum", "sums.strips", place)
     _, right, _ = after.answer(view)[0].lengths(at)
     options = [fixed(option, 1) for option in (right, width**0.5, width / 2, 1.0)]
-    words: Words = {"place": at, "width": width, "pairs": width // 2, "length": options[0]}
+    words = {"place": at, "width": width, "pairs": width // 2}
     before, _ = _exhibited("table", "table", base=int(config.rope_base), width=width, length=LENGTH)
     return Posed(options, words, before, [after], place=place)
 
@@ -93,8 +92,8 @@ def waves(view: View) -> Posed:
     wave, shortest = float(lengths[dim]), 2 * np.pi
     others = (shortest, shortest * (dim // 2 + 1), wave / 2, 2 * wave)
     options = [fixed(option, 1) for option in (wave, *others)]
-    words: Words = {"dim": dim, "width": width, "base": f"{base:,.0f}", "wavelength": options[0]}
-    words |= {"times": fixed(wave / shortest, 2)}
+    words: Words = {"dim": dim, "width": width, "base": f"{base:,.0f}"}
+    words["times"] = fixed(wave / shortest, 2)
     shown = {"base": int(base), "width": width, "length": LENGTH, "dims": (0, dim)}
     (before, after), place = _exhibited("table", "table", "waves", **shown)
     return Posed(options, words, [before], [after], place=place)
@@ -114,8 +113,7 @@ def distance(view: View) -> Posed:
     asked, *options = (
         view.t("tour.positions", first=one, second=two) for one, two in ((first, last), *pairs)
     )
-    words: Words = {"pair": asked, "same": options[0], "apart": apart}
-    words["dot"] = fixed(float(dot), 2)
+    words = {"pair": asked, "apart": apart, "dot": fixed(float(dot), 2)}
     (before, after), place = _exhibited("table", "table", "gram", width=width, length=LENGTH)
     return Posed(options, words, [before], [after], place=place, names=list(map(str, pairs)))
 
@@ -141,7 +139,7 @@ def rotary(view: View) -> Posed:
     bare, tokens = float(flat[0] @ flat[1]) / config.divisor, trace.query_tokens(row.site.name)
     options = [fixed(float(option), 2) for option in (*scores, bare)]
     words: Words = {"query": row.query, "key": key, "shift": shift}
-    words |= {"score": fixed(pair.score, 2), "both": options[0], "one": options[1]}
+    words |= {"score": fixed(pair.score, 2), "one": options[1]}
     places = {"q_token": row.query, "k_token": key}
     words |= {name: quoted_at(view, tokens, at) for name, at in places.items()}
     drawn, place = _exhibited("rotary", "arrows", "score_by_offset", **row.place, key=key)

@@ -87,7 +87,7 @@ def given(view: View) -> Posed:
     right, before = (*tokens, chosen), _so_far(view, written, index)
     sequences = (right, (*tokens[1:], chosen), (chosen,), tokens, (*right, chosen))
     options = [_sequence(option) for option in sequences]
-    words = {"chosen": quoted(view, chosen), "count": len(right)}
+    words = {"chosen": quoted(view, chosen)}
     after = [_film(MOST, index + 1)] if index < last else before
     return Posed(options, words, before, after, place={"step": index})
 
@@ -98,8 +98,7 @@ def ended(view: View) -> Posed:
     require(written.finished, "unfinished")
     tokens, last = _tokens(written), len(written.steps) - 1
     options = [quoted_at(view, tokens, at) for at in (last, last - 1, 0, len(tokens) // 2)]
-    words: Words = {"end": options[0], "count": len(tokens)}
-    words["chance"] = percent(written.steps[last].chosen_prob)
+    words = {"count": len(tokens), "chance": percent(written.steps[last].chosen_prob)}
     before, after = _so_far(view, written, last), [_film(TO_THE_END, last)]
     return Posed(options, words, before, after, place={"step": last})
 
@@ -114,7 +113,7 @@ def product(view: View) -> Posed:
     chances = np.array([step.chosen_prob for step in written.steps])
     whole = np.exp(written.logprob)
     options = (whole, chances.mean(), chances.min(), chances.max())
-    words: Words = {"count": len(chances), "whole": whole, "logprob": fixed(written.logprob, 2)}
+    words = {"count": len(chances), "logprob": fixed(written.logprob, 2)}
     tokens = _tokens(written)
     before = _bars(view, tokens, chances)
     after = _bars(view, tokens, np.cumprod(chances), "tour.chance_all")
@@ -145,7 +144,7 @@ def temperature(view: View) -> Posed:
     first, second, *_ = _written(view, film).steps[index].candidates
     after = first.prob / second.prob
     options = (after, 2 * before, before, before**0.5)
-    words: Words = {"before": before, "after": after, "temperature": str(TEMPERATURE)}
+    words: Words = {"before": before, "temperature": str(TEMPERATURE)}
     words |= {"first": quoted(view, tokens[0]), "second": quoted(view, tokens[1])}
     bars = _bars(view, tokens[:5], chances[:5])
     return Posed(options, words, [bars], [film], place={"step": index}, spelt=times)
@@ -167,7 +166,7 @@ def nucleus(view: View) -> Posed:
     tokens, chances = _candidates(written, index)
     n = max(8, kept + 1)
     less, total = (percent(float(np.sum(chances[:n]))) for n in (kept - 1, kept))
-    words = {"p": f"{p:g}", "kept": kept, "less": less, "sum": total}
+    words = {"p": f"{p:g}", "less": less, "sum": total}
     options = (kept, kept - 1, kept + 1, kept + 2)
     bars, film = _bars(view, tokens[:n], chances[:n]), _sampled(written, index, Sample(top_p=p))
     return Posed(options, words, [bars], [film], place={"step": index})
@@ -185,7 +184,7 @@ def beam(view: View) -> Posed:
     labels = [f"{view.t(f'decoding.{name}')}: {of.text}" for name, of in both.items()]
     options = [fixed(option, 2) for option in (more, less, 2 * less - more, 2 * less)]
     words: Words = {name: f"“{escape(of.text)}”" for name, of in both.items()}
-    words |= {"less": options[1], "more": options[0], "times": times(float(np.exp(more - less)))}
+    words |= {"less": options[1], "times": times(float(np.exp(more - less)))}
     chances = 100 * np.exp([less, more])
     chart = partial(measured, labels, chances, title=view.t("tour.chance_all"))
     place = {"part": "branches"}
@@ -214,6 +213,6 @@ def kept(view: View) -> Posed:
     layers = len(view.sites_of(view.own_role))
     counts = (growth, growth // 2, growth // layers, growth * n_steps, growth * 2)
     words: Words = {"layers": layers, "heads": config.kv_heads, "d_head": config.d_head}
-    words |= {"bytes": grouped(growth), "numbers": grouped(growth // 4)}
+    words["numbers"] = grouped(growth // 4)
     before = _so_far(view, written, n_steps - 1)
     return Posed(counts, words, before, [after], place={"part": "cache"}, spelt=grouped)
