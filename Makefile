@@ -84,7 +84,7 @@ lint: .venv/development
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/oxlint --config tests/oxlint.json --deny-warnings explorer/components explorer/live
+	$(BIN)/oxlint --config tests/oxlint.json --deny-warnings explorer/components explorer/live explorer/ui
 	$(BIN)/codespell
 	$(BIN)/python -m tests.wording
 

@@ -22,7 +22,7 @@ from streamlit import config, file_util
 
 from explorer import text
 from explorer.figures.theme import DARK, LIGHT
-from explorer.guard import configured, hostname
+from explorer.guard import configured, hostname, zipped
 from explorer.linked import (
     FIRST_PER_MINUTE,
     MOST_DRAWN,
@@ -37,7 +37,6 @@ from explorer.linked import (
     preview_of,
 )
 from explorer.scripts import SCRIPTS, script
-from explorer.serving import zipped
 from models.training.home import asset, data
 
 PREVIEW, PICTURE = "preview.png", "picture"
@@ -222,17 +221,20 @@ def _first(
     chooses = params.keys() - {"lang", "theme"}
     picture = ("" if chooses else of_first_visit(name, lang)) or kept(link).decode()
     sentence = params.get("text") or (json.loads(picture).get("text", "") if picture else "")
-    told = (
-        f'data-first="{escape(picture)}"' if picture else f'data-src="./{PICTURE}?{escape(link)}"'
-    )
-    label = escape(text.t("sidebar.sentence", lang=lang))
-    box = f'<input type="text" aria-label="{label}" value="{escape(sentence)}">'
-    above = f"<p>{escape(' '.join(_full(lang, full)[1:]))}</p>" if full else box
+    told = f'data-first="{escape(picture)}"' if picture else ""
+    if full:
+        above = f"<p>{escape(' '.join(_full(lang, full)[1:]))}</p>"
+    elif name:
+        above = f'<p class="lead">{escape(_plain(name, lang))}</p>'
+    else:
+        label = escape(text.t("sidebar.sentence", lang=lang))
+        above = f'<input type="text" aria-label="{label}" value="{escape(sentence)}">'
     still = escape(f"./{PREVIEW}?{canonical(urlencode({**params, 'lang': lang}))}")
     style = data("explorer.ui", "first.css").read_text(encoding="utf-8")
     return (
-        f'<style>{style}</style><main id="hl-first" data-view="{view}" '
-        f'data-script="./{SCRIPTS}/{script(view)[1]}" {told}>{above}<div></div>'
+        f'<style>{style}</style><main id="hl-first" data-page="{_WORDS.get(name, name)}" '
+        f'data-view="{view}" data-script="./{SCRIPTS}/{script(view)[1]}" '
+        f'data-src="./{PICTURE}?{escape(link)}" {told}>{above}<div></div>'
         f'<noscript><img alt="{escape(sentence)}" src="{still}"></noscript></main>'
         f'<script type="module" async>{FIRST}</script>'
     )

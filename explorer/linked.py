@@ -15,15 +15,25 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
 from explorer.text import LANGUAGES
 from models.training.home import asset
 
-FIRST = {"": "start.picture"}
-"""The exhibit whose picture is the first on a page, by the page's address."""
-FIRST_CHOICES = frozenset({"lang", "theme", "model", "text", "edits"})
+if TYPE_CHECKING:
+    from explorer.exhibits.exhibit import PageChoices
+    from explorer.exhibits.view import View
+
+FIRST = {"": "start", "heads": "heads", "masks": "masks", "decoding": "decoding"}
+"""The subjects of the pages that are sent with their first picture, by address."""
+_SHARED = frozenset({"lang", "theme", "model", "text"})
+FIRST_CHOICES = {
+    "": _SHARED | {"edits"},
+    "heads": _SHARED | {"site", "layer", "head", "row"},
+    "masks": _SHARED,
+    "decoding": _SHARED,
+}
 """A link to such a page has a first picture if it makes no other choices."""
 NAMES = ("lang", "model", "text", "target", "site", "layer", "head", "edits")
 """What of a link determines its picture."""
@@ -160,57 +170,95 @@ def preview_of(query: str) -> bytes:
 
 def first_link(page: str, params: Mapping[str, str], lang: str) -> str:
     """What of a link determines its first picture, in one order; "" for a link without one."""
-    chosen = {name: params[name] for name in ("model", "text", "edits") if params.get(name)}
     sentence = params.get("text", "")
     if (
         page not in FIRST
         or not {lang, params.get("lang", lang)} <= {*LANGUAGES}
-        or params.keys() - FIRST_CHOICES
-        or "~" in chosen.get("model", "")  # an upload belongs to its session
+        or params.keys() - FIRST_CHOICES[page]
+        or "~" in params.get("model", "")  # an upload belongs to its session
         or len(sentence) > MOST_TEXT
         or not sentence.isprintable()  # several lines: the app has another text box for them
     ):
         return ""
+    names = sorted(FIRST_CHOICES[page] - {"lang", "theme"})
+    chosen = {name: params[name] for name in names if params.get(name)}
     return urlencode({"page": page, "lang": lang, **chosen})
 
 
 def first_of(link: str) -> bytes:
-    """A first picture as JSON: the text and the packed picture, or the `problem` of the text.
-
-    Empty if the page begins with something else: a picture that the model reads, or words.
+    """A first picture as JSON: the packed picture and what is above it, or the `problem` of the
+    text. Empty if the page begins with something else, such as a picture that the model reads.
     """
     from explorer.engine.turns import computing
-    from explorer.exhibits import block as b
-    from explorer.exhibits.exhibit import exhibit_of
+    from explorer.exhibits.block import plain
     from explorer.exhibits.saying import message
     from explorer.exhibits.view import build
+    from explorer.pages import PAGES
     from explorer.problems import InputProblem
     from explorer.shell import LINKS, first_state
 
     params = dict(parse_qsl(link, keep_blank_values=True))
-    exhibit = exhibit_of(FIRST[params.pop("page")])
+    page = params.pop("page")
     state, refused = LINKS.read(params)
     if not params.keys() - {"lang"}:
         state = first_state(state.lang)
-
-    def address(change: b.Change) -> str:
-        left = LINKS.elsewhere(state) if change.elsewhere else state
-        chosen: Any = change.choices(state)
-        return f"{change.visit}?{urlencode(LINKS.write(LINKS.change(left, **chosen)))}"
-
     with computing():
         try:
-            view = build(state, dark=False)
-            shown = exhibit.show(exhibit.answer(view), view)
-            hero = next(block for block in shown if isinstance(block, b.Hero))
+            (shown,) = (each for each in PAGES if each.name == FIRST[page])
+            view = build(state, dark=False, usual_pads=shown.usual_pads)
+            if refused or view.notes or view.loaded.config.picture:
+                return b""
+            first = _top(shown.choices, view)
         except InputProblem as problem:
-            return json.dumps({"problem": b.plain(message(problem, state.lang))}).encode()
-    canvas = hero.blocks[0]
-    if refused or view.loaded.config.picture or not isinstance(canvas, b.Canvas):
-        return b""
-    payload = base64.b64encode(canvas.payload(exhibit.subject, address)).decode()
-    first = {"model": view.loaded.name, "text": view.text, "payload": payload}
-    return json.dumps(first).encode()
+            first = {"problem": plain(message(problem, state.lang))}
+    return json.dumps(first).encode() if first else b""
+
+
+def _top(choices: "type[PageChoices]", view: "View") -> dict[str, Any]:
+    """The first picture of a page with the sentence and the reading above it; {} if there is
+    anything else above it, such as the user's changes."""
+    from explorer.components.heads_view import pack_heads_view
+    from explorer.exhibits import block as b
+    from explorer.exhibits.exhibit import exhibits_of
+    from explorer.exhibits.saying import SENTENCE_END, reading_notes, unbroken
+    from explorer.shell import LINKS
+    from explorer.ui.controls import is_long
+
+    def address(change: b.Change) -> str:
+        left = LINKS.elsewhere(view.state) if change.elsewhere else view.state
+        chosen: Any = change.choices(view.state)
+        return f"{change.visit}?{urlencode(LINKS.write(LINKS.change(left, **chosen)))}"
+
+    first: dict[str, Any] = {"model": view.loaded.name, "text": view.text}
+    view = choices.opens(view)
+    for exhibit in exhibits_of(next(iter(choices.parts.values())), view):
+        if exhibit.needs is not None and not exhibit.needs.met(view.loaded):
+            continue
+        for block in b.inside(exhibit.show(exhibit.answer(view), view)):
+            if isinstance(block, b.SentenceLine):
+                output = view.trace.output if block.output is None else b.plain(block.output)
+                translates = bool(view.sites_of("cross"))
+                is_cut = block.output is None and not view.trace.finished
+                more = view.loaded.classifier or reading_notes(view, view.text, view.trace.unknown)
+                if is_cut or more or (translates and not output):
+                    return {}
+                first |= {"output": output if translates else "", "note": block.note}
+                first["long"] = is_long(f"{view.text}{first['output']}")
+            elif isinstance(block, b.Sentence):
+                reading = SENTENCE_END.split(unbroken(block.words), maxsplit=1)[0]
+                first["reading"] = b.plain(reading)
+            elif isinstance(block, b.AllHeads):
+                payload = pack_heads_view(block.grid, file=exhibit.subject, **block.options)
+            elif isinstance(block, b.Matrices):
+                payload = block.canvas(view).payload(exhibit.subject)
+            elif isinstance(block, b.Canvas):
+                payload = block.payload(exhibit.subject, address)
+            elif isinstance(block, b.Note | b.Prose | b.Hint) and choices.asks:
+                return {}
+            if isinstance(block, b.Picture):
+                first["key"] = block.name.replace(".", "-")
+                return first | {"payload": base64.b64encode(payload).decode()}
+    return {}
 
 
 def of_first_visit(page: str, lang: str) -> str:
@@ -220,7 +268,7 @@ def of_first_visit(page: str, lang: str) -> str:
 
 
 def _stored(page: str, lang: str) -> Path:
-    return asset("first", f"{FIRST[page].partition('.')[0]}.{lang}.json")
+    return asset("first", f"{FIRST[page]}.{lang}.json")
 
 
 if __name__ == "__main__":

@@ -9,24 +9,22 @@ each of which Streamlit accesses the file system in several threads; and TCP sen
 import asyncio
 import ctypes
 import gc
-import gzip
 import mimetypes
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from starlette.datastructures import Headers
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit import cli_util, config, file_util
 from streamlit.starlette import App
 from streamlit.web.server import server_util
 
 from explorer.admission import bound_the_log, capacity
+from explorer.guard import zipped
 from explorer.leftovers import sweep
 from explorer.patches import end_without_signal, let_go, send_at_once
 from explorer.scripts import FOLDER, SCRIPTS, script
@@ -124,32 +122,7 @@ class FromMemory:
             return
         content, kind = answer
         headers = {"content-type": kind, "cache-control": FOREVER}
-        await zipped(scope, content, headers, _kept_small)(scope, receive, send)
-
-
-def small(content: bytes) -> bytes:
-    """The content as gzip, always the same bytes."""
-    return gzip.compress(content, 6, mtime=0)
-
-
-_kept_small = cache(small)
-"""`small` for the files, once each: 2 MB of scripts in 50 ms."""
-
-
-def zipped(
-    scope: Scope,
-    content: bytes,
-    headers: Mapping[str, str],
-    make_small: Callable[[bytes], bytes] = small,
-    status: int = 200,
-) -> Response:
-    """The response with this content, compressed if the browser accepts it and gains from it."""
-    fields = {**headers, "vary": ", ".join(filter(None, (headers.get("vary"), "accept-encoding")))}
-    if "gzip" in Headers(scope=scope).get("accept-encoding", ""):
-        compressed = make_small(content)
-        if len(compressed) < 0.9 * len(content):  # fonts and pictures are compressed already
-            content, fields["content-encoding"] = compressed, "gzip"
-    return Response(content, status, fields)
+        await zipped(scope, content, headers, kept=True)(scope, receive, send)
 
 
 def _view(path: str) -> tuple[bytes, str] | None:

@@ -20,7 +20,7 @@ from explorer.exhibits.links import State
 from explorer.exhibits.saying import message
 from explorer.exhibits.view import build
 from explorer.exports.preview import drawable
-from explorer.linked import Pictures, first_link, first_of, normal
+from explorer.linked import FIRST, Pictures, first_link, first_of, normal
 from explorer.pages import PAGES
 from explorer.problems import InputProblem
 from explorer.scripts import script
@@ -167,16 +167,20 @@ def first_of_page(place: str) -> dict[str, str] | None:
     return {name: unescape(value) for name, value in re.findall(r'([\w-]+)="([^"]*)"', tag[1])}
 
 
+@pytest.mark.parametrize("page", FIRST)
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_a_first_visit_has_its_picture_in_the_page(lang):
+def test_a_first_visit_has_its_picture_in_the_page(page, lang):
     """The shipped file is what the model gives, to the last bit: `python -m explorer.linked`."""
-    sent = first_of_page(f"/?lang={lang}&theme=dark")
-    assert sent["data-view"] == "start"
-    fresh = first_of(first_link("", {}, lang)).decode()
+    sent = first_of_page(f"/{page}?lang={lang}&theme=dark")
+    fresh = first_of(first_link(page, {}, lang)).decode()
     assert sent["data-first"].strip() == fresh
+    assert sent["data-view"] == front.FIRST_VIEWS[page]
+    first = json.loads(fresh)
     view = build(first_state(lang), dark=False)
-    assert json.loads(fresh)["text"] == view.text
-    assert asked("/", language=lang).body == asked("/?", language=lang).body
+    assert first["text"] == view.text
+    assert first.get("output", view.trace.output) == view.trace.output
+    assert ("reading" in first) == (page in ("heads", "masks"))
+    assert asked(f"/{page}", language=lang).body == asked(f"/{page}?", language=lang).body
 
 
 def test_another_links_picture_is_drawn_without_a_session_and_then_in_the_page():
@@ -188,7 +192,7 @@ def test_another_links_picture_is_drawn_without_a_session_and_then_in_the_page()
 
     sent = re.search(r'data-src="([^"]*)"', answer(f"/?{link}").body.decode())
     address = unescape(sent[1])
-    assert address == f"./picture?page=&{urlencode(dict(sorted(parse_qsl(link), key=by_name)))}"
+    assert dict(parse_qsl(address.partition("?")[2])) == dict(parse_qsl(link))
     picture = json.loads(answer(address[1:]).body)
     head = unpacked(base64.b64decode(picture["payload"]))
     view = build(LINKS.read(dict(parse_qsl(link)))[0], dark=False)
@@ -197,11 +201,7 @@ def test_another_links_picture_is_drawn_without_a_session_and_then_in_the_page()
     assert head["said"] == unpacked(canvas.payload(""))["said"]
     assert picture["text"] == view.text
     assert dict(parse_qsl(head["links"]["heads"].partition("?")[2]))["edits"] == "causal-off"
-    assert "data-src" not in answer(f"/?{link}").body.decode()  # it has been drawn
-
-
-def by_name(pair: tuple[str, str]) -> int:
-    return ("lang", "model", "text", "edits").index(pair[0])
+    assert 'data-first="' in answer(f"/?{link}").body.decode()  # it has been drawn
 
 
 def unpacked(payload: bytes) -> dict[str, Any]:
@@ -214,8 +214,9 @@ def unpacked(payload: bytes) -> dict[str, Any]:
     ["head=2", "door=head", "text=a%0Ab", f"text={'a' * 301}", "model=a~b", "lang=xx", "beamer=1"],
 )
 def test_a_link_whose_page_begins_otherwise_has_no_first_picture(link):
-    assert first_of_page(f"/?{link}") is None
-    assert asked(f"/picture?page=&lang=en&{link}").status == 404
+    for page in ("", "masks", "decoding", "score"):
+        assert first_of_page(f"/{page}?{link}") is None
+        assert asked(f"/picture?page={page}&lang=en&{link}").status == 404
 
 
 @pytest.mark.parametrize("link", ["model=reader", "edits=nothing"])

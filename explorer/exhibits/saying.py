@@ -137,6 +137,15 @@ def marked_words(words: Sequence[tuple[str, str]]) -> str:
     return isolated("".join(parts))
 
 
+SENTENCE_END = re.compile(r"(?<=[.!?]) +|(?<=[。！？])(?![”」）])")
+"""Between two sentences."""
+
+
+def unbroken(words: str) -> str:
+    """The words with percent signs and powers of ten on the line of their number."""
+    return words.replace(" %", "\u00a0%").replace(" · 10", "\u00a0·\u00a010")
+
+
 def reading_notes(view: View, text: str, unknown: Sequence[str]) -> str:
     """How the model reads a text other than as typed, in words; "" if it does not. `unknown` are
     the parts that its vocabulary lacks."""

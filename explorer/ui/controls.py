@@ -1,6 +1,5 @@
 """Elements shared by pages: the sentence, the choice of few, active changes, small print."""
 
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -16,6 +15,7 @@ from explorer.exhibits import block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.pictured import patch_map
 from explorer.exhibits.saying import (
+    SENTENCE_END,
     axis_title as axis_title,
     labels_said,
     marked_words,
@@ -24,6 +24,7 @@ from explorer.exhibits.saying import (
     quoted as quoted,
     quoted_at as quoted_at,
     reading_notes,
+    unbroken,
 )
 from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
@@ -128,7 +129,7 @@ def explained(words: str) -> str:
     """Markdown in which each term that this run has not shown yet links to its meaning, and percent
     signs and powers of ten stay on the line of their number.
     """
-    words = words.replace(" %", "\u00a0%").replace(" · 10", "\u00a0·\u00a010")
+    words = unbroken(words)
     context = get_script_run_ctx()
     if context is None:
         return words
@@ -137,13 +138,9 @@ def explained(words: str) -> str:
     return linked(words, session.state().lang, _TERMS.shown)
 
 
-FIRST = re.compile(r"(?<=[.!?]) +|(?<=[。！？])(?![”」）])")
-"""Between the first sentence and the rest."""
-
-
 def reading(page: str, words: str, below: st.delta_generator.DeltaGenerator | None = None) -> None:
     """What a picture shows. Above the page's main one, the first sentence; the rest `below` it."""
-    first, *rest = [words] if below is None else FIRST.split(words, maxsplit=1)
+    first, *rest = [words] if below is None else SENTENCE_END.split(words, maxsplit=1)
     with st.container(), st.container(key=f"reading-{page}"):
         st.markdown(explained(first))
     if below is not None and rest:
@@ -153,10 +150,15 @@ def reading(page: str, words: str, below: st.delta_generator.DeltaGenerator | No
 
 def sentence_place(words: str, key: str = "sentence") -> st.delta_generator.DeltaGenerator:
     """The row of input and output; long ones have smaller letters (page.css)."""
-    size = "-long" if sum(1 + (word > LAST_NARROW) for word in words) > MOST_LARGE else ""
+    size = "-long" if is_long(words) else ""
     return st.container(
         key=f"{key}{size}", horizontal=True, vertical_alignment="center", gap="large"
     )
+
+
+def is_long(words: str) -> bool:
+    """Whether an input with its output is too long for large letters."""
+    return sum(1 + (word > LAST_NARROW) for word in words) > MOST_LARGE
 
 
 def sentence_line(view: View, key: str = "sentence", mapped: bool = True) -> None:

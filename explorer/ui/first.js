@@ -16,15 +16,17 @@ async function begin() {
   const first = (window.headlightFirst = { view: place.dataset.view });
   /** Where the app's view draws until the page is complete; null for its own place, if nothing is drawn here. */
   first.take = (view) => {
+    const parent = view.parentElement;
+    if (key && !(parent.host ?? parent).closest(`.st-key-${key}`)) return null; // another one on the page
     isThere = true;
     if (!shadow.querySelector(".hl")) return null;
-    owner = view.parentElement;
+    owner = parent;
     send = view.setTriggerValue;
     place.classList.remove("pending");
     setTimeout(() => { for (const [name, value] of pending) send(name, value); pending.clear(); });
     return shadow;
   };
-  let sentence = box?.value;
+  let [sentence, key] = [box?.value, ""];
   onComplete(() => {
     first.take = () => null;
     const root = shadow.querySelector(".hl");
@@ -34,14 +36,15 @@ async function begin() {
       owner.querySelector(".hl").replaceWith(root);
     }
     document.querySelector("[data-testid=stMain]").scrollTop = place.scrollTop;
-    handOver(box, sentence);
+    if (box) handOver(box, sentence);
     place.remove();
     if (at !== undefined) root.querySelector(`[data-at="${at}"]`)?.focus({ preventScroll: true });
   });
 
-  const drawing = draw(place, shadow, (name, value) => send(name, value), () => isThere, (text) => {
-    if (box?.value === sentence) box.value = text;
-    sentence = text;
+  const drawing = draw(place, shadow, (name, value) => send(name, value), () => isThere, (sent) => {
+    if (box && box.value === sentence) box.value = sent.text;
+    ({ text: sentence, key } = sent);
+    host.before(...above(sent));
   });
   const app = document.getElementById("hl-app");
   if (app) {
@@ -54,11 +57,12 @@ begin();
 
 /** Draws the picture of a link, or says why it has none; nothing if the app `isThere` sooner. */
 async function draw(place, shadow, send, isThere, read) {
-  const [{ text, payload, problem }, { default: view, styles }] = await Promise.all([
+  const [first, { default: view, styles }] = await Promise.all([
     place.dataset.first ? JSON.parse(place.dataset.first) : asked(place.dataset.src), import(place.dataset.script),
   ]);
   if (isThere()) return;
-  if (text !== undefined) read(text);
+  const { payload, problem } = first;
+  if (payload) read(first);
   if (problem) shadow.append(Object.assign(document.createElement("p"), { role: "alert", textContent: problem }));
   if (!payload) return;
   shadow.adoptedStyleSheets = [styles];
@@ -66,6 +70,25 @@ async function draw(place, shadow, send, isThere, read) {
   const data = Uint8Array.from(atob(payload), (letter) => letter.charCodeAt(0));
   view({ parentElement: shadow, data, setTriggerValue: send });
   document.documentElement.style.setProperty("--hl-first", `${shadow.host.offsetHeight}px`); // page.css
+}
+
+/** The lines above a picture: the text with its output, and what the picture shows. */
+function above({ text, output, note, long, reading }) {
+  const line = (name, ...parts) => {
+    const node = document.createElement("p");
+    node.className = name;
+    node.append(...parts);
+    return node;
+  };
+  const part = (kind, words) => Object.assign(document.createElement(kind), { textContent: words });
+  const lines = [];
+  if (output !== undefined) {
+    const both = part("span", "");
+    both.append(part("i", text), ...(output ? [" → ", part("b", output)] : []));
+    lines.push(line(long ? "sentence long" : "sentence", both, ...(note ? [part("small", note)] : [])));
+  }
+  if (reading) lines.push(line("reading", reading));
+  return lines;
 }
 
 /** The picture of a link, {} if it has none or the server is too busy: then the app draws it. */
