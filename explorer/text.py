@@ -1,8 +1,8 @@
 """All user-visible text, from `assets/text/<language>.toml`, and the example sentences.
 
 A key is a path of tables: `t("heads.title", lang="en")`. Text may contain placeholders, filled by
-keyword: `t("heads.off", lang="zh", layer=2, head=5)`. A placeholder with two words selects one of
-them by a number: `{count} {count:step|steps}` becomes "1 step" or "2 steps".
+keyword: `t("place.of_head", lang="zh", layer=2, head=5)`. A placeholder with two words selects one
+of them by a number: `{count} {count:step|steps}` becomes "1 step" or "2 steps".
 """
 
 import os

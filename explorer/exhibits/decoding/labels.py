@@ -12,7 +12,7 @@ from explorer.engine import cache
 from explorer.exhibits import Exhibit, Wait, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.decoding.one_pass import is_open
-from explorer.exhibits.saying import message, quoted
+from explorer.exhibits.saying import message
 from explorer.exhibits.view import View, examples_of
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
@@ -176,16 +176,12 @@ def _packed(view: View, batch: LabelledBatch) -> bytes:
 
 
 def _reading(view: View, batch: LabelledBatch) -> str:
-    row, at = np.unravel_index(int(batch.losses.argmax()), batch.losses.shape)
     return view.t(
         "labels.reading",
         loss=f"{batch.loss:.2f}",
         labels=int(batch.counts.sum()),
         pads=int((~batch.counts).sum()),
         padded=f"{batch.loss_with_padding:.2f}",
-        token=quoted(view, batch.labels[row][at]),
-        after=quoted(view, batch.inputs[row][at]),
-        worst=f"{batch.losses[row, at]:.1f}",
     )
 
 

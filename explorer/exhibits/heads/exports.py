@@ -7,12 +7,11 @@ from explorer import library
 from explorer.exhibits import block as b
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.sides import Sides, ViewPair
-from explorer.exhibits.heads.versus import OpenHeads, open_heads
-from explorer.exhibits.saying import model_title, site_axes
+from explorer.exhibits.heads.versus import OpenHeads, changed, open_heads
+from explorer.exhibits.saying import model_title
 from explorer.exports.archive import to_csv, to_npz, to_rows
 from explorer.exports.picture import matrices_svg
 from explorer.exports.snippet import snippet
-from explorer.figures.matrix import change
 from explorer.library import LoadedModel
 from explorer.text import UPLOADED
 
@@ -60,20 +59,13 @@ def _of_both(pair: ViewPair) -> b.Blocks:
 
 def difference(pair: ViewPair, opened: OpenHeads) -> str:
     """The difference of the two open heads, as an SVG."""
-    view, comparison = pair.view, pair.compared
-    assert comparison is not None
-    places = opened.places
-    changed = change(
-        opened.one,
-        opened.other,
-        site_axes(view, tokens=(comparison.queries.labels, opened.keys)),
-        masks=(opened.one > 0, opened.other > 0),
-        words=view.words("figures.heatmap"),
-    )
-    name = "L{their_layer}·H{their_head} − L{layer}·H{head}".format_map(places)
+    view = pair.view
+    assert pair.compared is not None
+    names = opened.names(view)
     one, other = (model_title(view, side.loaded.name) for side in (view, pair.other))
-    title = view.t("versus.difference", one=one, other=other, **places)
-    return matrices_svg([(name, changed)], title=title)
+    title = view.t("versus.difference", one=one, other=other, **names)
+    drawn = changed(pair, pair.compared, opened)
+    return matrices_svg([(f"{names['theirs']} − {names['mine']}", drawn)], title=title)
 
 
 def differences(pair: ViewPair) -> bytes:

@@ -24,7 +24,7 @@ from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.exhibit import WORDS
 from explorer.exhibits.heads import exports
 from explorer.exhibits.heads.choices import HeadsChoices
-from explorer.exhibits.heads.opened import EnlargedPattern, Opened, ablation, grid_of
+from explorer.exhibits.heads.opened import Opened, ablation, grid_of
 from explorer.exhibits.heads.picture import (
     SHARES,
     Values,
@@ -131,17 +131,21 @@ def _reading(choice: Opened) -> str:
         last = (*of_queries.starts[1:], len(queries))[row] - 1
         queries, keys = of_queries.labels, of_keys.labels
     top = top_keys(choice.cells(shown)[0][row], keys)
-    values: dict[str, object] = {
+    values = {
+        "name": shown.name,
         "query": quoted_at(view, queries, row),
         "looks": _looks(view, keys, top),
     }
-    if shown.site is not None and shown.head is not None:
-        values |= {"layer": shown.site.layer + 1, "head": shown.head + 1}
-    else:
-        values["name"] = shown.name
     after = predictions(choice)
     predicted = after[row] if after else ""
-    return _sentence(view, shown, bool(top), values, predicted, _given(view, last))
+    if not top:
+        return view.t("heads.nothing", **values)
+    if shown.site is None or not predicted:
+        return view.t("heads.reading", **values)
+    values["next"], given = quoted(view, predicted), _given(view, last)
+    if given is not None and given != predicted:
+        return view.t("heads.reading_given", given=quoted(view, given), **values)
+    return view.t("heads.reading_next", **values)
 
 
 def _looks(view: View, keys: Sequence[str], top: Sequence[KeyWeight]) -> str:
@@ -150,26 +154,6 @@ def _looks(view: View, keys: Sequence[str], top: Sequence[KeyWeight]) -> str:
         for key in top
         if key is top[0] or key.weight >= 0.01
     )
-
-
-def _sentence(
-    view: View,
-    shown: EnlargedPattern,
-    sees: bool,
-    values: dict[str, object],
-    predicted: str,
-    given: str | None,
-) -> str:
-    if shown.site is None:
-        return view.t("heads.reading_extra" if sees else "heads.nothing_extra", **values)
-    if not sees:
-        return view.t("heads.nothing", **values)
-    if not predicted:
-        return view.t("heads.reading", **values)
-    values["next"] = quoted(view, predicted)
-    if given is not None and given != predicted:
-        return view.t("heads.reading_given", given=quoted(view, given), **values)
-    return view.t("heads.reading_next", **values)
 
 
 def _given(view: View, row: int) -> str | None:
@@ -212,8 +196,7 @@ def _even(choice: Opened) -> Iterator[b.Note]:
     if not math.isnan(even):
         value = percent(even) if name in SHARES else fixed(even)
         measure = view.t(f"heads.measures.{name}")
-        place = {"layer": shown.site.layer + 1, "head": shown.head + 1}
-        yield b.Note(view.t("heads.even", measure=measure, value=value, **place))
+        yield b.Note(view.t("heads.even", measure=measure, value=value, name=shown.name))
 
 
 def _aggregates(choice: Opened) -> str:
@@ -239,8 +222,7 @@ def _switch_off(choice: Opened) -> Iterator[b.Toggle]:
 
         return b.Change(switched)
 
-    label = view.t("heads.off", layer=shown.site.layer + 1, head=shown.head + 1)
-    off = edit in view.edits
+    label, off = view.t("heads.off", name=shown.name), edit in view.edits
     yield b.Toggle("heads.off", label, off, change, view.t("heads.off_help"))
 
 

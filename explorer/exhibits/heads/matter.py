@@ -10,6 +10,7 @@ from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.heads.opened import Opened, ablation
 from explorer.exhibits.links import State
+from explorer.exhibits.saying import head_name
 from explorer.figures.maps import head_maps
 from explorer.runs.edits import HeadOff
 from explorer.runs.passes import Steps
@@ -73,8 +74,7 @@ def show(result: Ablation | None, view: View) -> b.Blocks:
     reading = view.t(
         "matter.reading" if loss >= 0.005 else "matter.reading_none",
         kind=view.t(f"kinds.{site.role}"),
-        layer=site.layer + 1,
-        head=head + 1,
+        name=head_name(view, (site.layer, head)),
         loss=f"{loss:.2f}",
         little=int((np.abs(totals) < LITTLE).sum()),
         count=len(totals),

@@ -44,10 +44,9 @@ def show(found: Attribution | str | None, view: View) -> b.Blocks:
         return
     if current.site.query_stream != "tgt":
         yield _pick_token(view)
-    layer, head = current.site.layer, current.head
-    ranked = found.ranks(current.site.name, head)
+    ranked = found.ranks(current.site.name, current.head)
     token = quoted(view, found.str_token)
-    yield b.Prose(view.t("measured.lead", layer=layer + 1, head=head + 1, token=token))
+    yield b.Prose(view.t("measured.lead", name=current.name, token=token))
     heaviest = quoted_at(view, view.trace.str_tokens(current.site.key_stream), ranked.key)
     yield b.Columns([(_number(view, name, ranked, heaviest),) for name in MEASURES], gap="small")
     yield b.Sentence("measured", _verdict(view, ranked))

@@ -21,6 +21,7 @@ from explorer.engine.caching import cached
 from explorer.exhibits import View
 from explorer.exhibits.heads.choices import MEASURES, NOTHING, HeadOrAggregate, HeadsChoices
 from explorer.exhibits.links import FREE
+from explorer.exhibits.saying import head_name
 from explorer.once import once
 from explorer.runs.passes import Steps
 from models.hooks import AttentionSite, Role
@@ -182,7 +183,7 @@ class Opened:
             )
         site, trace = self.sites[layer], self.view.trace
         return EnlargedPattern(
-            f"L{layer + 1}·H{head + 1}",
+            head_name(self.view, address),
             trace.pattern(site.name)[head],
             trace.mask(site.name)[head],
             site,

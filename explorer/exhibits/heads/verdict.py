@@ -7,7 +7,7 @@ import numpy as np
 from explorer.analysis.heads.versus import Expectation, Versus, input_role
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.heads.sides import ViewPair, names_of, sides_of
-from explorer.exhibits.saying import message, quoted
+from explorer.exhibits.saying import head_name, message, quoted
 from explorer.numbers import fixed, percent
 
 MOST_HEADS = 5
@@ -70,8 +70,7 @@ def _heads(pair: ViewPair, bits: np.ndarray, ranked: Sequence[tuple[int, int]]) 
         return
     words = view.t(
         "versus.reading",
-        layer=most[0] + 1,
-        head=most[1] + 1,
+        name=head_name(view, most),
         bits=fixed(float(bits[most])),
         mean=fixed(float(np.nanmean(bits))),
         count=len(ranked),
@@ -86,7 +85,7 @@ def _opening(view: View, at: tuple[int, int], bits: float) -> b.Button:
     layer, head = at
     return b.Button(
         f"versus.open.{layer}.{head}",
-        f"L{layer + 1}·H{head + 1} · {fixed(bits)}",
+        f"{head_name(view, at)} · {fixed(bits)}",
         b.choose(layer=layer, head=head, instead=""),
         kind="primary" if at == (view.layer, view.head) else "secondary",
     )

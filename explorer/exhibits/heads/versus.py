@@ -22,8 +22,8 @@ from explorer.exhibits.block import escape
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.picture import swapped
 from explorer.exhibits.heads.sides import ViewPair, is_compared, names_of, sides_of
-from explorer.exhibits.saying import head_columns, model_title, site_axes
-from explorer.figures.matrix import change
+from explorer.exhibits.saying import head_columns, head_name, model_title, site_axes
+from explorer.figures.matrix import Matrix, change
 from explorer.numbers import fixed, percent
 
 MOST_ROWS = 24
@@ -81,11 +81,9 @@ class OpenHeads:
     other: NDArray[np.float32]
     keys: tuple[str, ...]
 
-    @property
-    def places(self) -> dict[str, int]:
-        """The fields for texts: both heads, counted from 1."""
-        mine = {"layer": self.mine[0] + 1, "head": self.mine[1] + 1}
-        return mine | {"their_layer": self.theirs[0] + 1, "their_head": self.theirs[1] + 1}
+    def names(self, view: View) -> dict[str, str]:
+        """The names of both heads, as fields of texts."""
+        return {"mine": head_name(view, self.mine), "theirs": head_name(view, self.theirs)}
 
 
 def open_heads(pair: ViewPair) -> OpenHeads | None:
@@ -119,23 +117,26 @@ def _heads(pair: ViewPair, versus: Versus) -> b.Blocks:
     if opened is None:
         yield b.Note(view.t("versus.closed"))
         return
-    yield _difference(pair, versus, opened)
+    drawn = changed(pair, versus, opened, _piece(versus.queries, view.row))
+    caption = view.t("versus.difference", **opened.names(view), **names_of(pair))
+    yield b.Matrices("heads.versus", ((caption, drawn),))
     yield from _closest(pair, opened)
 
 
-def _difference(pair: ViewPair, versus: Versus, opened: OpenHeads) -> b.Matrices:
+def changed(
+    pair: ViewPair, versus: Versus, opened: OpenHeads, selected: int | None = None
+) -> Matrix:
+    """The weights of the other model's open head minus those of this model's."""
     view = pair.view
     before, after = (model_title(view, side.loaded.name) for side in (view, pair.other))
-    changed = change(
+    return change(
         opened.one,
         opened.other,
         site_axes(view, tokens=(versus.queries.labels, opened.keys)),
         masks=(opened.one > 0, opened.other > 0),
-        selected=_piece(versus.queries, view.row),
+        selected=selected,
         words={**view.words("figures.heatmap"), "before": before, "after": after},
     )
-    caption = view.t("versus.difference", **opened.places, **names_of(pair))
-    return b.Matrices("heads.versus", ((caption, changed),))
 
 
 def _closest(pair: ViewPair, opened: OpenHeads) -> Iterator[b.Prose]:
@@ -143,17 +144,9 @@ def _closest(pair: ViewPair, opened: OpenHeads) -> Iterator[b.Prose]:
     nearest = pair.closest(*opened.mine)
     if nearest is None:
         return
-    (layer, head), bits = nearest
-    words = pair.view.t(
-        "versus.closest",
-        layer=opened.mine[0] + 1,
-        head=opened.mine[1] + 1,
-        near_layer=layer + 1,
-        near_head=head + 1,
-        bits=fixed(bits),
-        **names_of(pair),
-    )
-    yield b.Prose(words)
+    place, bits = nearest
+    names = {"mine": head_name(pair.view, opened.mine), "near": head_name(pair.view, place)}
+    yield b.Prose(pair.view.t("versus.closest", bits=fixed(bits), **names, **names_of(pair)))
 
 
 def _piece(pieces: Pieces, token: int) -> int | None:
