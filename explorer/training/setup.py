@@ -42,25 +42,6 @@ LONGEST = {"sentences": 48, "own": 64}
 N_CTX = 32
 """`n_ctx` of models for the toy tasks: longer than their training sequences."""
 
-ARCHITECTURE = (
-    *(
-        "n_layers",
-        "d_model",
-        "n_heads",
-        "n_kv_heads",
-        "d_ff",
-        "norm_placement",
-        "norm",
-        "positions",
-    ),
-    *("ffn", "scores", "init", "dropout", "bias", "qk_norm", "parallel", "out_norms", "embed_norm"),
-    *("vocabularies", "tie_embeddings", "scale_embeddings", "unembed_bias"),
-)
-TRAINING = (
-    *("steps", "batch", "rate", "warmup", "schedule", "optimizer", "smoothing", "weight_decay"),
-    *("clip", "seed"),
-)
-
 
 @no_type_check  # values come from links: __post_init__ says what is wrong
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +157,9 @@ class Setup:
         return asdict(self)
 
 
+_NAMES = tuple(Setup.__dataclass_fields__)
+_STEPS = _NAMES.index("steps")
+ARCHITECTURE, TRAINING = _NAMES[1:_STEPS], _NAMES[_STEPS : _NAMES.index("fault")]
 _ANNOTATED = {
     name: (hint.__origin__, *hint.__metadata__)
     for name, hint in Setup.__annotations__.items()

@@ -34,7 +34,7 @@ def typed(at: AppTest, code: str, task: str = "causal") -> AppTest:
 def test_a_right_program_passes_and_stands_in_the_link_and_a_shared_one_opens(open_page):
     at = typed(open_page("exercises"), tasks()[0].reference)
     assert reading(at, "Correct: all 436 values in 6 cases")
-    assert t("exercises.certified", lang="en", count=16) in everything(at)
+    assert t("exercises.as_expected", lang="en", kept=16, count=16) in everything(at)
     assert t("exercises.same", lang="en") in everything(at)
     assert link(at)["solved"] == "causal"
     assert "programs" not in link(at)

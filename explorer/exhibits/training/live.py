@@ -24,7 +24,7 @@ def show(begun: TrainingRun, view: View) -> b.Blocks:
     frame, moment = _moment(view, run)
     picked, role = pick_role(view, run)
     right = (*moment, picked, *heads(view, run, frame, role))
-    sides = b.Columns(((_loss(view, run), _accuracy(view, run)), right), gap="medium")
+    sides = b.Columns((_measured(view, run), right), gap="medium")
     blocks: list[b.Block] = [b.Sentence("training", _reading(view, run)), sides]
     if run.about["by_heart"]:
         blocks.append(b.Note(view.t("training.by_heart", count=run.about["n_rows"])))
@@ -87,27 +87,23 @@ def _curves(
     return curves(view, lines, view.t(f"training.curve.{y_title}"), run.setup.steps, **more)
 
 
-def _measured(view: View, run: TrainingRun, name: str, measure: str) -> Curve:
-    """The curve of a measure on the validation set; its name is at `training.curve`."""
-    values = [getattr(score, measure) for score in run.scores]
-    return Curve(view.t(f"training.curve.{name}"), [score.step for score in run.scores], values)
-
-
-def _loss(view: View, run: TrainingRun) -> b.Chart:
-    lines = [_measured(view, run, "held_out", "loss")]
-    if run.loss:
-        steps = range(1, run.step + 1)
-        lines.insert(0, Curve(view.t("training.curve.loss"), steps, run.loss))
-    level = math.log(run.about["vocab"]), view.t("training.curve.chance")
-    draw = _curves(view, run, "nats", lines, level=level)
-    return b.Chart("training.loss", draw, view.t("training.curve.loss_alt"))
-
-
-def _accuracy(view: View, run: TrainingRun) -> b.Chart:
-    lines = [_measured(view, run, name, name) for name in ("forced", "free")]
+def _measured(view: View, run: TrainingRun) -> tuple[b.Chart, b.Chart]:
+    """The loss of each batch and on the validation set, and both accuracies there."""
+    words, at = view.words("training.curve"), [score.step for score in run.scores]
+    held_out, forced, free = (
+        Curve(words[name], at, [getattr(score, measure) for score in run.scores])
+        for name, measure in (("held_out", "loss"), ("forced", "forced"), ("free", "free"))
+    )
+    batches = [Curve(words["loss"], range(1, run.step + 1), run.loss)] if run.loss else []
+    level = math.log(run.about["vocab"]), words["chance"]
     marks = [(step, "") for step, _ in _marks(view, run)]
-    draw = _curves(view, run, "right", lines, marks=marks, percent=True, height=220)
-    return b.Chart("training.accuracy", draw, view.t("training.curve.accuracy_alt"))
+    more: dict[str, Any] = {"marks": marks, "percent": True, "height": 220}
+    loss = _curves(view, run, "nats", [*batches, held_out], level=level)
+    accuracy = _curves(view, run, "right", [forced, free], **more)
+    return (
+        b.Chart("training.loss", loss, words["loss_alt"]),
+        b.Chart("training.accuracy", accuracy, words["accuracy_alt"]),
+    )
 
 
 def _moment(view: View, run: TrainingRun) -> tuple[WatchedHeads, tuple[b.Slider, ...]]:
