@@ -19,8 +19,7 @@ from explorer.analysis.heads.measures import HeadRole, head_roles
 from explorer.analysis.mask_tests.certify import Certificate, examine_text
 from explorer.atlas_command import add_options, make_atlas
 from explorer.exports.archive import axes_record
-from explorer.exports.page import site_axes, trace_page
-from explorer.exports.picture import site_svg
+from explorer.exports.picture import site_axes, site_svg, trace_page
 from explorer.exports.report import Tested, junit, markdown, report_lines, report_record
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.notebook.show import attention

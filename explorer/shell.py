@@ -14,10 +14,10 @@ from explorer.components import frame
 from explorer.components.frame import Menu
 from explorer.engine import cache
 from explorer.engine.turns import computing
+from explorer.exhibits.choices import PartChoices, ScreenChoices
 from explorer.exhibits.exhibit import WORDS, exhibit_of
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.links import Links, State
-from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.start.choices import CHANGES, SHUT, StartChoices, with_mask
 from explorer.exhibits.tour.choices import CHAPTER_OF, CHAPTERS
 from explorer.exhibits.view import build, default_model

@@ -1,4 +1,5 @@
-"""The masks of the models, and the convention for every mask.
+"""The masks of the models, two that a user can switch on (`prefix_mask`, `block_mask`), and the
+convention for every mask.
 
 Masks are Bool; True = this query may attend to this key; broadcastable to [batch, head, query,
 key]; combined with `&`. No code of the models uses inverted masks.
@@ -8,7 +9,7 @@ True = ignored; additive floats). Only the tests convert to them.
 """
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 
@@ -44,6 +45,24 @@ def window_mask(
     queries = offset + torch.arange(n_query, device=device)
     keys = torch.arange(offset + n_query if n_key is None else n_key, device=device)
     return (keys - queries[:, None]).abs() < window
+
+
+def prefix_mask(n_query: int, n_prefix: int, n_key: int | None = None) -> Bool[Tensor, "query key"]:
+    """Causal, except that every query sees the first `n_prefix` keys (prefix LM).
+
+    Raffel et al. 2020 (T5), §3.2.1.
+    """
+    mask = causal_mask(n_query, n_key)
+    mask[:, :n_prefix] = True
+    return mask
+
+
+def block_mask(segments: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:
+    """A query sees only keys of its own segment, for several texts packed into one row.
+
+    `segments` holds one integer per position: positions with equal integers belong together.
+    """
+    return (segments[:, :, None] == segments[:, None, :])[:, None]
 
 
 def padding_mask(key_valid: Bool[Tensor, "batch key"]) -> Bool[Tensor, "batch 1 1 key"]:

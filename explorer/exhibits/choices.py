@@ -1,7 +1,7 @@
 """A choice of the user: its default, and how a link writes and reads it.
 
-Choices are the fields of frozen dataclasses: `links.State` for those that all pages share, and one
-class in the folder of each page for its own. To add a control, add one field.
+Choices are the fields of frozen dataclasses: `links.State` for those that all pages share, one
+class in the folder of each page for its own, and those here. To add a control, add one field.
 """
 
 from collections.abc import Callable
@@ -136,3 +136,29 @@ def tokens(text: str) -> tuple[int, ...]:
 def dotted(numbers: tuple[int, ...]) -> str:
     """Write numbers separated by dots."""
     return ".".join(map(str, numbers))
+
+
+THEMES = ("light", "dark")
+
+
+@dataclass(frozen=True)
+class ScreenChoices:
+    """`beamer`: presentation mode; `theme` "" is the user's own."""
+
+    beamer: bool = choice(False, switch, as_digit)
+    theme: str = choice("", one_of(THEMES))
+
+
+@dataclass(frozen=True)
+class PartChoices:
+    """Choices that several pages offer, each with its own texts.
+
+    `part` is one of the `parts` of a page's choices, `picture` (what its picture shows) one of
+    their `pictures`, `stream` a sequence ("src", "tgt"), and `kv_heads` the number of key/value
+    heads for which the cache layout is shown (None: the model's own).
+    """
+
+    part: str = choice("", Offered("parts"))
+    picture: str = choice("", Offered("pictures"))
+    stream: str = choice("", one_of(("src", "tgt")))
+    kv_heads: int | None = choice(None, whole(1, 999))

@@ -24,8 +24,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 from explorer.engine import cache
 from explorer.engine.caching import Request, ask, is_answered
 from explorer.exhibits.block import Block, Blocks
+from explorer.exhibits.choices import PartChoices, ScreenChoices
 from explorer.exhibits.links import State
-from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import PLACE, View
 from explorer.guests import guests
 from explorer.library import LoadedModel

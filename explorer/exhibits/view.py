@@ -9,8 +9,8 @@ from explorer import text
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
+from explorer.exhibits.choices import PartChoices, ScreenChoices
 from explorer.exhibits.links import FREE, State
-from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.library import LoadedModel
 from explorer.numbers import root
 from explorer.problems import InputProblem

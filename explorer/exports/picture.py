@@ -1,4 +1,4 @@
-"""Matrices as SVG without a browser.
+"""Matrices as SVG without a browser, and the page of a trace with them.
 
 The SVG is written as text: it loads nothing and has no scripts, and text from users is escaped.
 Cells of one colour form one path, with one rectangle per run of cells, so 8 heads of 128 tokens
@@ -10,10 +10,13 @@ from html import escape
 
 import numpy as np
 
+from explorer.components.standalone import Markup, page
 from explorer.figures.frame import Bools, Floats, Words, check_shape
 from explorer.figures.matrix import Axes, Axis, Matrix, Scale
 from explorer.figures.theme import FONT, LIGHT, Stream, bare, clipped, is_special, show
+from explorer.runs.trace import Trace
 from explorer.text import t
+from models.hooks import AttentionSite
 
 LEVELS = 65
 """Shades of a scale, odd so that one is the middle; weights that differ by less than 1.6 % may look
@@ -297,3 +300,24 @@ def _bar(scale: Scale, y: float) -> Iterator[str]:
         yield f'<rect {place} fill="{shade(step / 19, scale)}"/>'
     ends = " … ".join(dict.fromkeys(label for _, label in (scale.ticks[0], scale.ticks[-1])))
     yield _text(_GAP + 106, y + 9, f"{ends} {scale.title}")
+
+
+def site_axes(traced: Trace, site: AttentionSite, lang: str) -> Axes:
+    """The axes of a site's pattern; without an encoder, the sequence is called "text"."""
+    tokens = traced.query_tokens(site.name), traced.key_tokens(site.name)
+    streams = (site.query_stream, site.key_stream)
+    return axes_of(tokens, streams, lang, "" if traced.src_tokens else "text")
+
+
+def trace_page(traced: Trace, svgs: Sequence[str], lang: str) -> str:
+    """The page of a trace: its sentence, the model's output, and SVGs from `site_svg`."""
+    # The hatching has the same id in every SVG; the definitions are equal, so the first is used.
+    facts = {"sentence": traced.text, "translation": traced.output}
+    rows = "".join(
+        f"<dt>{escape(t(f'export.{name}', lang=lang))}</dt><dd>{escape(words)}</dd>"
+        for name, words in facts.items()
+        if words
+    )
+    figures = [Markup(f"<figure>\n{svg}</figure>") for svg in svgs]
+    title = t("export.title", lang=lang, model=traced.model)
+    return page(title, [Markup(f"<dl>{rows}</dl>"), *figures], lang)

@@ -1,14 +1,17 @@
-"""The attention weights of one query as bars."""
+"""Numbers as bars: the weights of one query, pairs of values, and values with long names."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explorer.figures import frame as f
 from explorer.figures.theme import Palette, Stream, escape, palette
-from explorer.numbers import percents
+from explorer.numbers import compact, percents
 
+LINE = 26
+"""Approximate Latin letters per line of a name; a Chinese character counts as two."""
 ROOM = 420
 """The approximate width of a row's bars in pixels; only the browser knows it exactly."""
 
@@ -64,3 +67,94 @@ def _hatched(shape: NDArray[np.str_], colours: Palette) -> f.Figure:
     bars get the colour `hatch`, and only the background is set here.
     """
     return {"shape": shape, "bgcolor": colours.blocked, "size": 6, "solidity": 0.2}
+
+
+def paired(
+    labels: Sequence[str],
+    first: f.Floats,
+    second: f.Floats,
+    names: tuple[str, str],
+    *,
+    title: str,
+    label_title: str = "",
+    stream: Stream | None = None,
+    height: int = 260,
+    dark: bool = False,
+) -> f.Figure:
+    """Two bars per label; the first of a pair is hatched, so they do not differ in colour alone.
+
+    `names` are for the legend, `title` for the value axis. A NaN or infinite value has no bar and
+    is shown on hover. Raises ValueError with the sizes if they disagree.
+    """
+    colours = palette(dark)
+    shown = f.token_labels(labels, dark)
+    traces = []
+    for values, name, colour, shape in (
+        (first, names[0], colours.curves[5], "/"),
+        (second, names[1], colours.accent, ""),
+    ):
+        f.check_shape(name, values, (len(labels),))
+        numbers = np.asarray(values, np.float64)
+        traces.append(
+            f.bar(
+                shown,
+                np.where(np.isfinite(numbers), numbers, 0.0),
+                name=escape(name),
+                text=[f"{value:.3g}" if np.isfinite(value) else "NaN" for value in numbers],
+                textposition="none",
+                marker={
+                    "color": colour,
+                    "pattern": {"shape": shape, "bgcolor": colours.paper, "size": 5},
+                },
+                hovertemplate=f"<b>%{{x}}</b><br>{escape(name)} %{{text}}<extra></extra>",
+            )
+        )
+    frame = f.layout(colours, height, legend=True, barmode="group", bargap=0.3)
+    frame["xaxis"] = f.token_axis(shown, label_title, stream, dark)
+    frame["yaxis"] = f.number_axis(colours, title, nticks=5)
+    return {"data": traces, "layout": frame}
+
+
+def measured(names: Sequence[str], values: f.Floats, *, title: str, dark: bool = False) -> f.Figure:
+    """One horizontal bar per name, the first on top, with its number at the end; names are wrapped.
+
+    NaN has no bar. The axis is logarithmic if the numbers span more than three orders of magnitude.
+
+    Raises ValueError with the sizes if they disagree.
+    """
+    f.check_shape("values", values, (len(names),))
+    colours = palette(dark)
+    shown = np.nan_to_num(np.asarray(values, np.float64))
+    lines = [_lines(name) for name in names]
+    trace = f.bar(
+        shown,
+        np.arange(len(names)),
+        orientation="h",
+        text=[compact(value) for value in values],
+        textposition="outside",
+        cliponaxis=False,
+        marker={"color": colours.accent, "opacity": 0.75},
+        hoverinfo="skip",
+    )
+    height = 56 + sum(14 + 17 * len(label) for label in lines)
+    frame = f.layout(colours, height, bargap=0.35)
+    most = float(shown.max(initial=0.0)) or 1.0
+    least = float(shown.min(initial=most))
+    if 0 < least < most / 1000:  # on a linear axis only the longest would be visible
+        ends = [float(np.log10(least)) - 0.5, float(np.log10(most)) + 1]
+        frame["xaxis"] = f.number_axis(colours, title, type="log", range=ends, dtick=2)
+    else:
+        ends = [min(0.0, least) * 1.25, most * 1.25]
+        frame["xaxis"] = f.number_axis(colours, title, range=ends, nticks=5)
+    frame["yaxis"] = f.axis(
+        colours,
+        autorange="reversed",
+        tickvals=list(range(len(names))),
+        ticktext=["<br>".join(escape(line) for line in label) for label in lines],
+    )
+    return {"data": [trace], "layout": frame}
+
+
+def _lines(name: str) -> list[str]:
+    wide = any(character >= "\u1100" for character in name)
+    return wrap(name, LINE // 2 + 2 if wide else LINE) or [""]

@@ -12,10 +12,10 @@ from explorer.engine.caching import Request, ask, is_answered
 from explorer.engine.turns import computing
 from explorer.exhibits import block as b
 from explorer.exhibits.block import plain
+from explorer.exhibits.choices import PartChoices, ScreenChoices
 from explorer.exhibits.exhibit import Exhibit, PageChoices, exhibits_of
 from explorer.exhibits.picking import pick_part
 from explorer.exhibits.saying import file_name
-from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import View
 from explorer.problems import InputProblem
 from explorer.render import html, paper

@@ -15,7 +15,7 @@ import streamlit as st
 from explorer.exhibits import block as b
 from explorer.exhibits.links import State
 from explorer.exhibits.view import View
-from explorer.ui import controls, history, session, share, uploads
+from explorer.ui import controls, session, share, uploads
 from explorer.ui.controls import pick_model
 from explorer.ui.current import redraw_around
 
@@ -76,7 +76,7 @@ def apply(change: b.Change) -> None:
         session.change_site(**chosen)
         return
     if "edits" in chosen:
-        history.change_edits(chosen.pop("edits"))
+        session.change_edits(chosen.pop("edits"))
     session.change(**chosen)
 
 
@@ -227,16 +227,15 @@ def _link(sheet: Sheet, block: b.Link) -> None:
 
 
 def _undo(sheet: Sheet, block: b.Undo) -> None:
-    for name, act, possible in (
-        ("undo", history.undo, history.can_undo()),
-        ("redo", history.redo, history.can_redo()),
-    ):
+    steps: tuple[session.EditStep, ...] = ("undo", "redo")
+    for name in steps:
         st.button(
             sheet.view.t(f"{block.prefix}.{name}"),
             key=f"{block.prefix}.{name}",
             icon=f":material/{name}:",
-            disabled=not possible,
-            on_click=act,
+            disabled=not session.edits_of(name),
+            on_click=session.restore_edits,
+            args=(name,),
         )
 
 

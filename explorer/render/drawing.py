@@ -12,7 +12,7 @@ from explorer.exhibits import block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.view import View
 from explorer.render.controls import CONTROLS, Sheet, apply, save
-from explorer.ui import controls, history, session
+from explorer.ui import controls, session
 from explorer.ui.markdown import has_more, sections
 
 _RULES = {"l": ":--", "r": "--:"}
@@ -202,7 +202,7 @@ def export(sheet: Sheet, block: b.Export) -> None:
 
 
 def _reset() -> None:
-    history.change_edits(())
+    session.change_edits(())
     session.change(pads=None)
 
 

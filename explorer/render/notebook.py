@@ -11,9 +11,9 @@ import numpy as np
 
 from explorer.engine import cache
 from explorer.exhibits import block as b
+from explorer.exhibits.choices import PartChoices, ScreenChoices
 from explorer.exhibits.exhibit import choices_of, exhibit_of, exhibits_of
 from explorer.exhibits.links import Links, State
-from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import View, build
 from explorer.library import LoadedModel, list_models
 from explorer.notebook.opening import opened, worded

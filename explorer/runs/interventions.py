@@ -1,7 +1,6 @@
 """Edits as functions at a model's hook points, and a check of which edits fit a run.
 
-Masks are rebuilt from the functions of `models.masks` and, for rules that no model here has,
-`explorer.runs.masks`; there is no other mask code.
+Masks are rebuilt from the functions of `models.masks`; there is no other mask code.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +20,8 @@ from explorer.runs.edits import (
     MaskSwitch,
     SizePart,
 )
-from explorer.runs.masks import block_mask, prefix_mask
 from models.hooks import NO_EDITS, AttentionSite, Edits
-from models.masks import causal_mask, padding_mask, window_mask
+from models.masks import block_mask, causal_mask, padding_mask, prefix_mask, window_mask
 
 Sizes = Mapping[SizePart, int]
 NO_SIZES: Sizes = {}

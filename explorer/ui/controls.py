@@ -13,6 +13,7 @@ from explorer.components import inside
 from explorer.engine.cache import alike
 from explorer.exhibits import block as b
 from explorer.exhibits.block import escape
+from explorer.exhibits.choices import ScreenChoices
 from explorer.exhibits.pictured import patch_map
 from explorer.exhibits.saying import (
     SENTENCE_END,
@@ -26,7 +27,6 @@ from explorer.exhibits.saying import (
     reading_notes,
     unbroken,
 )
-from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
 from explorer.glossary import linked
 from explorer.numbers import percent

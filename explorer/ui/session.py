@@ -7,7 +7,7 @@ at once.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -16,9 +16,13 @@ from explorer.exhibits.block import escape
 from explorer.exhibits.links import Links, State, is_gone
 from explorer.exhibits.saying import message
 from explorer.problems import InputProblem
+from explorer.runs.edits import Edit
 from explorer.text import LANGUAGES, shorten, t
 from explorer.ui.uploads import for_this_session
 
+EditStep = Literal["undo", "redo"]
+MOST_STEPS = 100
+"""The most changes of the edits that can be undone."""
 _STATE, _WRITTEN, _CHANGED, _REFUSED = "state", "link.written", "link.changed", "link.refused"
 _LINKS, _PAGES, _FIRST = "shell.links", "shell.pages", "shell.first"
 _RUNS, _OPENING, _DUE = "shell.runs", "shell.opening", "link.due"
@@ -95,6 +99,27 @@ def change_language(lang: str) -> None:
 def change(**fields: Any) -> None:
     """Change fields of the state; the address is updated after the page was drawn with them."""
     _choose(links().change(state(), **fields))
+
+
+def edits_of(step: EditStep) -> list[tuple[Edit, ...]]:
+    """The edits that can be restored by this step, the next ones last."""
+    edits: list[tuple[Edit, ...]] = st.session_state.setdefault(f"edits.{step}", [])
+    return edits
+
+
+def change_edits(edits: tuple[Edit, ...]) -> None:
+    """Apply these edits; the previous ones can be restored."""
+    edits_of("undo").append(state().edits)
+    del edits_of("undo")[:-MOST_STEPS]
+    edits_of("redo").clear()
+    change(edits=edits)
+
+
+def restore_edits(step: EditStep) -> None:
+    """Undo or redo a change of the edits, if there is one."""
+    if edits_of(step):
+        edits_of("redo" if step == "undo" else "undo").append(state().edits)
+        change(edits=edits_of(step).pop())
 
 
 def take_link(chosen: Mapping[str, str]) -> None:

@@ -11,12 +11,9 @@ from explorer.exhibits.view import View
 from explorer.library import split_step
 from explorer.problems import InputProblem
 from explorer.runs.edits import KeyHidden
-from explorer.text import in_order, model_name
 from explorer.ui import session
-from explorer.ui.hints import change_model
 from explorer.ui.session import show_problem
-from explorer.ui.sidebar import new_text, pick_language, shown_text
-from explorer.ui.uploads import models
+from explorer.ui.sidebar import new_text, pick_language, pick_model, shown_text
 from explorer.uploads import MOST_PICTURE, open_picture
 from models.pictures import ADDRESS, as_text, order_of, shown_picture
 from models.pictures.faces import FACES, split_face
@@ -30,7 +27,8 @@ def ask_text(view: View, key: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key=f"{key}-line"):
         _text(view, f"{key}.text")
         with st.container(width=270):
-            _model(view, f"{key}.model")
+            current = split_step(view.loaded.name)[0]
+            pick_model(current, f"{key}.model", label_visibility="collapsed")
         with st.container(width="content"):
             pick_language(f"{key}.lang")
     if view.loaded.config.picture is not None:
@@ -49,19 +47,6 @@ def _text(view: View, key: str) -> None:
         key=key,
         label_visibility="collapsed",
         on_change=lambda: new_text(st.session_state[key]),
-    )
-
-
-def _model(view: View, key: str) -> None:
-    names, current = in_order(models(), lang=view.lang), split_step(view.loaded.name)[0]
-    st.session_state[key] = current if current in names else None
-    st.selectbox(
-        view.t("sidebar.model"),
-        names,
-        format_func=lambda name: model_name(name, lang=view.lang),
-        key=key,
-        label_visibility="collapsed",
-        on_change=lambda: change_model(current, st.session_state[key]),
     )
 
 

@@ -25,7 +25,7 @@ from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.picture import shown_svg
 from explorer.exhibits.links import State
 from explorer.exhibits.view import build
-from explorer.exports.page import trace_page
+from explorer.exports.picture import trace_page
 from explorer.figures.theme import show
 from explorer.guard import EMBEDDING
 from explorer.library import StoredWeights, open_model

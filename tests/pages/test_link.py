@@ -13,10 +13,9 @@ from streamlit.util import calc_hash
 from explorer import shell
 from explorer.components import MAX_PINNED
 from explorer.exhibits.block import escape
-from explorer.exhibits.choices import choice, form_of
+from explorer.exhibits.choices import PartChoices, ScreenChoices, choice, form_of
 from explorer.exhibits.links import FREE, MOST_PADS, Links, State
 from explorer.exhibits.positions.choices import MOST_DIMS
-from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.pages import PAGES
 from explorer.render import app
 from explorer.runs.edits import parse_edits

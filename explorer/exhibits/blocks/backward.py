@@ -10,8 +10,8 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.blocks.choices import GAMMAS, BlocksChoices
 from explorer.exhibits.links import State
 from explorer.exhibits.saying import SUBSCRIPTS
+from explorer.figures.bars import paired
 from explorer.figures.blocks import gradients
-from explorer.figures.paired import paired
 from explorer.library import LoadedModel
 from explorer.numbers import number, signed
 

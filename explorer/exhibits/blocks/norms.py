@@ -20,8 +20,8 @@ from explorer.analysis.blocks.norms_by_hand import layer_norm_forward
 from explorer.analysis.positions.order import reading_stream
 from explorer.exhibits import Exhibit, block as b
 from explorer.exhibits.blocks.choices import BlocksChoices
+from explorer.exhibits.choices import ScreenChoices
 from explorer.exhibits.picking import pick_one, titled
-from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View, examples_of
 from explorer.figures import blocks as figures
 from explorer.figures.order import moved

@@ -16,11 +16,10 @@ from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.block import escape
 from explorer.exhibits.cases.case import formulas, opened
 from explorer.exhibits.cases.choices import CasesChoices
+from explorer.figures.bars import measured, paired
 from explorer.figures.curves import lines
 from explorer.figures.matrix import Axes, Axis, Matrix
-from explorer.figures.measured import measured
 from explorer.figures.outcomes import Level, outcomes, suspect
-from explorer.figures.paired import paired
 from explorer.figures.positions.encoding import table as position_table
 from explorer.numbers import digits, percent, tabled
 from explorer.runs.passes import Steps

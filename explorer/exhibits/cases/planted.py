@@ -12,8 +12,8 @@ from explorer.analysis.cases.symptom import Symptom, TokenLosses, symptom
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.cases.case import opened
 from explorer.exhibits.cases.outcome import as_text
+from explorer.figures.bars import paired
 from explorer.figures.curves import lines
-from explorer.figures.paired import paired
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.runs.passes import Steps

@@ -11,7 +11,7 @@ from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.circuits.measured import behaviour, chosen_head, scope
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import head_name, in_a_row, quoted
-from explorer.figures.measured import measured
+from explorer.figures.bars import measured
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, percents
 from explorer.runs.passes import Steps

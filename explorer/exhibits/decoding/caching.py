@@ -16,8 +16,8 @@ from torch import Tensor
 
 from explorer.components.cache_view import pack_cache_view
 from explorer.exhibits import Exhibit, View, Wait, block as b
+from explorer.exhibits.choices import PartChoices
 from explorer.exhibits.decoding.one_pass import is_open
-from explorer.exhibits.shared import PartChoices
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
 from explorer.numbers import number

@@ -7,10 +7,10 @@ from typing import Any
 
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.block import escape
+from explorer.exhibits.choices import ScreenChoices
 from explorer.exhibits.decoding.choices import MOST_NEW, STOPS, DecodingChoices, Strategy, rule_of
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_one, slider
-from explorer.exhibits.shared import ScreenChoices
 from models.foreign.elsewhere import RefillingBeam
 from models.strategies import Beam, Greedy, Sample
 

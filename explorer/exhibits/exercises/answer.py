@@ -13,8 +13,8 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.exercises.choices import ExercisesChoices
 from explorer.exhibits.exercises.said import reading_of
 from explorer.exhibits.exercises.subject import graded, opened, program
+from explorer.figures.bars import paired
 from explorer.figures.matrix import Axis, Matrix
-from explorer.figures.paired import paired
 from explorer.figures.positions.encoding import table
 
 MOST_BARS = 24

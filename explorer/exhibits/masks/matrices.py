@@ -18,10 +18,9 @@ from explorer.exhibits.reasons import BLOCKERS, RULES, blocker_codes, empty_rows
 from explorer.figures.matrix import Matrix
 from explorer.runs.edits import CellEdit, MaskSize, MaskSwitch, paint
 from explorer.runs.interventions import edit_functions, mask_of, rules_in_force, sizes_in_force
-from explorer.runs.masks import block_mask, prefix_mask
 from explorer.runs.trace import Trace
 from models.hooks import ROLES, AttentionSite
-from models.masks import causal_mask, padding_mask, window_mask
+from models.masks import block_mask, causal_mask, padding_mask, prefix_mask, window_mask
 
 BY_SIZE = {"window": window_mask, "prefix": prefix_mask, "block": block_mask}
 

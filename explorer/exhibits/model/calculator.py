@@ -18,8 +18,8 @@ from explorer.exhibits.cases.outcome import finding_of, table_of, words_of
 from explorer.exhibits.model.choices import ModelChoices
 from explorer.exhibits.model.sizes import OWN, PRESETS, Sizes, parse_sizes
 from explorer.exhibits.picking import pick_one, toggle
+from explorer.figures.bars import measured
 from explorer.figures.curves import lines
-from explorer.figures.measured import measured
 from explorer.numbers import byte_size, percent
 from explorer.text import shorten
 from models.config import ModelConfig

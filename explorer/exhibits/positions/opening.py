@@ -2,7 +2,7 @@
 
 from explorer.analysis.positions.changes import stack_module
 from explorer.exhibits import View, block as b
-from explorer.exhibits.shared import ScreenChoices
+from explorer.exhibits.choices import ScreenChoices
 from models.positions import rotate
 from models.rows import Stream
 

@@ -11,11 +11,11 @@ import numpy as np
 from explorer.analysis.score.steps import Cell, Effect, cell_of, effect, lengths
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.block import escape
+from explorer.exhibits.choices import ScreenChoices
 from explorer.exhibits.picking import pick_aside, pick_one, pick_place
 from explorer.exhibits.saying import axis_title, in_a_row, quoted
 from explorer.exhibits.score.choices import ASIDES, STAGES, ScoreChoices
 from explorer.exhibits.score.place import goal_of, key_of, tokens
-from explorer.exhibits.shared import ScreenChoices
 from explorer.figures import bars, score as figures
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, signed

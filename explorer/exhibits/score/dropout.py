@@ -11,7 +11,7 @@ from explorer.analysis.score.steps import attended
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.score.place import drop_of, is_open, pick_dropout
-from explorer.figures.paired import paired
+from explorer.figures.bars import paired
 from explorer.numbers import fixed
 from explorer.runs.passes import seeded
 from explorer.runs.trace import Trace

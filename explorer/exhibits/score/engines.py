@@ -7,11 +7,11 @@ from explorer.analysis.cases.backend import BACKEND, ENGINES, backend, options
 from explorer.analysis.score.scaling import Scaling, divisor_of
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cases.outcome import named, print_of, table_of, variant_of, words_of
+from explorer.exhibits.choices import PartChoices
 from explorer.exhibits.picking import pick_one, toggle
 from explorer.exhibits.score.choices import ScoreChoices
 from explorer.exhibits.score.groups import possible_groups
 from explorer.exhibits.score.place import drop_of, is_open, pick_dropout
-from explorer.exhibits.shared import PartChoices
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite

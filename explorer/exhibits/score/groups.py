@@ -7,10 +7,10 @@ import torch
 
 from explorer.analysis.score.steps import attended, averaged
 from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.choices import PartChoices
 from explorer.exhibits.picking import slider
 from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.score.place import is_open
-from explorer.exhibits.shared import PartChoices
 from explorer.figures.score import groups
 from explorer.numbers import percent
 from explorer.runs.trace import Trace

@@ -13,8 +13,8 @@ from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
+from explorer.exhibits.choices import ScreenChoices
 from explorer.exhibits.links import State
-from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.start.choices import (
     CHANGES,
     SHUT,

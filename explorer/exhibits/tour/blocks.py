@@ -17,9 +17,9 @@ from explorer.exhibits.tour.attention import times
 from explorer.exhibits.tour.pictures import Drawing, Exhibited
 from explorer.exhibits.tour.posed import Posed, grouped
 from explorer.exhibits.tour.rows import MissingError, require
+from explorer.figures.bars import measured
 from explorer.figures.blocks import WiringNumbers, wiring
 from explorer.figures.curves import lines
-from explorer.figures.measured import measured
 from explorer.numbers import fixed, percent, share
 from explorer.problems import InputProblem
 from models.config import NormPlacement

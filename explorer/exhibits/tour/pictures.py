@@ -9,17 +9,16 @@ import numpy as np
 
 from explorer.components.token_strip import pack_token_strip
 from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.choices import PartChoices
 from explorer.exhibits.exhibit import choices_of, exhibit_of
 from explorer.exhibits.links import Links
 from explorer.exhibits.masks.causal import weights_of
 from explorer.exhibits.reasons import blocker_codes
 from explorer.exhibits.saying import axis_title
-from explorer.exhibits.shared import PartChoices
 from explorer.exhibits.tour.rows import QueryRow, tokens_of
 from explorer.exhibits.view import build
-from explorer.figures.bars import row as bars
+from explorer.figures.bars import paired, row as bars
 from explorer.figures.matrix import Matrix
-from explorer.figures.paired import paired
 from models.rows import Stream
 
 

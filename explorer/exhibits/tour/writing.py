@@ -14,7 +14,7 @@ from explorer.exhibits.tour.attention import times
 from explorer.exhibits.tour.pictures import Exhibited
 from explorer.exhibits.tour.posed import Posed, Words, grouped
 from explorer.exhibits.tour.rows import MissingError, require, varied
-from explorer.figures.measured import measured
+from explorer.figures.bars import measured
 from explorer.numbers import fixed, number, percent
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation

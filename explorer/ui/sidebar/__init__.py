@@ -12,7 +12,7 @@ from explorer import library, text
 from explorer.engine import cache
 from explorer.engine.turns import waiting
 from explorer.exhibits.block import escape
-from explorer.exhibits.shared import THEMES, ScreenChoices
+from explorer.exhibits.choices import THEMES, ScreenChoices
 from explorer.exhibits.view import MOST_OTHERS, default_model, examples_of, first_sentence
 from explorer.library import LoadedModel, at_step, split_step
 from explorer.problems import InputProblem
@@ -319,25 +319,31 @@ def _pick_snapshot(model: str) -> None:
     session.change(model=at_step(model, None if step == _END else step))
 
 
-def _model(whole: str, loaded: LoadedModel | None) -> None:
+def pick_model(current: str, key: str, **more: Any) -> bool:
+    """The menu of the models that this session can open; whether it lists the `current` one."""
     names = text.in_order(models(), lang=session.state().lang)
-    current, _ = split_step(whole)
     # A model missing on this server is replaced by a default: show no name.
-    st.session_state["sidebar.model"] = current if current in names else None
+    st.session_state[key] = current if current in names else None
     st.selectbox(
         _t("sidebar.model"),
         names,
         placeholder=_t("sidebar.model_hint"),
         format_func=partial(text.model_name, lang=session.state().lang),
-        key="sidebar.model",
-        on_change=lambda: change_model(current, st.session_state["sidebar.model"]),
+        key=key,
+        on_change=lambda: change_model(current, st.session_state[key]),
+        **more,
     )
+    return current in names
+
+
+def _model(whole: str, loaded: LoadedModel | None) -> None:
+    is_listed = pick_model(split_step(whole)[0], "sidebar.model")
     # Pages that run alone, as in tests, have no menu.
     if "models" in session.pages() and st.button(
         _t("sidebar.models"), key="sidebar.models", type="tertiary", icon=":material/folder_open:"
     ):
         session.visit("models")
-    if current not in names:
+    if not is_listed:
         return
     _snapshot(whole)
     if loaded is None:

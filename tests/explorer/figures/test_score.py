@@ -5,8 +5,8 @@ import pytest
 
 from explorer.figures import score as cell
 from explorer.figures.attribution import ranking
+from explorer.figures.bars import paired
 from explorer.figures.blocks import WiringNumbers, by_block, eps_curves, gradients, wiring
-from explorer.figures.paired import paired
 from explorer.figures.theme import DARK, LIGHT
 from explorer.text import family
 

@@ -16,7 +16,7 @@ from explorer.exhibits.model.boxes import EXHIBIT, shapes, towers
 from explorer.exhibits.model.choices import ModelChoices
 from explorer.exhibits.model.sizes import PRESETS, Sizes, parse_sizes
 from explorer.exhibits.view import build
-from explorer.figures.measured import measured
+from explorer.figures.bars import measured
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.rerun import rows_of
 from explorer.runs.trace import trace

@@ -21,7 +21,6 @@ from explorer.runs.edits import (
     paint,
     parse_edits,
 )
-from explorer.runs.masks import block_mask, prefix_mask
 from explorer.runs.sentences import (
     MAX_CHARS,
     MAX_FILE_BYTES,
@@ -33,7 +32,7 @@ from explorer.runs.sentences import (
     pairs_in,
     sentences_from_file,
 )
-from models.masks import causal_mask, window_mask
+from models.masks import block_mask, causal_mask, prefix_mask, window_mask
 
 sites = st.from_regex(r"(encoder\.|decoder\.)?blocks\.[0-9]{1,2}\.(cross_)?attn", fullmatch=True)
 small = st.integers(0, 9999)
