@@ -37,8 +37,7 @@ def _normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
 def variance(traced: Trace, draw: Draw = _normal) -> Result:
     """Var(q . k) of entries drawn by `draw`, compared with q = k and with the user's head.
 
-    The verdict is about the drawn entries, which satisfy the claim's premises; a variance passes
-    within 10 %, five times the error of 8,000 samples. The others show what happens otherwise.
+    10 % is five times the error of 8,000 samples.
     """
     generator = torch.Generator().manual_seed(0)
     rows = []
@@ -63,11 +62,8 @@ def _variances(name: str, dots: Tensor, width: int) -> ResultRow:
 
 
 def saturation(traced: Trace, width: int = 1024) -> Result:
-    """Softmax with and without division by sqrt(d): random scores, the user's heads.
-
-    The random queries and keys have `width` features. The gradient "vanishes" if scaling makes
-    it at least twice as large.
-    """
+    """Softmax with and without division by sqrt(d): random queries and keys of `width` features,
+    and the user's heads."""
     generator = torch.Generator().manual_seed(0)
     q, k = torch.randn(2, 400, 16, width, generator=generator)
     dots = (q[:, :1] @ k.transpose(1, 2))[:, 0]
@@ -107,12 +103,8 @@ FILLS: dict[str, Pattern] = {
 
 
 def fills(traced: Trace, ways: Mapping[str, Pattern] = FILLS) -> Result:
-    """The weight left on hidden keys: for the user's scores, very low scores, and an empty row.
-
-    Random scores are used for a model without a causal mask. A fill value is as good as infinity if
-    it leaves the same weight (only NaN is as good as NaN); "false" means not even on ordinary
-    scores.
-    """
+    """The weight left on hidden keys: for the user's scores (random ones for a model without a
+    causal mask), very low scores, and an empty row. Only NaN is as good as NaN."""
     own = own_case(traced)
     ordinary = "own_scores" if own else "random_scores"
     fixed = fixed_scores()

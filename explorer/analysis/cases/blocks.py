@@ -58,11 +58,7 @@ def batch_norm(
 ) -> Result:
     """Normalize the input of the model's first attention block with `norm` and with LayerNorm.
 
-    All changes are of the output for the user's sentence, as a root mean square relative to the
-    output's. The other sentences in the batch are random tokens of the model's vocabulary. "True":
-    other sentences or their padding change it by more than a tenth, and a single token is rejected
-    or changed, in both training and eval mode; "false": none of these. Raises InputProblem for a
-    sentence of one token, which has no statistics of its own.
+    Raises InputProblem for a sentence of one token, which has no statistics of its own.
     """
     sentences, padding = _stream_of_a_batch(loaded, traced)
     if len(sentences[0]) == 1:
@@ -142,10 +138,7 @@ def _moved(now: Tensor, before: Tensor) -> float:
 
 
 def gelu_tanh(approximate: Callable[[Tensor], Tensor] = ACTIVATIONS["gelu_tanh"]) -> Result:
-    """The largest difference between the exact GELU and an approximation, also in float16 steps.
-
-    "True": less than a thousandth everywhere on -6 to 6; "false": not even for |x| up to 1.
-    """
+    """The largest difference between the exact GELU and an approximation, also in float16 steps."""
     x = torch.linspace(-6, 6, 4801, dtype=torch.float64)
     exact = ACTIVATIONS["gelu"](x)
     apart = (exact - approximate(x)).abs()
@@ -192,11 +185,8 @@ def at_start(placement: NormPlacement, depth: int, seed: int) -> tuple[float, fl
 
 
 def deep_pre(start: Start = at_start) -> Steps[Result]:
-    """Fresh stacks of 24 and 192 layers: the size of the stream, the gradients at both ends.
-
-    A stack has exploded if a gradient is infinite, NaN or above EXPLODED. "True": 192 pre-norm
-    layers explode with every seed; "false": with none.
-    """
+    """Fresh stacks of 24 and 192 layers: the size of the stream, the gradients at both ends. NaN
+    counts as exploded."""
     rows, n_exploded = [], 0
     cases: tuple[tuple[NormPlacement, int], ...] = (("pre", 24), ("pre", 192), ("sublayer", 192))
     for turn, (placement, depth) in enumerate(cases):

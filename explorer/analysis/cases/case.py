@@ -2,7 +2,8 @@
 
 A bug is wrong code that runs next to the right code; a claim is a common statement with the
 experiment that judges it; a choice is something that libraries do in several ways, each of which
-runs and is compared with the model. Texts are at `cases.<id>.*` in the text files.
+runs and is compared with the model. Texts are at `cases.<id>.*` in the text files; `why` says what
+makes a claim true, and what false.
 """
 
 import ast

@@ -43,10 +43,7 @@ LEARNT = ("loss_mean", "loss_range", "right", "right_range")
 
 
 def swiglu_equal(learn: Learn = train) -> Steps[Result]:
-    """GELU of width 96 against SwiGLU of width 64: 2 x 96 = 3 x 64, without biases; three seeds.
-
-    "Beats" is a smaller loss with every seed than with any seed of the other.
-    """
+    """GELU of width 96 against SwiGLU of width 64: 2 x 96 = 3 x 64, without biases; three seeds."""
     configs = {
         "gelu_net": symbol_config(ffn="gelu", d_ff=96, bias=False),
         "swiglu_net": symbol_config(ffn="swiglu", d_ff=64, bias=False),
@@ -57,12 +54,7 @@ def swiglu_equal(learn: Learn = train) -> Steps[Result]:
 
 
 def rms_quality(learn: Learn = train) -> Steps[Result]:
-    """The same pre-norm model with either norm in its blocks, three seeds.
-
-    "Hardly" is a difference of at most CLOSE between any seed of one and any of the other; "false"
-    is a larger difference between the means, with every seed of one beyond every seed of the other.
-    Otherwise the variation among seeds is too large to decide.
-    """
+    """The same pre-norm model with either norm in its blocks, three seeds."""
     configs = {
         "layernorm_net": symbol_config(**PRE),
         "rmsnorm_net": symbol_config(norm="rmsnorm", **PRE),
@@ -92,11 +84,7 @@ def _losses_left(
 
 def tying_quality(learn: Learn = train) -> Steps[Result]:
     """One matrix for embedding and output, or two: on a task whose answer is the symbol itself, and
-    on one whose answer is another symbol.
-
-    Tying costs something if the mean loss over the whole training is larger by more than CLOSE; if
-    not with every seed, the verdict is "depends".
-    """
+    on one whose answer is another symbol."""
     tasks = {"same": same, "other": next_symbol}
     pair = {"tied": True, "untied": False}
     designs = {name: symbol_config(tie_embeddings=tie, **PRE) for name, tie in pair.items()}
@@ -106,22 +94,14 @@ def tying_quality(learn: Learn = train) -> Steps[Result]:
 
 
 def no_positions(learn: Learn = train) -> Steps[Result]:
-    """Sinusoidal positions or none: on a task that depends on order, and on one that does not.
-
-    "More slowly" is a mean loss over the whole training that is larger by more than CLOSE; if not
-    with every seed, the verdict is "depends".
-    """
+    """Sinusoidal positions or none: on a task that depends on order, and on one that does not."""
     results = yield from _placed({"order": two_back, "count": times_here}, "none", learn)
     slower = [_loses(results, f"{name}_none", f"{name}_sinusoidal") for name in ("order", "count")]
     return _learnt(results, slower)
 
 
 def learned_positions(learn: Learn = train) -> Steps[Result]:
-    """Learned against sinusoidal positions: a task of distances, and one of absolute positions.
-
-    "More" is a mean accuracy that is higher by more than CLOSE; if not with every seed, the verdict
-    is "depends".
-    """
+    """Learned against sinusoidal positions: a task of distances, and one of absolute positions."""
     results = yield from _placed({"distance": two_back, "place": shuffled}, "learned", learn)
     better = [
         above(results[f"{name}_learned"].right, results[f"{name}_sinusoidal"].right, CLOSE)
@@ -166,12 +146,7 @@ def _learnt(
 
 
 def one_head(learn: Learn = train) -> Steps[Result]:
-    """One head against four of the same total width, on one task for each and three seeds.
-
-    "Far better" is a mean accuracy higher by more than 0.1, with every seed of four heads above
-    every seed of one head. If the mean is not higher by that much, it is not far better. Otherwise
-    the seeds overlap, and the verdict is "depends".
-    """
+    """One head against four of the same total width, on one task for each and three seeds."""
     tasks = {"larger": larger_neighbour, "both": both_neighbours}
     sized = partial(symbol_config, vocab_size=SYMBOLS**2, **PRE)
     designs = {str(n_heads): sized(n_heads=n_heads) for n_heads in (1, 4)}
@@ -192,13 +167,7 @@ RATES = {"low": 3e-3, "high": 2e-2}
 
 
 def norm_stabilises(learn: Learn = train) -> Steps[Result]:
-    """Four layers with pre-norm, with post-norm and without any norm, at two learning rates.
-
-    A placement stabilizes training if it learns, with every seed, at a rate at which the model
-    without norms learns with none, and at every rate at which that model learns. "True" requires
-    this of both placements; "false" requires that neither learns with more seeds than the model
-    without norms at any rate.
-    """
+    """Four layers with pre-norm, with post-norm and without any norm, at two learning rates."""
     designs = {
         "pre": (symbol_config(n_layers=4, **PRE), True),
         "post": (symbol_config(n_layers=4), True),
@@ -231,12 +200,7 @@ DEPTH, WARM = 8, 50
 
 def warmup(learn: Learn = train) -> Steps[Result]:
     """Deep post-norm at a large rate, with warm-up, and at a small rate; deep pre-norm; three
-    seeds.
-
-    The task is only to repeat each symbol. "True" requires, with every seed, that post-norm fails
-    without warm-up at both the large and the small rate and learns with it, and that pre-norm
-    learns without. "False": post-norm always learns without warm-up, or pre-norm never does.
-    """
+    seeds."""
     post = TaskTraining(symbol_config(n_layers=DEPTH), same, steps=80, rate=5e-3)
     arms = {
         "post_plain": post,

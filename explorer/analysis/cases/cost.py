@@ -51,11 +51,7 @@ def _middle(tries: Sequence[float] | np.ndarray) -> tuple[float, float]:
 
 
 def rms_speed(seconds: Seconds = best_time) -> Steps[Result]:
-    """Both norms, written out and as torch's own functions, on 4 x 256 tokens of width 1024.
-
-    "True": in both pairs LayerNorm takes 1.05 to 1.25 times as long, and longer in every try;
-    "false": in no try of either pair.
-    """
+    """Both norms, written out and as torch's own functions, on 4 x 256 tokens of width 1024."""
     x, weight, bias = torch.randn(4, 256, 1024), torch.ones(1024), torch.zeros(1024)
     layer, rms = LayerNorm(1024), RMSNorm(1024)
     ways: dict[str, Way] = {
@@ -84,11 +80,7 @@ def rms_speed(seconds: Seconds = best_time) -> Steps[Result]:
 
 
 def fused_speed(seconds: Seconds = best_time) -> Steps[Result]:
-    """Attention written out, torch's operator, and the operator on three axes instead of four.
-
-    "Faster" means by more than 5 % in every try. "True" requires it of both calls at 512 and 1,024
-    tokens, and a larger gain at 1,024 than at 32; "false": of neither call at either length.
-    """
+    """Attention written out, torch's operator, and the operator on three axes instead of four."""
     rows, faster = [], []
     with torch.inference_mode():
         for step, length in enumerate(LENGTHS):
@@ -120,10 +112,7 @@ def _of_heads(n_heads: int) -> tuple[int, int]:
 def free_heads(
     loaded: LoadedModel, traced: Trace, of_heads: Callable[[int], tuple[int, int]] = _of_heads
 ) -> Result:
-    """Width 512 and 512 tokens with 1 to 8 heads: parameters, and bytes of the patterns.
-
-    "True": neither grows; "false": the parameters do.
-    """
+    """Width 512 and 512 tokens with 1 to 8 heads: parameters, and bytes of the patterns."""
     rows = []
     for n_heads in (1, 2, 4, 8):
         parameters, n_bytes = of_heads(n_heads)
@@ -139,11 +128,8 @@ def free_heads(
 def parallel(
     loaded: LoadedModel, traced: Trace, measure: Callable[..., Steps[Passes]] = measure_passes
 ) -> Steps[Result]:
-    """The user's model over 64 tokens: at once, one by one, and one by one with the cache.
-
-    Steps and tokens are counted as the model reads them; times are from three tries. "True"
-    requires the same logits from all of them, from one step and from n.
-    """
+    """The user's model over 64 tokens: at once, one by one, and one by one with the cache. Steps
+    and tokens are counted as the model reads them."""
     n_tokens = min(N_TOKENS, traced.config.n_ctx)
     tries = []
     for turn in range(TRIES):
@@ -172,10 +158,7 @@ KERNELS: dict[str, Callable[[Tensor, Tensor, Tensor], object]] = {
 def quadratic(
     kernels: Mapping[str, Callable[[Tensor, Tensor, Tensor], object]] = KERNELS,
 ) -> Result:
-    """Peak memory of attention with 4 heads of 32 features, written out and by torch's operator.
-
-    It grows quadratically if four times the length takes more than eight times the memory.
-    """
+    """Peak memory of attention with 4 heads of 32 features, written out and by torch's operator."""
     rows = []
     with torch.inference_mode():
         for length in PEAK_LENGTHS:
@@ -211,10 +194,7 @@ TOKENS = (1, 32, 512)
 
 
 def fused_qkv(seconds: Seconds = best_time) -> Steps[Result]:
-    """Three projections of width 512 against one of 1536, for 1, 32 and 512 tokens.
-
-    "Faster" means by more than 5 % in every try.
-    """
+    """Three projections of width 512 against one of 1536, for 1, 32 and 512 tokens."""
     rows, faster = [], []
     three = [nn.Linear(512, 512) for _ in range(3)]
     one = nn.Linear(512, 3 * 512)

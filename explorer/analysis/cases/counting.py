@@ -77,11 +77,8 @@ def _llama(tied: bool) -> int:
 
 
 def tying(loaded: LoadedModel, count: Callable[[bool], int] = _llama) -> Steps[Result]:
-    """Llama 7B with and without a tied unembedding, and the user's model likewise.
-
-    `count(tied)` returns the parameters of either. Even if they differ by the claimed number, the
-    claim also requires that the published model is the tied one.
-    """
+    """Llama 7B with and without a tied unembedding, whose parameters `count(tied)` returns; and
+    the user's model likewise."""
     untied = count(False)
     yield 1, 2
     tied = count(True)

@@ -32,8 +32,7 @@ def offset_only(
 ) -> Result:
     """Dot products of position vectors by distance: for the sinusoids and for the user's model.
 
-    `make(n_positions, width)` returns the table that the claim is about, [pos, d_model]. A table
-    passes if the dot products at one distance differ by less than a thousandth of p . p.
+    `make(n_positions, width)` returns the table that the claim is about, [pos, d_model].
     """
     dots = encoding.dot_by_distance(make(FAR + 1, 512))
     rows = [ResultRow("at_distance", (dots.mean[n],), of=str(n)) for n in (0, 1, 10, FAR)]
@@ -70,11 +69,7 @@ def _projected(loaded: LoadedModel, traced: Trace, added: np.ndarray) -> float:
 
 
 def frequencies(turns_of: Callable[[int], np.ndarray] = encoding.wavelengths) -> Result:
-    """The wavelength of every dimension at a width of 512.
-
-    "True": each pair of dimensions rotates no faster than the one before, and the last one slower
-    than the first. "False": the last rotates no slower than the first.
-    """
+    """The wavelength of every dimension at a width of 512."""
     turns = turns_of(512)
     rows = tuple(
         ResultRow("dimension", (turns[dim],), of=str(dim)) for dim in (0, 64, 128, 256, 384, 510)
@@ -103,8 +98,7 @@ def extrapolation(right: Callable[[int, int], float] | None = None) -> Steps[Res
     """The toy that reverses rows of 2 to 10 letters, tested on rows of 2 to 16.
 
     `right(length, seed)` returns the exact match rate on the rows that the seed draws; None: the
-    toy's. Beyond its training lengths the toy passes at a length if it retains more than 0.9 of its
-    rate at 10 letters, and fails below half of it, both with every seed. Raises InputProblem.
+    toy's. Raises InputProblem.
     """
     right = right or partial(_turned_round, open_model(TOY))
     lengths = tuple(range(2, 17, 2))
@@ -128,11 +122,7 @@ def causal_order(
     """Shuffled words through the user's first layer; small decoders with positions and without.
 
     Whether order reaches the layer's outputs at all is shown by how far they are from being
-    permuted in the same way as the words. The verdict depends on the accuracy after training on a
-    task of order, with every seed: "true" is within 0.1 of a decoder with positions; "false" is
-    below the midpoint between that and a model with neither. If longer training then raises it with
-    every seed, the verdict is that it depends on the steps. If positions do not help with every
-    seed, the test is undecided.
+    permuted in the same way as the words.
     """
     rows = [ResultRow(name, (value, math.nan)) for name, value in _orders(loaded, traced).items()]
     arms = {

@@ -22,7 +22,6 @@ from explorer.runs.inputs import limit
 from explorer.runs.rerun import rows_of, token_logprobs, written_tokens
 from explorer.runs.run import run
 from explorer.runs.trace import trace
-from explorer.text import LANGUAGES, t
 from models.attention import attend
 from models.hooks import LOGITS, NO_EDITS
 from models.rows import Rows
@@ -275,19 +274,6 @@ def test_the_scale_of_the_model_flattens_every_row():
     assert entropy.right == pytest.approx(2.37, abs=0.03)
     assert entropy.wrong == pytest.approx(2.72, abs=0.01)
     assert entropy.wrong < equal.wrong == equal.right == pytest.approx(math.log(16))
-
-
-def test_flatter_need_not_be_uniform(translator):
-    """What is said of a wrong scale has to hold of heads that are sharp, too."""
-    traced = trace(translator, "I love you.", "我爱你。")
-    sharp = {site.hook("q"): 30 * traced.activations[site.hook("q")] for site in translator.sites}
-    sharpened = replace(traced, activations=dict(traced.activations) | sharp)
-    shown = {row.name: row.values for row in SCALE.compared(sharpened).rows}
-    assert shown["entropy"][1] < shown["entropy"][0] < 0.8 * shown["equal_entropy"][1]
-    for lang in LANGUAGES:
-        said = t("cases.model_scale.symptom", lang=lang)
-        assert "uniform" not in said
-        assert "接近均匀" not in said
 
 
 @pytest.mark.parametrize(
