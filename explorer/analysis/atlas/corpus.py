@@ -116,9 +116,7 @@ def lines_of(corpus: Corpus, shard: Shard, reverse: bool = False) -> Lines:
                 lines.too_long += 1
                 continue
             try:
-                parsed = parse(
-                    offset, line.decode("utf-8-sig" if offset == 0 else "utf-8"), reverse
-                )
+                parsed = parse(offset, line, reverse)
             except UnicodeDecodeError:
                 lines.unreadable += 1
                 continue
@@ -137,17 +135,18 @@ def line_at(path: Path, offset: int, reverse: bool = False) -> Line | None:
     if len(raw) > MOST_BYTES:
         return None
     try:
-        return parse(offset, raw.decode("utf-8-sig" if offset == 0 else "utf-8"), reverse)
+        return parse(offset, raw, reverse)
     except UnicodeDecodeError:
         return None
 
 
-def parse(offset: int, line: str, reverse: bool = False) -> Line | None:
+def parse(offset: int, line: bytes, reverse: bool = False) -> Line | None:
     """Split a line at TABs: the sentence, its translation, the credit.
 
     None for a blank line, a line without a source, a separator between two stories, and a header.
+    Raises UnicodeDecodeError.
     """
-    columns = line.rstrip("\r\n").split("\t")
+    columns = line.decode("utf-8-sig" if offset == 0 else "utf-8").rstrip("\r\n").split("\t")
     if offset == 0 and names_pair(columns):
         return None
     source, target, credit = (*columns, "", "")[:3]

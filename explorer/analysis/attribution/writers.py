@@ -38,10 +38,8 @@ Detail = Literal["sublayers", "heads"] | tuple[str, int]
 
 @dataclass(frozen=True)
 class _Sublayer:
-    """One sublayer of a block: its path, its hook points, and its norms."""
+    """One sublayer of a block: the stream after it, and its norms."""
 
-    path: str
-    added: str  # the hook point of what is added to the stream
     after: str  # the hook point of the stream after it
     norm: str  # the path of its norm
     out_norm: str  # the path of the norm on its output alone; "" without one
@@ -242,7 +240,7 @@ def _net(
     norms: Sequence[str],
 ) -> Ledger:
     """The feed-forward network's output, with its own bias but not that of a norm after it."""
-    written = traced.activations[sublayer.added][at].astype(np.float64)
+    written = traced.activations[stack.block_hook(sublayer.layer, "ffn_out")][at].astype(np.float64)
     constant = np.zeros_like(written)
     if norms:
         constant = constant + FrozenNorm(loaded.part(norms[-1])).bias
@@ -258,8 +256,6 @@ def _sublayers(loaded: LoadedModel, stack: StackSite) -> Iterator[_Sublayer]:
         block = stack.path("blocks", layer)
         own, cross = sites[layer, "self"], sites.get((layer, "cross"))
         yield _Sublayer(
-            own.name,
-            own.block_hook("attn_out"),
             own.block_hook("resid_mid"),
             f"{block}.attn_norm",
             f"{block}.attn_out_norm" if outer else "",
@@ -267,18 +263,9 @@ def _sublayers(loaded: LoadedModel, stack: StackSite) -> Iterator[_Sublayer]:
             layer,
         )
         if cross is not None:
-            yield _Sublayer(
-                cross.name,
-                cross.block_hook("cross_attn_out"),
-                cross.block_hook("resid_mid_cross"),
-                f"{block}.cross_attn_norm",
-                "",
-                cross,
-                layer,
-            )
+            after = cross.block_hook("resid_mid_cross")
+            yield _Sublayer(after, f"{block}.cross_attn_norm", "", cross, layer)
         yield _Sublayer(
-            f"{block}.ffn",
-            own.block_hook("ffn_out"),
             own.block_hook("resid_post"),
             f"{block}.ffn_norm",
             f"{block}.ffn_out_norm" if outer and not loaded.config.parallel else "",

@@ -19,7 +19,7 @@ from explorer.runs.interventions import edit_functions
 from explorer.runs.rerun import require_same_model
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
-from models.hooks import LOGITS, Edits
+from models.hooks import LOGITS
 from models.rows import Rows, Stream
 
 Places = tuple[tuple[int, int], ...]
@@ -197,7 +197,7 @@ def pair(
         read: alignment,
     }
     rows = tuple(_rows({stream: tokens[at] for stream, tokens in inputs.items()}) for at in (0, 1))
-    changes = edits_on(loaded, traced.edits)
+    changes = edit_functions(loaded.sites, traced.edits)
     logits = traced.logits, run(loaded.model, rows[1], {LOGITS}, changes)[LOGITS][0].numpy()
     questions = _questions(traced, places["tgt"], logits)
     if not questions:
@@ -233,11 +233,6 @@ def pair(
         logits=(logits[0][question.places[0]], logits[1][question.places[1]]),
         edits=traced.edits,
     )
-
-
-def edits_on(loaded: LoadedModel, edits: Sequence[Edit]) -> Edits:
-    """Edits of a Trace as a visitor of batches without padding, of any length."""
-    return edit_functions(loaded.sites, edits)
 
 
 def _rows(tokens: dict[Stream, tuple[int, ...]]) -> Rows:

@@ -8,10 +8,11 @@ import torch
 from jaxtyping import Float
 
 from explorer.analysis.patching.maps import BY_PLACE, Cell, What, hooks_of, patches_of
-from explorer.analysis.patching.pair import Pair, edits_on
+from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patches import Patch, activations, gaps, patched_logits, patching
 from explorer.library import LoadedModel
 from explorer.numerics import softmax
+from explorer.runs.interventions import edit_functions
 from explorer.runs.passes import Steps
 from models.hooks import NO_EDITS, Edits, visiting
 from models.rows import Rows
@@ -83,9 +84,9 @@ def _described(
         answers=answers,
         third=None if best.token in pair.answers else best,
         texts=(
-            written(loaded, pair.rows[0], edits_on(loaded, pair.edits)),
-            written(loaded, pair.rows[1], edits_on(loaded, pair.edits)),
-            written(loaded, pair.rows[1], edits_on(loaded, pair.edits), patches),
+            written(loaded, pair.rows[0], edit_functions(loaded.sites, pair.edits)),
+            written(loaded, pair.rows[1], edit_functions(loaded.sites, pair.edits)),
+            written(loaded, pair.rows[1], edit_functions(loaded.sites, pair.edits), patches),
         ),
     )
 

@@ -16,8 +16,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from explorer.analysis.patching.pair import Pair, edits_on
+from explorer.analysis.patching.pair import Pair
 from explorer.library import LoadedModel
+from explorer.runs.interventions import edit_functions
 from explorer.runs.passes import Steps
 from explorer.runs.run import run
 from models.hooks import Edits, visiting
@@ -42,7 +43,7 @@ class Patch:
 
 def activations(loaded: LoadedModel, pair: Pair, hooks: Collection[str]) -> dict[str, Tensor]:
     """The tensors of the first run at these hook points, without a batch axis."""
-    seen = run(loaded.model, pair.rows[0], set(hooks), edits_on(loaded, pair.edits))
+    seen = run(loaded.model, pair.rows[0], set(hooks), edit_functions(loaded.sites, pair.edits))
     return {name: tensor[0] for name, tensor in seen.items()}
 
 
@@ -72,7 +73,7 @@ def gaps(
     """
     differences = np.zeros(len(rows))
     model, second = loaded.model, pair.rows[1]
-    own, place = edits_on(loaded, pair.edits), pair.question.places[1]
+    own, place = edit_functions(loaded.sites, pair.edits), pair.question.places[1]
     sources = tuple(stack.name for stack in model.stacks() if stack.stream == "src")
     in_source = [any(patch.hook.startswith(sources) for patch in patches) for patches in rows]
     size, done = batch_size(loaded, pair), 0
@@ -94,7 +95,7 @@ def patched_logits(
     loaded: LoadedModel, pair: Pair, patches: Sequence[Patch]
 ) -> Float[np.ndarray, " vocab"]:
     """The logits at the question of the second text under these patches."""
-    visitor = edits_on(loaded, pair.edits).then(patching([patches]))
+    visitor = edit_functions(loaded.sites, pair.edits).then(patching([patches]))
     return _logits(loaded, pair.rows[1], visitor, None, pair.question.places[1])[0].numpy()
 
 

@@ -17,10 +17,11 @@ import torch
 from torch import Tensor
 
 from explorer.analysis.patching.maps import DRAWS, Cell, Map, parts_of, patches_of
-from explorer.analysis.patching.pair import Pair, edits_on
+from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import PatchedRun, patched_run
 from explorer.analysis.patching.patches import Patch, activations, batch_size, gaps, patching
 from explorer.library import LoadedModel
+from explorer.runs.interventions import edit_functions
 from explorer.runs.passes import Steps
 from explorer.runs.run import run
 from models.hooks import AttentionSite, Edits, Record, visiting
@@ -126,7 +127,7 @@ def arriving(
     rows: Sequence[Sequence[Patch]],
 ) -> list[Patch]:
     """For each of `rows` the receiver's input, with all other heads frozen."""
-    own = edits_on(loaded, pair.edits)
+    own = edit_functions(loaded.sites, pair.edits)
     outputs = {attention.hook("z") for attention in loaded.sites}
     fixed = run(loaded.model, pair.rows[1], outputs, own)
     held = own.then(Edits({hook: partial(_held, fixed=z) for hook, z in fixed.items()}))

@@ -5,8 +5,7 @@ import numpy as np
 from explorer.analysis.attribution.why import Removal, Why, remove
 from explorer.analysis.attribution.writers import Side
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.attribution.place import writer_name
-from explorer.exhibits.attribution.why import to_remove
+from explorer.exhibits.attribution.place import to_remove, writer_name
 from explorer.figures.curves import lines
 from explorer.figures.frame import Figure, least_width, upright
 from explorer.library import LoadedModel
@@ -19,7 +18,7 @@ ROOM = 900
 
 def compute(loaded: LoadedModel, trace: Trace, why: Why, side: Side, taken: int | None) -> Removal:
     """Ablate a writer in the query or the key, by default the largest."""
-    return remove(loaded, trace, why, side, to_remove(why, side, taken)[1])
+    return remove(loaded, trace, why, side, to_remove(why.of(side)[1], taken)[1])
 
 
 def show(removed: Removal | None, view: View) -> b.Blocks:

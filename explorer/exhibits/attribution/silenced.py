@@ -1,9 +1,9 @@
 """The experiment: remove a writer where the word is predicted."""
 
+from explorer.analysis.attribution.ledger import BIASES
 from explorer.analysis.attribution.writes import Silenced, Writes, silence
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.attribution.place import writer_name
-from explorer.exhibits.attribution.writes import to_remove
+from explorer.exhibits.attribution.place import to_remove, writer_name
 from explorer.exhibits.exhibit import OUTPUT
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
@@ -16,7 +16,7 @@ def compute(
     """Ablate a writer; None without a second word."""
     if not writes.compares:
         return None
-    return silence(loaded, trace, writes, to_remove(writes, taken)[1])
+    return silence(loaded, trace, writes, to_remove(writes.terms, taken, BIASES)[1])
 
 
 def show(out: Silenced | None, view: View) -> b.Blocks:

@@ -19,6 +19,7 @@ from explorer.exhibits.attribution.place import (
     pick_detail,
     pick_row,
     pick_taken,
+    to_remove,
     whether_it_adds_up,
     writer_name,
 )
@@ -91,21 +92,11 @@ def _pick_other(view: View, tokens: tuple[str, ...]) -> b.Pick:
     )
 
 
-def to_remove(reason: Why, side: Side, taken: int | None) -> tuple[list[int], int]:
-    """The writers on one side, the largest first, and the chosen one, by default the first."""
-    order: list[int] = np.argsort(-np.abs(reason.of(side)[1]), kind="stable").tolist()
-    return order, taken if taken is not None and taken < len(order) else order[0]
-
-
 def _pick_writer(view: View, reason: Why) -> b.Row:
     """The controls for the writer to remove, of the query or the key."""
     chosen = view.choices(AttributionChoices)
     ledger, sums = reason.of(chosen.side)
-    order, writer = to_remove(reason, chosen.side, chosen.taken)
-
-    def label(at: int) -> str:
-        return f"{writer_name(view, ledger.writers[at])} ({signed(float(sums[at]))})"
-
+    order = to_remove(sums, chosen.taken)
     sides = b.Pick(
         "attribution.side",
         view.t("attribution.take_from"),
@@ -113,7 +104,7 @@ def _pick_writer(view: View, reason: Why) -> b.Row:
         chosen.side,
         lambda name: b.choose(side=name, taken=None),
     )
-    return b.Row((sides, pick_taken(view, {at: label(at) for at in order}, writer)))
+    return b.Row((sides, pick_taken(view, ledger.writers, sums, order)))
 
 
 def _drawn(

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.attribution.ledger import largest
+from explorer.analysis.attribution.ledger import BIASES, largest
 from explorer.analysis.attribution.writers import output, writers_at
 from explorer.analysis.attribution.writes import Writes, silence, writes
 from explorer.exhibits import Exhibit, View, Wait, block as b
@@ -16,6 +16,7 @@ from explorer.exhibits.attribution.place import (
     opening,
     pick_detail,
     pick_taken,
+    to_remove,
     whether_it_adds_up,
     writer_name,
 )
@@ -49,7 +50,8 @@ def show(result: Writes, view: View) -> b.Blocks:
             yield b.Note(view.t(f"attribution.note_{name}"))
     if result.compares:
         yield b.Title(view.t("attribution.check"), large=True)
-        yield _pick_writer(view, result)
+        order = to_remove(result.terms, view.choices(AttributionChoices).taken, BIASES)
+        yield pick_taken(view, result.writers, result.terms, order)
     else:
         yield b.Note(view.t("attribution.check_two"))
     yield b.Formula.of(
@@ -60,22 +62,6 @@ def show(result: Writes, view: View) -> b.Blocks:
     )
     yield b.Code((writes, output, writers_at, *([silence] if result.compares else [])))
     yield b.Numbers(lambda: _numbers(view, result))
-
-
-def to_remove(result: Writes, taken: int | None) -> tuple[list[int], int]:
-    """The writers but the biases, the largest first, and the chosen one, by default the first."""
-    ranked = np.argsort(-np.abs(result.terms), kind="stable").tolist()
-    order: list[int] = [at for at in ranked if result.writers[at].kind != "bias"]
-    return order, taken if taken is not None and taken in order else order[0]
-
-
-def _pick_writer(view: View, result: Writes) -> b.Pick:
-    order, writer = to_remove(result, view.choices(AttributionChoices).taken)
-
-    def label(at: int) -> str:
-        return f"{writer_name(view, result.writers[at])} ({signed(float(result.terms[at]))})"
-
-    return pick_taken(view, {at: label(at) for at in order}, writer)
 
 
 def _drawn(view: View, result: Writes) -> b.Chart:

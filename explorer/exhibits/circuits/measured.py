@@ -78,6 +78,11 @@ def chosen_head(view: View) -> tuple[int, int] | None:
     return None
 
 
+def open_head(view: View, at: tuple[int, int]) -> b.Change:
+    """Open a head of self-attention."""
+    return b.choose(elsewhere=True, site=view.own_role, layer=at[0], head=at[1])
+
+
 def tokens_matrix(
     view: View,
     pattern: np.ndarray,

@@ -21,7 +21,7 @@ from explorer.components.mount import Index
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import CircuitsChoices
-from explorer.exhibits.circuits.measured import chosen_head, scope, tokens_matrix
+from explorer.exhibits.circuits.measured import chosen_head, open_head, scope, tokens_matrix
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import head_columns, head_name, in_a_row
 from explorer.figures.maps import head_maps
@@ -167,7 +167,7 @@ def _map(view: View, roles: Roles) -> list[b.Block]:
     )
 
     def opened(place: Index) -> b.Change:
-        return b.choose(elsewhere=True, site=view.own_role, layer=place[1], head=place[2])
+        return open_head(view, (place[1], place[2]))
 
     return [b.Note(title), b.Matrices("circuits.map", shown, picked=opened)]
 

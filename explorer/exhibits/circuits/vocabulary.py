@@ -8,7 +8,7 @@ from explorer.analysis.circuits.rows import ordinary, own_sites
 from explorer.analysis.circuits.vocabulary import MAPS, Map, VocabularyMap, vocabulary_map
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits.choices import CircuitsChoices
-from explorer.exhibits.circuits.measured import behaviour, chosen_head, scope
+from explorer.exhibits.circuits.measured import behaviour, chosen_head, open_head, scope
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import head_name, in_a_row, quoted
 from explorer.figures.bars import measured
@@ -58,14 +58,10 @@ def show(answer: tuple[Head, VocabularyMap], view: View) -> b.Blocks:
 
 def _pick_head(view: View, at: Head) -> b.Pick:
     """A head of self-attention."""
-    sites = own_sites(view.loaded)
-    places = [(site.layer, head) for site in sites for head in range(site.n_heads)]
-    heads = {place: head_name(view, place) for place in places}
-
-    def opened(at: Head) -> b.Change:
-        return b.choose(elsewhere=True, site=view.own_role, layer=at[0], head=at[1])
-
-    return b.Pick("circuits.head", view.t("place.head"), heads, at, opened, "menu", b.Display(200))
+    sites, name = own_sites(view.loaded), partial(head_name, view)
+    heads = [(site.layer, head) for site in sites for head in range(site.n_heads)]
+    more = b.More(said=name, change=partial(open_head, view), form="menu", width=200)
+    return pick_one(view, "circuits.head", heads, at, label="place.head", **more)
 
 
 def _labels(view: View, mapping: VocabularyMap, count: int) -> list[tuple[str, str]]:

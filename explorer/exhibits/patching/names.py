@@ -6,7 +6,7 @@ from explorer.analysis.patching.patched import PatchedRun
 from explorer.components.mount import Index
 from explorer.exhibits import View, block as b
 from explorer.exhibits.block import escape
-from explorer.exhibits.saying import quoted, quoted_at
+from explorer.exhibits.saying import in_a_row, quoted, quoted_at
 from explorer.figures.maps import EffectBlock, effects
 from explorer.numbers import percent, whole_percent
 from models.rows import Stream
@@ -66,16 +66,14 @@ def cell_words(view: View, both: Pair, what: What, cell: Cell) -> str:
     )
 
 
-def third_words(view: View, run: PatchedRun) -> str:
-    """That a patched run predicts neither of the two answers; "" if it predicts one of them."""
-    if run.third is None:
-        return ""
-    token = quoted(view, run.third.str_token)
-    return view.t("patching.third", token=token, share=percent(run.third.probs[2]))
-
-
-def run_tables(view: View, patched_run: PatchedRun) -> b.Columns:
-    """Probabilities and output of a patched run, compared with the two original runs."""
+def run_shown(view: View, reading: str, patched_run: PatchedRun) -> b.Blocks:
+    """The reading of a patched run, whether it predicts neither of the two answers, and its
+    probabilities and output, compared with the two original runs."""
+    sentences, third = [reading], patched_run.third
+    if third is not None:
+        token, share = quoted(view, third.str_token), percent(third.probs[2])
+        sentences.append(view.t("patching.third", token=token, share=share))
+    yield b.Prose(in_a_row(sentences))
     names = [view.t(f"patching.run_{name}") for name in ("first", "second", "patched")]
     answers = b.Table(
         (view.t("patching.token"), *names),
@@ -86,7 +84,7 @@ def run_tables(view: View, patched_run: PatchedRun) -> b.Columns:
         [(name, escape(text) or "–") for name, text in zip(names, patched_run.texts, strict=True)],
         "ll",
     )
-    return b.Columns(([answers], [texts]), (2, 3))
+    yield b.Columns(([answers], [texts]), (2, 3))
 
 
 def _blocks(view: View, both: Pair, mapped: Map) -> list[EffectBlock]:

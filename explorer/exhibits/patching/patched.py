@@ -7,8 +7,7 @@ from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import PatchedRun, patched_run, run_cell, written
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.map import Mapped, cell_in
-from explorer.exhibits.patching.names import cell_words, run_tables, said, third_words
-from explorer.exhibits.saying import in_a_row
+from explorer.exhibits.patching.names import cell_words, run_shown, said
 from explorer.library import LoadedModel
 
 
@@ -42,8 +41,7 @@ def show(patched: Patched | None, view: View) -> b.Blocks:
         return
     place = cell_words(view, patched.both, patched.what, patched.cell)
     words = view.t("patching.run_reading", place=place, effect=said(run.effect))
-    yield b.Prose(in_a_row([words, third_words(view, run)]))
-    yield run_tables(view, run)
+    yield from run_shown(view, words, run)
     yield b.Code((patched_run, written))
 
 

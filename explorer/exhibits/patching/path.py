@@ -4,9 +4,8 @@ from explorer.analysis.patching.maps import Cell
 from explorer.analysis.patching.patched import PatchedRun, patched_run
 from explorer.analysis.patching.paths import Paths, run_path
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.patching.names import head_words, run_tables, said, third_words
+from explorer.exhibits.patching.names import head_words, run_shown, said
 from explorer.exhibits.patching.senders import input_words, sender_in
-from explorer.exhibits.saying import in_a_row
 from explorer.library import LoadedModel
 
 Path = tuple[Paths, Cell, PatchedRun]
@@ -33,8 +32,7 @@ def show(path: Path | None, view: View) -> b.Blocks:
     heads = {"sender": head_words(view, sender), "receiver": head_words(view, paths.receiver)}
     into = input_words(view, paths.into)
     words = view.t("patching.path_reading", **heads, into=into, effect=said(run.effect))
-    yield b.Prose(in_a_row([words, third_words(view, run)]))
-    yield run_tables(view, run)
+    yield from run_shown(view, words, run)
     yield b.Code((patched_run,))
 
 

@@ -238,14 +238,14 @@ def test_the_sample_is_of_the_smallest_hashes_wherever_the_lines_stand(
 
 
 def test_lines_have_columns_and_those_too_long_or_no_utf_8_are_counted(tmp_path) -> None:
-    assert parse(3, "a b\tc\tme\tmore\n") == Line(3, "a b", "c", "me")
-    assert parse(3, "a\tc\n", reverse=True) == Line(3, "c", "a", "")
-    assert parse(0, "  a\u202e  b ") == Line(0, "  a  b ")
-    assert parse(0, "a\t\u3000") == parse(0, "a\t ") == Line(0, "a", "")
-    assert parse(0, "\ttarget alone") is None
-    assert parse(0, "en\tzh\n") is None
-    assert parse(9, "en\tzh\n") == Line(9, "en", "zh")
-    assert parse(0, "\u202e\n") is None
+    assert parse(3, b"a b\tc\tme\tmore\n") == Line(3, "a b", "c", "me")
+    assert parse(3, b"a\tc\n", reverse=True) == Line(3, "c", "a", "")
+    assert parse(0, "  a\u202e  b ".encode()) == Line(0, "  a  b ")
+    assert parse(0, "a\t\u3000".encode()) == parse(0, b"a\t ") == Line(0, "a", "")
+    assert parse(0, b"\ttarget alone") is None
+    assert parse(0, b"en\tzh\n") is None
+    assert parse(9, b"en\tzh\n") == Line(9, "en", "zh")
+    assert parse(0, "\u202e\n".encode()) is None
     path = file(tmp_path, b"one\n" + b"x" * 200_000 + b"\n\xff\xfe\xfa broken\nlast\n")
     found = scan(path)
     lines = lines_of(found, found.shards[0])
