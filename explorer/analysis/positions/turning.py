@@ -30,8 +30,7 @@ class Turned:
 
     `q`, `k` [pair, 2] are before the rotation, `q_turned`, `k_turned` after it; `angles` are in
     radians per position; `contributions` [pair] add up to `score` = q . k / divisor after the
-    rotation, before any cap. `own`: the model itself applies this rotation; otherwise it is
-    hypothetical.
+    rotation, before any cap.
     """
 
     q: Float[np.ndarray, "pair 2"]
@@ -40,7 +39,6 @@ class Turned:
     k_turned: Float[np.ndarray, "pair 2"]
     angles: Float[np.ndarray, " pair"]
     contributions: Float[np.ndarray, " pair"]
-    own: bool
 
     @property
     def score(self) -> float:
@@ -137,7 +135,6 @@ def turned(
         k_turned=k_turned[at],
         angles=angles,
         contributions=(q_turned[at] * k_turned[at]).sum(1) / loaded.config.divisor,
-        own=turns(loaded, site) and layout == "interleaved",
     )
 
 

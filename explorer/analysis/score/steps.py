@@ -36,7 +36,6 @@ class Cell:
 
     site: AttentionSite
     head: int
-    kv_head: int
     query: int
     key: int
     q: Float[np.ndarray, " d_head"] = field(repr=False)
@@ -201,7 +200,6 @@ def cell_of(
     return Cell(
         site=site,
         head=head,
-        kv_head=kv_head,
         query=query,
         key=key,
         q=q[head, query],

@@ -12,7 +12,7 @@ from explorer.analysis.score.steps import Cell, Effect, cell_of, effect, lengths
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.choices import ScreenChoices
-from explorer.exhibits.picking import pick_aside, pick_one, pick_place
+from explorer.exhibits.picking import pick_aside, pick_one, pick_place, pick_token
 from explorer.exhibits.saying import axis_title, in_a_row, quoted
 from explorer.exhibits.score.choices import ASIDES, STAGES, ScoreChoices
 from explorer.exhibits.score.place import goal_of, key_of, tokens
@@ -93,26 +93,24 @@ def _joined(view: View, cell: Cell) -> tuple[tuple[str, str], ...]:
 def _pick_tokens(view: View) -> Iterator[b.Pick]:
     """Query and key; in an encoder also the output token whose logit is measured."""
     trace, site = view.trace, view.site
-    yield _pick(view, "query", trace.query_tokens(site.name), view.row, "row")
-    yield _pick(view, "key", trace.key_tokens(site.name), key_of(view), "key")
+    # Fix the default query and key, which could change with an edit.
+    place: dict[str, Any] = {"layer": view.layer, "head": view.head, "row": view.row}
+
+    def pick(name: str, tokens: Sequence[str], now: int, forgotten: tuple[str, ...]) -> b.Pick:
+        field = {"query": "row", "key": "key", "token": "step"}[name]
+
+        def change(chosen: int) -> b.Change:
+            return b.choose(**place | dict.fromkeys(forgotten) | {field: chosen})
+
+        key = f"score.{name}"
+        return pick_token(view, key, key, tokens, now, change=change, width=170)
+
+    yield pick("query", trace.query_tokens(site.name), view.row, ("goal", "key"))
+    yield pick("key", trace.key_tokens(site.name), key_of(view), ())
     if site.query_stream == "src":
         n_real = int(trace.tgt_valid.sum())
         at = min(view.step, n_real - 1)
-        yield _pick(view, "token", trace.predicted_str_tokens[:n_real], at, "step", 190)
-
-
-def _pick(
-    view: View, name: str, tokens: Sequence[str], now: int, field: str, width: int = 150
-) -> b.Pick:
-    def change(chosen: int) -> b.Change:
-        # Fix the default query and key, which could change with an edit.
-        place: dict[str, Any] = {"layer": view.layer, "head": view.head, "row": view.row}
-        forgotten = {"key": (), "step": ("goal",), "row": ("goal", "key")}[field]
-        return b.choose(**place | dict.fromkeys(forgotten) | {field: chosen})
-
-    names = [f"{at}  {token}" for at, token in enumerate(tokens)]
-    more = b.More(said=names.__getitem__, change=change, form="menu", width=width)
-    return pick_one(view, f"score.{name}", range(len(tokens)), now, **more)
+        yield pick("token", trace.predicted_str_tokens[:n_real], at, ("goal",))
 
 
 def projection(answer: CellEffect, view: View) -> b.Blocks:

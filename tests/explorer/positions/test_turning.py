@@ -43,7 +43,6 @@ def test_pairs_add_up_to_the_model_s_own_score(positions, kv_heads, tiny):
         scores = traced.activations[f"{site}.hook_scores"]
         for head, query, key in ((0, 4, 1), (3, 2, 2), (1, 1, 5)):
             found = turning.turned(loaded, traced, site, head, query, key)
-            assert found.own
             assert found.score == pytest.approx(float(scores[head, query, key]), abs=1e-4)
             q, k = (
                 turning.bare(loaded, traced, site, head, "q"),
@@ -100,7 +99,6 @@ def test_a_model_that_does_not_turn_is_shown_as_if(translator):
     traced = trace(translator, "The cat ran", "猫跑开了")
     site = "encoder.blocks.1.attn"
     found = turning.turned(translator, traced, site, 1, 0, 0)
-    assert not found.own
     scores = traced.activations[f"{site}.hook_scores"]
     q = turning.bare(translator, traced, site, 1, "q")
     np.testing.assert_array_equal(q, traced.activations[f"{site}.hook_q"][1].astype(np.float64))
