@@ -69,7 +69,6 @@ REGISTRIES = {
     "tour.groups": "explorer.exhibits.tour.choices:CHAPTERS",
     "exercises.groups": "explorer.analysis.exercises.tasks:KINDS",
     "exercises.faults": "explorer.sandbox:Kind",
-    "exercises.relations": "explorer.analysis.exercises.grading:Relation",
     "cases.verdicts": "explorer.analysis.cases:VERDICTS",
     "score.stages": "explorer.exhibits.score.choices:STAGES",
     "score.asides": "explorer.exhibits.score.choices:ASIDES",

@@ -41,7 +41,7 @@ def test_a_right_program_passes_and_stands_in_the_link_and_a_shared_one_opens(op
     packed = write_programs((("causal", "def may_attend(q, k):\n    return k < q"),))
     at = open_page("exercises", programs=packed)
     assert "return k < q" in at.text_area(key="exercises.code.causal").value
-    assert reading(at, "Query 0 does not see key 0: itself.")
+    assert reading(at, "Query 0 does not see key 0, but must.")
 
 
 def test_a_wrong_mask_is_put_into_the_model_when_asked_for(open_page):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
-from typing import Any, Literal
+from typing import Any
 
 from explorer import sandbox
 from explorer.analysis.exercises.tasks import Suspect, Task, TaskCase
@@ -19,8 +19,6 @@ TOLERANCE = 1e-9
 """The tolerance of a number, relative to the largest of its row (at least 1)."""
 
 Path = tuple[int, ...]
-Relation = Literal["itself", "past", "open", "padding", "document", "future", "far", "closed"]
-"""The relation of a key to a query; words at `exercises.relations.*`."""
 
 
 @dataclass(frozen=True)
@@ -197,22 +195,3 @@ def case_of(task: Task, call: int) -> tuple[TaskCase, Path]:
             return case, () if case.keys is None else divmod(call, case.keys)
         call -= case.n_values
     return task.cases[-1], ()
-
-
-def relation(task: Task, wrong: Wrong) -> Relation:
-    """Why a cell of a mask should have been closed, or open."""
-    arguments, (q, k) = task.cases[wrong.case].given, wrong.path
-    own = q + arguments.get("past", 0)
-    if wrong.wanted:
-        if k == own and "src_valid" not in arguments:
-            return "itself"
-        return "past" if k < own else "open"
-    valid = arguments.get("src_valid", arguments.get("valid"))
-    doc = arguments.get("doc")
-    if valid is not None and not valid[k]:
-        return "padding"
-    if doc is not None and doc[q] != doc[k]:
-        return "document"
-    if k > own and "reach" not in arguments:
-        return "future"
-    return "far" if {"reach", "width"} & set(arguments) else "closed"

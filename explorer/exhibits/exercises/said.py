@@ -1,8 +1,8 @@
-"""Feedback on a program in words, always with a reason."""
+"""Feedback on a program in words."""
 
 from typing import Any
 
-from explorer.analysis.exercises.grading import Grade, Path, Wrong, case_of, relation
+from explorer.analysis.exercises.grading import Grade, Path, Wrong, case_of
 from explorer.analysis.exercises.tasks import Task, TaskCase
 from explorer.exhibits import View
 from explorer.exhibits.block import escape
@@ -82,9 +82,7 @@ def _wrong(view: View, task: Task, wrong: Wrong) -> str:
         )
     elif task.is_mask:
         q, k = wrong.path
-        seen = "does_not_see" if wrong.wanted else "sees"
-        reason = view.t(f"exercises.relations.{relation(task, wrong)}")
-        sentence = view.t(f"exercises.{seen}", q=q, k=k, reason=reason)
+        sentence = view.t(f"exercises.{'does_not_see' if wrong.wanted else 'sees'}", q=q, k=k)
     else:
         sentence = view.t(
             "exercises.number_wrong",
