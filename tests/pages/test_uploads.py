@@ -83,7 +83,7 @@ def test_another_visitor_with_its_link_lacks_it_and_sees_the_rest(data, open_pag
     at = open_page("heads", model=name, text="We went to the park.")
     (said,) = [str(each.value) for each in at.warning]
     assert "mine" in said
-    assert "Upload it again" in said
+    assert "again; the link has" in said
     assert name.partition("~")[2] not in said
     assert at.main.get("bidi_component")  # the sentence in a model that is there
     assert name not in at.selectbox(key="sidebar.model").options
