@@ -175,6 +175,13 @@ def test_changed_masks_are_judged_under_teacher_forcing(open_page):
     assert reading(at, t("masks.your_masks", lang="en") + " |") != rows
 
 
+def test_the_beginning_of_a_prediction_is_what_the_model_read(open_page, add_own):
+    at = open_page("masks", model="my-gpt2", edits="causal-off")
+    (box,) = (box for box in at.selectbox if box.key.startswith("masks.next."))
+    assert not any(option.startswith("<s>") for option in box.options)
+    assert len(box.options[0].split()) == 1
+
+
 def test_sentences_in_one_batch_notice_each_other_only_through_padding(open_page):
     others = "She reads a book every morning and every day."
     right = open_page("masks", beside=others)

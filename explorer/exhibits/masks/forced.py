@@ -110,7 +110,7 @@ def _after(view: View, result: Forced) -> tuple[b.Block, ...]:
 def _place(view: View, result: Forced, step: int) -> str:
     """The place of a prediction: after a prefix, or at one token of a bidirectional model."""
     if view.trace.config.is_causal:
-        return "<s> " + " ".join(result.tokens[:step])
+        return " ".join(view.before().tgt_str_tokens[: step + 1])
     return f"{step + 1}  {view.trace.tgt_str_tokens[step]}"
 
 
