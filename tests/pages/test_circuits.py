@@ -3,6 +3,7 @@
 import pytest
 from shown import everything, figure, link, panels, reading
 
+from explorer import library
 from explorer.exhibits.circuits import roles
 from explorer.text import t
 
@@ -77,6 +78,16 @@ def test_a_large_model_is_compared_with_chance_when_asked(open_page, monkeypatch
     assert "chance: up to" in reading(at, "(uniform")
     assert note in everything(at)
     assert not [each for each in at.button if each.key == "circuits.test"]
+
+
+def test_a_norm_between_two_heads_is_named(open_page, tmp_path, monkeypatch, save_small):
+    design = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
+    said = t("circuits.norms_behind", lang="en")
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
+    for name, out_norms in (("plain", False), ("gemma", True)):
+        save_small(tmp_path / name, **design, out_norms=out_norms)
+        at = open_page("circuits", model=name, part="composition")
+        assert (said in everything(at)) == out_norms
 
 
 # Alignment: what its sentence says, and its choices.

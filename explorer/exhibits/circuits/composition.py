@@ -62,7 +62,8 @@ def show(result: Composition | None, view: View) -> b.Blocks:
     yield pick_one(view, "circuits.way", WAYS, way, "composed", "circuits.ways.")
     yield b.Note(view.t(f"circuits.way_{way}"))
     yield _first(view, result, way)
-    if view.loaded.config.norm_placement != "pre":
+    config = view.loaded.config
+    if config.norm_placement != "pre" or config.out_norms:
         yield b.Note(view.t("circuits.norms_behind"))
     yield b.Formula.of(
         view.t("circuits.composition_formula"),
