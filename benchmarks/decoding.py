@@ -16,8 +16,8 @@ import torch
 from benchmarks.peers import NoPeerError, Peer, environment
 from models.config import ModelConfig
 from models.decoding import decode
-from models.fast import FastRecord, lay_out_for_decoding
-from models.hooks import LOGITS, Edits, visiting
+from models.fast import lay_out_for_decoding
+from models.hooks import LOGITS, Edits, Record, visiting
 from models.strategies import Beam, Greedy, Strategy
 from models.transformer import Model, build_model
 
@@ -132,7 +132,7 @@ def _seconds(
     started = time.perf_counter()
     steps = decode(model, tokens, strategy, N_NEW, use_cache=cached)
     for _ in range(N_NEW):
-        record = FastRecord(patterns.__contains__ if captured else _nothing, never)
+        record = Record(patterns.__contains__ if captured else _nothing, never)
         with visiting(record):
             next(steps)
         kept.append(record.activations)

@@ -26,8 +26,8 @@ from benchmarks.resident import growth
 from benchmarks.timing import medians, rows
 from explorer.library import CHECKPOINTS
 from models import load_checkpoint
-from models.fast import FastRecord, speed_up
-from models.hooks import visiting
+from models.fast import speed_up
+from models.hooks import Record, visiting
 from models.rows import Rows
 from models.transformer import DecoderOnly, Model, build_model
 
@@ -65,7 +65,7 @@ def seen(
     if what is None:
         model.read(given)
         return {}
-    record = FastRecord(lambda name: name.endswith(what), patterns=patterns)
+    record = Record(lambda name: name.endswith(what), patterns=patterns)
     with visiting(record):
         model.read(given)
     return record.activations

@@ -22,8 +22,7 @@ from explorer.runs.interventions import edit_functions, fits
 from explorer.runs.passes import Steps, at_once, give_way
 from explorer.runs.sentences import clean_text
 from models.decoding import DecodeStep, best, decode
-from models.fast import FastRecord
-from models.hooks import visiting
+from models.hooks import Record, visiting
 from models.rows import as_tensor, padded
 from models.strategies import Greedy, Rules, Strategy, largest
 
@@ -212,7 +211,7 @@ def generating(
     taken: list[Recorded] = [*known]
     stopped = False
     while not stopped and not known:
-        record = FastRecord(hooks.__contains__, visitor)
+        record = Record(hooks.__contains__, visitor)
         with visiting(record):
             step = next(decoding, None)
         if step is None:

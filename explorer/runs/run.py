@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from models.cache import KVCache
-from models.fast import FastRecord
-from models.hooks import NO_EDITS, Edits, visiting
+from models.hooks import NO_EDITS, Edits, Record, visiting
 from models.rows import Rows
 from models.transformer import Model
 
@@ -17,7 +16,7 @@ class EnoughError(Exception):
     """Everything that was requested has been recorded."""
 
 
-class Until(FastRecord):
+class Until(Record):
     """A record that ends the pass with `EnoughError` as soon as it has all `names`."""
 
     def __init__(self, names: Set[str], wants: Callable[[str], bool], edits: Edits) -> None:
@@ -46,7 +45,7 @@ def run(
     `rows` are as `Model.read` takes them.
     """
     wants = keep if callable(keep) else keep.__contains__
-    record = FastRecord(wants, edits)
+    record = Record(wants, edits)
     if isinstance(keep, Set) and cache is None:
         record = Until(keep, wants, edits)
     with torch.inference_mode(), suppress(EnoughError), visiting(record):

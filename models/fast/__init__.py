@@ -14,8 +14,6 @@ unchanged. `lay_out_for_decoding` also stores the matrices in the fastest layout
   identical rows, such as the cross-attention of one source in beam search, is skipped.
 - *Rotations* of queries and keys use complex multiplication: one pass over memory instead of six.
 - *Sinusoidal encodings* are read from a table that is computed once.
-- *A record* copies a tensor that is constant along an axis only once (a mask shared by all heads),
-  and does not copy patterns. For display only, patterns are stored in float16.
 - *Hook points, and dropout outside training*, skip `nn.Module.__call__`, which costs ten times as
   much as the work itself; a decoding step passes more than a hundred of them.
 - *Columns*: a decoding step multiplies every matrix by one token, so reading the matrix dominates.
@@ -51,7 +49,7 @@ from models.attention import Attention, capped, share_heads
 from models.cache import LayerCache
 from models.fast.maps import FastLinear, NotCopied, Packed, linear, settle_single_rows
 from models.fast.patterns import masked_softmax, patterned, products
-from models.hooks import NO_EDITS, VISITOR, Edits, HookPoint, Record
+from models.hooks import VISITOR, HookPoint, Record
 from models.masks import require_mask
 from models.positions import (
     NOWHERE,
@@ -280,38 +278,6 @@ class FastSinusoidal(Sinusoidal):
         return table[positions]
 
 
-class FastRecord(Record):
-    """A record with minimal memory: tensors constant along an axis are copied once, and patterns
-    not at all, since attention does not modify them afterwards. `patterns` is the dtype for
-    patterns that no edit changes: float16 halves the memory and rounds by up to 1 / 4,096. The
-    record does not change the numbers of the run itself."""
-
-    def __init__(
-        self,
-        wants: Callable[[str], bool],
-        edits: Edits = NO_EDITS,
-        patterns: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(wants, edits)
-        self._patterns = patterns
-
-    def dtype(self, name: str) -> torch.dtype | None:
-        """The dtype in which the pattern `name` is stored; None (also if edited): unchanged."""
-        return None if self._edits.wants(name) else self._patterns
-
-    def __call__(self, name: str, tensor: Tensor) -> Tensor:
-        if not name.endswith("hook_pattern") or self._edits.wants(name):
-            return super().__call__(name, tensor)
-        self.activations[name] = tensor.detach().to(self._patterns or tensor.dtype)
-        return tensor
-
-    def copied(self, tensor: Tensor) -> Tensor:
-        if 0 not in tensor.stride():
-            return super().copied(tensor)
-        once = tuple(slice(0, 1 if step == 0 else None) for step in tensor.stride())
-        return tensor[once].clone().expand(tensor.shape)
-
-
 _DRAWN = frozenset({"normal_", "uniform_", "kaiming_uniform_"})
 
 
@@ -352,7 +318,7 @@ class FastHookPoint(HookPoint):
     def dtype(self) -> torch.dtype | None:
         """The dtype in which the record stores a pattern that it does not edit; None: unchanged."""
         visitor = VISITOR.get()
-        return visitor.dtype(self.name) if isinstance(visitor, FastRecord) else None
+        return visitor.dtype(self.name) if isinstance(visitor, Record) else None
 
     def __call__(self, tensor: Tensor) -> Tensor:
         if self._forward_hooks:

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from models.cache import KVCache
 from models.config import ModelConfig
-from models.fast import FastRecord
 from models.hooks import LOGITS, NO_EDITS, AttentionSite, Change, Edits, Record, visiting
 from models.marks import Marks
 from models.rows import Rows
@@ -160,7 +159,7 @@ class Probe:
         marks: Mapping[str, Callable[[Tensor], Tensor]] | None = None,
     ) -> Record:
         edits = self.interference(rows) if self.interference else NO_EDITS
-        return FastRecord(wants, edits.then(Edits(marks or {})))
+        return Record(wants, edits.then(Edits(marks or {})))
 
 
 def levelled(site: AttentionSite, level: float) -> dict[str, Change]:
