@@ -92,15 +92,18 @@ def _wiring(view: View, *placements: NormPlacement) -> list[Drawing]:
 
 def added(view: View) -> Posed:
     """The additions to the residual stream in the stack that generates, part by part."""
-    after = Exhibited("model.boxes", "model.view", {})
-    tower = after.answer(view).towers[-1]
-    per, *others = {sum(part.what == "add" for part in layer) for layer in tower.layers}
+    tower = Exhibited("model.boxes", "model.view", {}).answer(view).towers[-1]
+    outputs, *others = {
+        tuple(part.what for part in layer if part.what in ("self", "cross", "ffn"))
+        for layer in tower.layers
+    }
     require(not others and not view.loaded.config.parallel, "other_shape")
-    layers = len(tower.layers)
+    layers, per = len(tower.layers), len(outputs)
     right = per * layers
     options = (right, layers, 2 * layers, 3 * layers, per, right + 1)
-    before = _wiring(view, view.loaded.config.norm_placement)
-    return Posed(options, {"layers": layers, "per": per}, before, [after])
+    names = " · ".join(view.t(f"model.parts.{name}") for name in outputs)
+    drawn = _wiring(view, view.loaded.config.norm_placement)
+    return Posed(options, {"layers": layers, "per": per, "names": names}, drawn, drawn)
 
 
 def _flows(view: View, block: str) -> tuple[Flows, StreamNorms, Exhibited]:

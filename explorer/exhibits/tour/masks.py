@@ -47,12 +47,13 @@ def purpose(view: View) -> Posed:
     """A query in the middle, and the head that looks ahead most without the mask."""
     (_, n), trace = _causal(view), view.trace
     query = _middle(trace, n)
-    after = Exhibited("masks.causal", "masks.ahead", WITHOUT)
+    place = {**WITHOUT, "target": trace.output or view.target}  # not another translation
+    after = Exhibited("masks.causal", "masks.ahead", place)
     ahead = after.answer(view)[0]
     row = row_of(trace, view.sites_of(view.own_role)[ahead.layer], ahead.head, query)
     keys, strip = rows.keys_of(view, row), pictures.strip(view, "tgt", at=query)
     options = [keys[key] for key in (query + 1, query, query - 1, 0, n - 1)]
-    return Posed(options, {"ahead": percent(ahead.most)}, [strip], [strip, after], row, WITHOUT)
+    return Posed(options, {"ahead": percent(ahead.most)}, [strip], [strip, after], row, place)
 
 
 def _masked(view: View, row: QueryRow, **place: object) -> Exhibited:

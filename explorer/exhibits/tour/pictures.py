@@ -49,7 +49,7 @@ class Exhibited:
         picture = next(shown for shown in blocks if getattr(shown, "name", "") == self.block)
         match picture:
             case b.Canvas():
-                return replace(picture, on={}, links=[None] * len(picture.links))
+                return replace(picture, on={})
             case b.Chart():
                 return replace(picture, clicks=())
             case b.AllHeads():
