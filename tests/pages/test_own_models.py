@@ -53,22 +53,26 @@ SHORT = "We love you."
 @pytest.mark.parametrize(
     ("model", "link", "said"),
     [
-        ("t5", {"stage": "3"}, "÷ 1 is"),  # T5 divides its scores by nothing
-        ("gemma2", {"stage": "3"}, "÷ √7 ="),  # Gemma by a number of its own, and caps them
-        ("gemma2", {"stage": "5"}, "passes through a norm together with the other cells’ vectors"),
+        ("t5", {"stage": "3"}, "÷ 1 ="),  # T5 divides its scores by nothing
+        ("gemma2", {"stage": "3"}, "2.00 · tanh("),  # Gemma caps them
         ("qwen3", {"stage": "1"}, "then normalised, rotated by position (RoPE)."),
-        ("gpt_neox", {"stage": "1"}, "rotated by position (RoPE), the first 4 of them."),
+        ("gpt_neox", {"stage": "1"}, "by position in the first 4 dimensions (RoPE)."),
         ("llama", {"stage": "1"}, "then rotated by position (RoPE)."),
         ("t5", {"aside": "engines"}, "its heads are always d_model ÷ heads = 6 wide"),
         ("gemma2", {"aside": "engines"}, "F.sdpa and nn.MHA cannot cap the scores"),
         ("gemma2", {"aside": "backward"}, "(dS ∘ (1 − tanh²)) K ÷ √7"),
         ("gpt2", {"aside": "engines"}, "| the same |"),
-        ("llama", {"aside": "dropout"}, "This model was opened without it"),
     ],
 )
 def test_one_cell_says_what_the_model_does(open_page, model, link, said):
     at = open_page("score", model=f"my-{model}", text=SHORT, layer="1", head="1", row="2", **link)
     assert said in "\n".join(words_of(each) for each in at.markdown)
+
+
+def test_the_dropout_of_another_librarys_training_is_not_named(open_page):
+    words = everything(open_page("score", model="my-llama", text=SHORT, aside="dropout"))
+    assert t("score.dropout_lead", lang="en") in words
+    assert t("score.dropout_config", lang="en", p=0.0) not in words
 
 
 def test_an_example_that_is_too_long_stops_nothing_and_languages_have_names(open_page):
