@@ -99,9 +99,10 @@ def _confused(way: Way, traced: Trace | None = None) -> Measured:
     pad_id, eos_id = 0, 2
     row: tuple[int, ...] = (7, 5, 9, 2, 0, 0)
     labels: tuple[str, ...] = ("a", "b", "c", END, PAD, PAD)
-    own = traced is not None and bool(traced.src_tokens)
-    if traced is not None and own and None not in (traced.marks.pad, traced.marks.end):
-        pad_id, eos_id = int(traced.marks.pad or 0), int(traced.marks.end or 0)
+    marks = traced.marks.of("src") if traced else Marks()
+    own = marks.pad is not None and marks.end is not None and bool(traced and traced.src_tokens)
+    if traced is not None and own:
+        pad_id, eos_id = int(marks.pad or 0), int(marks.end or 0)
         n_real = int(traced.src_valid.sum())
         row = (*traced.src_tokens[:n_real], pad_id, pad_id)
         labels = (*traced.src_str_tokens[:n_real], PAD, PAD)
@@ -115,8 +116,10 @@ def _confused(way: Way, traced: Trace | None = None) -> Measured:
 
 
 def _replaced(way: Way, traced: Trace | None = None) -> Measured:
-    """Two PADs before or after the user's sequence: on which side do words attend to them?"""
-    words = words_of(traced)
+    """Two PADs before or after the user's sequence, or a fixed one for a model without a causal
+    mask: on which side do words attend to them?"""
+    causal = bool(own_site(traced))
+    words = words_of(traced if causal else None)
     left, right = (
         torch.tensor([[0, 0, *[1] * len(words)]]),
         torch.tensor([[*[1] * len(words), 0, 0]]),
@@ -125,7 +128,6 @@ def _replaced(way: Way, traced: Trace | None = None) -> Measured:
     for name, tokens in (("pads_seen_left", left), ("pads_seen_right", right)):
         cells = (tokens[0, :, None] == 1) & (tokens[0] == 0)  # a word's query, a PAD's key
         numbers[name] = (way(tokens, 0)[0, 0] & cells).sum()
-    causal = bool(own_site(traced))
     return Measured(numbers, way(left, 0)[0, 0], causal, labels=(PAD, PAD, *words))
 
 
@@ -157,10 +159,9 @@ def _plant_confusion(model: Subject, rows: Rows) -> Edits:
 
 def _confused_mask(site: AttentionSite, rows: Rows, shape: Sequence[int], marks: Marks) -> Tensor:
     tokens = rows.tokens(site.key_stream)
-    n_query, n_key = shape[2:]
-    assert marks.end is not None
+    (n_query, n_key), marks = shape[2:], marks.of(site.key_stream)
     valid = rows.valid(site.key_stream)[:, :n_key]
-    if tokens.dim() == 2:  # patches have no end mark
+    if tokens.dim() == 2 and marks.end is not None:  # patches have no end mark
         valid = end_mark_taken_for_padding(tokens[:, :n_key], marks.pad or 0, marks.end)
     keep = padding_mask(valid)
     if decoder_self(site):

@@ -62,6 +62,22 @@ def test_a_demonstration_takes_the_sentence_of_the_reader(bug, loaded):
     assert bug.compared(traced).ways[1].own == way.own  # and the Trace is as it was
 
 
+def test_what_is_not_of_the_readers_sentence_is_not_called_so(translator, tiny):
+    """Without an end token, and without a causal mask, the example is the fixed one."""
+    traced = trace(translator, "The cat sat.", "猫坐")
+    foreign = replace(traced, marks=replace(traced.marks, end=None))
+    both_ways = trace(tiny("both ways", family="encoder-only"), "The cat sat.")
+    for id, unlike in (("pad_confused", foreign), ("mask_replaced", both_ways)):
+        shown, fixed = BY_ID[id].compared(unlike), BY_ID[id].compared()
+        assert not shown.ways[1].own
+        assert shown.rows == fixed.rows
+    own = replace(traced.marks, pad=traced.marks.end, end=traced.marks.pad, source=traced.marks)
+    for marks in (traced.marks, own):  # a source with a vocabulary of its own
+        shown = BY_ID["pad_confused"].compared(replace(traced, marks=marks))
+        assert shown.ways[1].own
+        assert [row.values for row in shown.rows] == [(2, 0), (1, 0)]
+
+
 def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it():
     # `certify` names the line that shows a fault; an exercise injects a learner's mask as a bug is
     # injected.
