@@ -181,6 +181,7 @@ function startView(root, view, send) {
     const focused = root.getRootNode().activeElement?.dataset.at;
     rebuild(root, ui.said, ui.bar, picture, readout, told);
     const end = redraws(root, size);
+    if (focused !== undefined) find(focused)?.focus({ preventScroll: true }); // stations are placed last
     const opened = JSON.stringify(head.opened?.at.concat(head.opened.head));
     if (open && (before?.door !== head.door || before?.opened !== opened)) {
       open.classList.add("fresh");
