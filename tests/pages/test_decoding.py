@@ -35,10 +35,9 @@ def test_the_other_of_greedy_and_beam_stands_beside_the_film(open_page, text):
     greedy, beam = (generate(loaded, text, each) for each in (Greedy(), Beam()))
     for strategy, other, name in (("greedy", beam, "beam"), ("beam-4-1.0", greedy, "greedy")):
         said = everything(open_page("decoding", text=text, strategy=strategy))
-        key = "same" if greedy.tokens == beam.tokens else "part"
-        named = t(f"decoding.{name}", lang="en")
-        assert f"{named} search {'generates the same' if key == 'same' else 'diverges at'}" in said
-        assert key == "same" or fixed(other.logprob) in said
+        named, same = t(f"decoding.{name}", lang="en"), greedy.tokens == beam.tokens
+        assert (f"{named}: the same output" if same else f"{named}: “{other.text}”") in said
+        assert same or fixed(other.logprob) in said
 
 
 def test_a_seed_draws_its_own_sentence_and_the_next_is_one_click_away(open_page):
@@ -79,7 +78,7 @@ def test_a_beam_of_the_link_is_kept_and_the_other_rule_compared(open_page):
     at = open_page("decoding", strategy="beam-3-1")
     at.selectbox(key="decoding.rule").set_value("early").run()
     assert at.query_params["strategy"] == "beam-3-1-early"
-    assert any(words_of(each).startswith("By the rule “narrowing beam”") for each in at.caption)
+    assert any(words_of(each).startswith("Beam rule · narrowing beam: ") for each in at.caption)
     at.slider(key="decoding.width").set_value(2).run()
     assert at.query_params["strategy"] == "beam-2-1-early"
 

@@ -1,8 +1,6 @@
-"""What another strategy generates, and where it diverges."""
+"""What another strategy generates."""
 
 from dataclasses import dataclass
-from itertools import zip_longest
-from typing import Any
 
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.block import escape
@@ -22,10 +20,9 @@ AT_ONCE = 50_000_000
 
 @dataclass(frozen=True)
 class Output:
-    """The tokens that a strategy generates, also as they are shown, and their log-probability."""
+    """The tokens that a strategy generates, and their log-probability."""
 
     tokens: tuple[int, ...]
-    str_tokens: tuple[str, ...]
     text: str
     logprob: float
 
@@ -56,12 +53,7 @@ def output(
     rules = loaded.asked.rules if ruled else None
     steps = yield from unrecorded(loaded, text, strategy, limit, edits, rules)
     best = steps[-1].best[0]
-    shown = (
-        loaded.str_tokens([int(step.input_tokens[row, -1]), token])[-1]
-        for step, row, token in zip(steps, best.rows, best.tokens, strict=False)
-    )
-    text = loaded.tokenizer.decode(best.tokens)
-    return Output(best.tokens, tuple(shown), text, best.logprob)
+    return Output(best.tokens, loaded.tokenizer.decode(best.tokens), best.logprob)
 
 
 def compute(
@@ -77,8 +69,7 @@ def compute(
     """Beam search for greedy decoding and the reverse; for a beam, also the other rule."""
     other: Strategy = beam if isinstance(strategy, Greedy) else Greedy()
     rule = OURS if isinstance(strategy, RefillingBeam) else "refill"
-    shown = tuple(step.chosen_str for step in film.steps)
-    own = Output(film.tokens, shown, film.text, film.logprob)
+    own = Output(film.tokens, film.text, film.logprob)
     of_other = of_rule = None
     if not film.stopped and _is_quick(loaded):
         of_other = yield from output(loaded, text, other, edits, limit, ruled)
@@ -102,42 +93,21 @@ def show(others: Others | None, view: View) -> b.Blocks:
     """One line each below the film: Branches lists all texts."""
     if others is None:
         return
-    for other, line in ((others.other, _strategies), (others.ruled, _rules)):
+    strategy = view.t(f"decoding.{strategy_name(others.strategy)}")
+    rule = f"{view.t('decoding.rule')} · {view.t(f'decoding.rule_{others.rule}')}"
+    for how, other in ((strategy, others.other), (rule, others.ruled)):
         if other is not None:
-            key, words = line(view, others, other)
-            yield b.Hero((b.Pane((b.Note(view.t(key, **words)),), key=key),))
+            same = other.tokens == others.own.tokens
+            words = view.t(
+                "decoding.other_same" if same else "decoding.other_differs",
+                how=how,
+                text=escape(other.text),
+                logprob=fixed(other.logprob),
+                own=fixed(others.own.logprob),
+            )
+            yield b.Hero((b.Note(words),))
     if others.other is not None and others.other.tokens == others.own.tokens:
         yield b.Offer("beam")
-
-
-def _strategies(view: View, others: Others, other: Output) -> tuple[str, dict[str, Any]]:
-    words = {
-        "other": view.t(f"decoding.{strategy_name(others.strategy)}"),
-        "text": escape(other.text),
-        "logprob": fixed(other.logprob),
-        "own": fixed(others.own.logprob),
-    }
-    if other.tokens == others.own.tokens:
-        return "decoding.strategies_same", words
-    pairs = enumerate(zip_longest(other.tokens, others.own.tokens))
-    at = next(at for at, (theirs, own) in pairs if theirs != own)
-    ends = view.t("decoding.ends")
-    theirs, ours = (
-        escape(tokens[at]) if at < len(tokens) else ends
-        for tokens in (other.str_tokens, others.own.str_tokens)
-    )
-    parted = {"step": at + 1, "theirs": theirs, "ours": ours}
-    return "decoding.strategies_part", words | parted
-
-
-def _rules(view: View, others: Others, ruled: Output) -> tuple[str, dict[str, Any]]:
-    key = "rules_same" if ruled.tokens == others.own.tokens else "rules_differ"
-    return f"decoding.{key}", {
-        "rule": view.t(f"decoding.rule_{others.rule}"),
-        "text": escape(ruled.text),
-        "logprob": fixed(ruled.logprob),
-        "own": fixed(others.own.logprob),
-    }
 
 
 EXHIBIT = Exhibit(
