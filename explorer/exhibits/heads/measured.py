@@ -100,7 +100,7 @@ def _verdict(view: View, ranked: HeadRanks) -> str:
     rho, limit = ranked.agreement["weight"], likely(ranked.n_heads)
     values = {"rho": fixed(rho), "limit": fixed(limit), "count": ranked.n_heads}
     if math.isnan(rho):  # with one visible key, its weight is 1 in every head
-        return view.t("measured.agree_equal", **values)
+        return view.t("measured.agree_equal")
     return view.t("measured.agree" if rho > limit else "measured.agree_chance", **values)
 
 
