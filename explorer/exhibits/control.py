@@ -193,7 +193,7 @@ class Download:
     key: str
     label: str
     make: Callable[[], str | bytes]
-    ending: Literal["txt", "json", "csv", "svg", "npz", "zip"]
+    ending: Literal["txt", "json", "csv", "svg", "html", "npz", "zip"]
     export: str = ""
     name: str = ""
     help: str | None = None

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, TypeGuard
 
 import streamlit as st
@@ -185,37 +186,36 @@ def _exports(sheet: Sheet) -> None:
     view, page = sheet.view, sheet.page
     title, file = share.page_title(view, page), sheet.file
     every = [*b.inside(sheet.drawn)]
-    sentences = any(isinstance(piece, b.Sentence) for piece in every)
-    words = (piece for piece in every if _is_reading(piece)) if sentences else ()
-    lines = [plain(piece.words) for piece in words]
-    if not lines:
+    if any(isinstance(piece, b.Sentence) for piece in every):
+        lines = [plain(piece.words) for piece in every if _is_reading(piece)]
+    else:
         tables = (piece for piece in every if isinstance(piece, b.Table))
         lines = [plain(": ".join(row)) for piece in tables for row in piece.rows]
-    share.kept(view, page, lines, lambda: html.page(title, sheet.drawn, view, file))
-    if any(isinstance(piece, b.Picture) for piece in b.inside(sheet.drawn)):
+    share.show_link(view.state)
+    if lines:
+        st.caption(view.t("take.reading"))
+        st.code("\n".join(lines), language=None, wrap_lines=True)
+    st.caption(view.t("take.page"))
+    whole = partial(html.page, title, sheet.drawn, view, file)
+    save(sheet, b.Download(f"{page}.take.page", view.t("take.html"), whole, "html"))
+    if any(isinstance(piece, b.Picture) for piece in every):
         st.caption(view.t("take.png"))
     st.caption(view.t("take.report"))
-    share.download(
-        view,
-        f"{page}-report",
-        "html",
-        lambda: paper.report(title, sheet.drawn, view, file),
-        "text/html",
-        key=f"{page}.take.report",
-        label=view.t("take.paper"),
-    )
+    report, label = partial(paper.report, title, sheet.drawn, view, file), view.t("take.paper")
+    save(sheet, b.Download(f"{page}.take.report", label, report, "html", "report"))
     for piece in every:
         if isinstance(piece, b.Link) and piece.key:
             st.caption(piece.words)
             share.show_link(session.links().change(view.state, **piece.choices), piece.key)
-    stills = (piece for piece in map(_still, b.inside(sheet.drawn)) if piece is not None)
     for piece in every:
         if isinstance(piece, b.Download) and piece.export:
             save(sheet, piece)
-    for number, (shown, svg) in enumerate(stills):
-        name = f"{page}-{number + 1}" if number else page
+    stills = (still for still in map(_still, every) if still is not None)
+    for number, (shown, svg) in enumerate(stills, 1):
+        end = f"{number}" if number > 1 else ""
         st.caption(shown)
-        share.download(view, name, "svg", svg, "image/svg+xml", key=f"{name}.take.svg")
+        key, label = f"{page}.take.svg{end}", view.t("take.svg")
+        save(sheet, b.Download(key, label, svg, "svg", end))
     for piece in every:
         if isinstance(piece, b.Export):
             export(sheet, piece)

@@ -160,14 +160,13 @@ def _button(sheet: Sheet, block: b.Button) -> None:
 
 def _download(sheet: Sheet, block: b.Download) -> None:
     if not block.export:
-        save(sheet, block)
+        save(sheet, block, ":material/download:")
 
 
-def save(sheet: Sheet, block: b.Download) -> None:
+def save(sheet: Sheet, block: b.Download, icon: str | None = None) -> None:
     """The button that saves a file."""
-    name = block.name or sheet.file
     end = f"-{block.export}" if block.export else ""
-    icon, file = None if end else ":material/download:", f"{name}{end}.{block.ending}"
+    file = f"{block.name or sheet.file}{end}.{block.ending}"
     common: dict[str, Any] = {"key": block.key, "on_click": "ignore", "help": block.help}
     st.download_button(block.label, block.make, file, icon=icon, **common)
 

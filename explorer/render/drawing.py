@@ -196,7 +196,7 @@ def export(sheet: Sheet, block: b.Export) -> None:
     is_local = st.get_option("server.address") in ("localhost", "127.0.0.1", "::1")
     for piece in block.blocks(is_local):
         if isinstance(piece, b.Download):
-            save(sheet, piece)
+            save(sheet, piece, ":material/download:")
         else:
             draw(sheet, (piece,))
 

@@ -1,7 +1,6 @@
 """Export and share, on every page: the link, the reading, and the page as one file."""
 
 import socket
-from collections.abc import Callable, Sequence
 from html import escape
 from urllib.parse import urlencode, urlsplit
 
@@ -9,7 +8,6 @@ import segno
 import streamlit as st
 
 from explorer.exhibits.links import State
-from explorer.exhibits.saying import file_name
 from explorer.exhibits.view import View
 from explorer.guard import embedding
 from explorer.text import model_name, t
@@ -19,36 +17,6 @@ from explorer.ui import session
 def page_title(view: View, name: str) -> str:
     """The title of an exported page: the page's title and the model's."""
     return f"{view.t(f'{name}.title')} · {model_name(view.loaded.name, lang=view.lang)}"
-
-
-def kept(view: View, name: str, said: Sequence[str], make: Callable[[], str]) -> None:
-    """The link, the readings, and a download of the page, made by `make`."""
-    show_link(view.state)
-    if said:
-        st.caption(view.t("take.reading"))
-        st.code("\n".join(said), language=None, wrap_lines=True)
-    st.caption(view.t("take.page"))
-    download(view, name, "html", make, "text/html", key=f"{name}.take.page")
-
-
-def download(
-    view: View,
-    name: str,
-    ending: str,
-    make: Callable[[], str],
-    mime: str,
-    key: str,
-    label: str = "",
-) -> None:
-    """A button whose file is made on click; `label` if the file extension is not enough."""
-    st.download_button(
-        label or view.t(f"take.{ending}"),
-        lambda: make().encode(),
-        file_name(view, name, ending),
-        mime,
-        key=key,
-        on_click="ignore",
-    )
 
 
 def show_link(state: State, key: str = "take.qr") -> None:
