@@ -125,16 +125,12 @@ def table_of(view: View, result: Result) -> Iterator[b.Table | b.Note]:
 
 
 def as_text(value: float) -> str:
-    """A number of any size, or NaN, as text."""
+    """A number of any size, infinity or NaN as text; a rounding error is 0."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    if abs(value) < 1e-6:  # rounding
-        return "0"
-    if float(value).is_integer() and 0 < value < 1e6:  # a count
-        return f"{value:,.0f}"
-    return digits(value)
+    return tabled(0 if abs(value) < 1e-6 else value)
 
 
 def _label(view: View, row: ResultRow) -> str:
