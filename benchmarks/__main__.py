@@ -3,7 +3,7 @@
 import torch
 
 from benchmarks import (
-    causes,
+    attribution,
     decoding,
     first_picture,
     interaction,
@@ -18,7 +18,7 @@ from benchmarks import (
 def main() -> None:
     torch.set_num_threads(1)
     pages = (first_picture, interaction, on_screen)
-    for benchmark in (loading, packed, looking, causes, decoding, training, *pages):
+    for benchmark in (loading, packed, looking, attribution, decoding, training, *pages):
         assert benchmark.__doc__ is not None
         print(f"\n## {benchmark.__doc__.splitlines()[0]}")
         for row in benchmark.run():

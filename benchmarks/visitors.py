@@ -162,6 +162,19 @@ async def change(
     return Change(visitor, page, seconds, shown, n_bytes / 1024, seen, foreign, exception)
 
 
+async def first_text(url: str) -> None:
+    """Open a session, and read until its first element has arrived."""
+    message = BackMsg()
+    message.rerun_script.query_string = ""
+    async with connected(url) as socket:
+        await socket.send(message.SerializeToString())
+        kind = None
+        while kind != "delta":
+            raw = await asyncio.wait_for(socket.recv(), PATIENCE)
+            assert isinstance(raw, bytes)
+            kind = ForwardMsg.FromString(raw).WhichOneof("type")
+
+
 def is_picture(element: Element) -> bool:
     """Whether an element is a chart or a canvas."""
     kind = element.WhichOneof("type")
