@@ -76,7 +76,7 @@ def batch(
                 tgt_pads=n_pads["tgt"],
                 alone=loaded.tokenizer.decode(tokens),
                 together=loaded.tokenizer.decode(rewritten),
-                weight_moved=_weights_moved(loaded, single, whole, index),
+                weight_moved=max(_moved(single[hook][0], whole[hook][index]) for hook in whole),
             )
         )
     return tuple(members)
@@ -98,13 +98,6 @@ def _run(loaded: LoadedModel, rows: Rows, edits: Sequence[Edit]) -> dict[str, Te
     wanted = {site.hook("pattern") for site in loaded.sites}
     changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
     return run(loaded.model, rows, wanted, changes)
-
-
-def _weights_moved(
-    loaded: LoadedModel, single: dict[str, Tensor], whole: dict[str, Tensor], index: int
-) -> float:
-    hooks = [site.hook("pattern") for site in loaded.sites]
-    return max(_moved(single[hook][0], whole[hook][index]) for hook in hooks)
 
 
 def _moved(alone: Tensor, in_batch: Tensor) -> float:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from explorer.analysis.heads.compare import SiteDifference, Status, compare
+from explorer.analysis.heads.compare import Status, compare
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.exhibit import CAUSAL
 from explorer.exhibits.masks import causal
@@ -47,16 +47,11 @@ class RunChange:
 def difference(before: Trace, trace: Trace, ahead: causal.Ahead | None = None) -> RunChange:
     """Compare two runs weight by weight."""
     comparison = compare(before, trace)
-    sites = {
-        name: SiteChange(name, site.max_abs, *_shared(site), site.whole)
-        for name, site in comparison.sites.items()
-    }
+    sites = {}
+    for name, site in comparison.sites.items():
+        _, n_query, n_key = site.difference.shape
+        sites[name] = SiteChange(name, site.max_abs, n_query, n_key, site.whole)
     return RunChange(sites, comparison.words, ahead)
-
-
-def _shared(pair: SiteDifference) -> tuple[int, int]:
-    _, n_query, n_key = pair.difference.shape
-    return n_query, n_key
 
 
 def show(run_change: RunChange, view: View) -> b.Blocks:

@@ -9,7 +9,12 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from explorer.analysis.heads.compare import token_diff
-from explorer.analysis.positions.changes import CHANGE_KINDS, PositionChange, position_functions
+from explorer.analysis.positions.changes import (
+    CHANGE_KINDS,
+    ChangeKind,
+    PositionChange,
+    position_functions,
+)
 from explorer.analysis.positions.length import most_shift
 from explorer.analysis.positions.order import written
 from explorer.exhibits import Exhibit, View, block as b, saying
@@ -221,16 +226,10 @@ def _controls(view: View) -> list[b.Block]:
     return controls
 
 
-def _usual(kind: str, n: int) -> PositionChange:
+def _usual(kind: ChangeKind, n: int) -> PositionChange:
     """The default change of this kind."""
-    match kind:
-        case "shift":
-            return PositionChange("shift", 20)
-        case "swap":
-            return PositionChange("swap", min(1, n - 1), min(4, n - 1))
-        case "reverse":
-            return PositionChange("reverse")
-    return PositionChange("remove")
+    places = {"shift": (20,), "swap": (min(1, n - 1), min(4, n - 1))}
+    return PositionChange(kind, *places.get(kind, ()))
 
 
 def _pictures(view: View, shown: str, before: Reread, after: Reread) -> b.Block:
