@@ -263,7 +263,8 @@ def layouts(loaded: LoadedModel, trace: Trace, site: AttentionSite) -> Result:
         (read, *head)
         for read, *tensors in one
         for head in zip(
-            *(tensor.unflatten(0, (-1, module.d_head)) for tensor in tensors), strict=True
+            *(tensor.reshape(-1, module.d_head, *tensor.shape[1:]) for tensor in tensors),
+            strict=True,
         )
     ]
     first = 0 if site.kind == "self" else 1
