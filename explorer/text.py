@@ -103,14 +103,12 @@ def in_units(count: int, /, *, lang: str) -> str:
 
 
 def problem(key: str, values: Mapping[str, object], /, *, lang: str) -> str:
-    """The text of an InputProblem outside the app, without references to the app's boxes and
-    buttons."""
-    here = f"terminal.{key}"
+    """The text of an InputProblem."""
     fillings = {
         name: refusal(value, lang=lang) if isinstance(value, Refusal) else value
         for name, value in values.items()
     }
-    return t(here if has(here, lang=lang) else f"problems.{key}", lang=lang, **fillings)
+    return t(f"problems.{key}", lang=lang, **fillings)
 
 
 def refusal(refused: Refusal, /, *, lang: str) -> str:

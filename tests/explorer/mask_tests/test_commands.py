@@ -60,7 +60,7 @@ def test_the_command_reports_and_exits_0_or_1_or_2(loaded, lang, tmp_path, capsy
 
     assert main([*command, "--text", " "]) == 2
     assert main(["certify", "--model", "no such model", "--lang", lang]) == 2
-    assert t("terminal.whitespace_only", lang=lang) in capsys.readouterr().err
+    assert t("problems.whitespace_only", lang=lang) in capsys.readouterr().err
 
 
 def test_the_report_for_programs_is_json_and_exits_alike(translator, tmp_path, capsys, monkeypatch):
