@@ -203,10 +203,9 @@ def rotation_of(
 class Removal:
     """One component removed from the query or key of a cell, and the effect on its row of weights.
 
-    `before`, `predicted` and `measured` are (score of the cell, weight of the cell): predicted from
-    the pieces, and measured in a run of the model whose q or k lacks the piece. `free` is measured
-    too: the component is removed where it wrote, and every norm recomputes its scale. `scores` and
-    `patterns` are the rows [key] of (before, predicted, measured, free).
+    `scores` and `patterns` are the row [key] before, as predicted from the pieces, as measured in a
+    run of the model whose q or k lacks the piece, and as measured with the component removed where
+    it wrote, so that every norm recomputes its scale.
     """
 
     side: Side
@@ -274,7 +273,7 @@ def _measured(
         place, row = ("k", head // shared), reason.key
     change = Edits({site.hook(place[0]): partial(_put, head=place[1], row=row, vector=vector)})
     hooks = site.hook("scores"), site.hook("pattern")
-    seen = rerun(loaded, traced, (*hooks, site.hook("mask")), change)
+    seen = rerun(loaded, traced, hooks, change)
     scores, pattern = (seen[hook][0, head, reason.query].double().numpy() for hook in hooks)
     return scores, pattern
 

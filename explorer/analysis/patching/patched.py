@@ -49,24 +49,16 @@ class PatchedRun:
     third: TokenProbabilities | None
 
 
-def patched_run(
-    loaded: LoadedModel, pair: Pair, patches: Sequence[Patch], n_top: int = N_TOP
-) -> PatchedRun:
-    """Run the second text under `patches` and generate from it."""
-    logits = patched_logits(loaded, pair, patches)
-    return _described(loaded, pair, logits, patches, n_top)
-
-
 def run_cell(loaded: LoadedModel, pair: Pair, what: What, cell: Cell) -> PatchedRun:
     """The run with the one patch of a cell. Raises KeyError for a cell without a patch."""
     return patched_run(loaded, pair, [patches_of(loaded, pair, what)[0][cell]])
 
 
-def _described(
-    loaded: LoadedModel, pair: Pair, logits: np.ndarray, patches: Sequence[Patch], n_top: int
-) -> PatchedRun:
+def patched_run(loaded: LoadedModel, pair: Pair, patches: Sequence[Patch]) -> PatchedRun:
+    """Run the second text under `patches` and generate from it."""
+    logits = patched_logits(loaded, pair, patches)
     of_runs = [softmax(of_run) for of_run in (*pair.logits, logits)]
-    tops = [np.argsort(-probs, kind="stable")[:n_top].tolist() for probs in of_runs]
+    tops = [np.argsort(-probs, kind="stable")[:N_TOP].tolist() for probs in of_runs]
     tokens = list(dict.fromkeys([*pair.answers, *(token for top in tops for token in top)]))
     tokens.sort(key=lambda token: -max(float(probs[token]) for probs in of_runs))
     before = int(pair.rows[1].tgt[0, pair.question.places[1]])
@@ -79,14 +71,15 @@ def _described(
         for token in tokens
     )
     best = max(answers, key=lambda answer: answer.probs[2])
+    own = edit_functions(loaded.sites, pair.edits)
     return PatchedRun(
         effect=float(pair.recovered(np.array([pair.gap(logits)]))[0]),
         answers=answers,
         third=None if best.token in pair.answers else best,
         texts=(
-            written(loaded, pair.rows[0], edit_functions(loaded.sites, pair.edits)),
-            written(loaded, pair.rows[1], edit_functions(loaded.sites, pair.edits)),
-            written(loaded, pair.rows[1], edit_functions(loaded.sites, pair.edits), patches),
+            written(loaded, pair.rows[0], own),
+            written(loaded, pair.rows[1], own),
+            written(loaded, pair.rows[1], own, patches),
         ),
     )
 
