@@ -23,15 +23,15 @@ Figure = dict[str, Any]
 
 
 def layout(
-    colours: theme.Palette, height: int, below: int = 8, legend: bool | None = None, **more: Any
+    colours: theme.Palette, height: int, legend: bool | None = None, **more: Any
 ) -> dict[str, Any]:
-    """A transparent layout in system fonts; `below` is the bottom margin, `more` overrides."""
+    """A transparent layout in system fonts; `more` overrides."""
     return {
         "height": height,
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": theme.FONT, "size": 13, "color": colours.ink},
-        "margin": {"l": 8, "r": 8, "t": 8, "b": below},
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
         "hoverlabel": {
             "bgcolor": colours.paper,
             "bordercolor": colours.line,

@@ -69,9 +69,7 @@ def half_for(loaded: LoadedModel) -> int:
     return min(HALF, (limit(loaded) - 2) // 2)
 
 
-def random_twice(
-    loaded: LoadedModel, n_rows: int = N_ROWS, n: int | None = None, seed: int = SEED
-) -> Twice:
+def random_twice(loaded: LoadedModel) -> Twice:
     """Rows of repeated random ordinary tokens, distinct within a row if there are enough.
 
     The source of a translator is `source_of` them. Raises ValueError for a vocabulary without
@@ -80,14 +78,13 @@ def random_twice(
     known = ordinary(loaded)
     if not known:
         raise ValueError(f"{loaded.name} has no tokens for text")
-    n = half_for(loaded) if n is None else n
-    draw = torch.Generator().manual_seed(seed)
+    n, draw = half_for(loaded), torch.Generator().manual_seed(SEED)
     ids = torch.tensor(known)
     picks = [
         ids[torch.randperm(len(ids), generator=draw)[:n]]
         if len(ids) >= n
         else ids[torch.randint(len(ids), (n,), generator=draw)]
-        for _ in range(n_rows)
+        for _ in range(N_ROWS)
     ]
     return twice(loaded, [pick.tolist() for pick in picks])
 

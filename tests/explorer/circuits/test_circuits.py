@@ -182,7 +182,7 @@ def test_the_second_heads_ov_copies_and_chunks_change_nothing(built, tiny, monke
     assert (shown.own, shown.copying) == (1.0, pytest.approx(1.0))
     assert {row == column for row, column, _ in shown.pairs[: len(LETTERS)]} == {True}
     assert shown.n_tokens == len(LETTERS)
-    assert copied(built, random_twice(built, 2), SECOND)[0] == 1.0
+    assert copied(built, random_twice(built), SECOND)[0] == 1.0
     loaded = tiny("maps", family="decoder-only", positions="none")
     site = own_sites(loaded)[1]
     whole = walked(vocabulary_map(loaded, site, 1, "ov"))
@@ -236,9 +236,10 @@ def test_a_head_that_writes_the_next_of_a_series_is_a_successor() -> None:
 
 
 def test_rows_are_made_for_every_family(translator, tiny) -> None:
-    given = random_twice(translator, 3, 4)
-    halves = given.tokens[:, given.start : given.start + 4]
-    assert torch.equal(halves, given.tokens[:, given.start + 4 : given.start + 8])
+    given = random_twice(translator)
+    again = given.start + given.n
+    halves = given.tokens[:, given.start : again]
+    assert torch.equal(halves, given.tokens[:, again : again + given.n])
     assert given.rows.src is not None
     assert set(halves.flatten().tolist()) <= set(ordinary(translator))
     assert half_for(tiny("short", family="decoder-only", n_ctx=9)) == 3
