@@ -9,7 +9,7 @@ import pytest
 import torch
 from toy_runs import PAIRS, write_untrained
 
-from explorer.analysis.alignment.known import Toy, toy_of
+from explorer.analysis.alignment.known import LENGTHS, SYMBOLS, toy_of
 from explorer.exhibits.positions.learned import SEEDS
 from models import ModelConfig, build_model, load_checkpoint
 from models.__main__ import main as models_main
@@ -117,8 +117,8 @@ def test_what_the_app_knows_is_in_the_recipes_and_a_copy_says_where_they_are(tmp
     for name in shipped:
         recipe = recipes[name]
         task = recipe.data.task
-        toy = task and Toy(task, *recipe.data.lengths, recipe.data.symbols)
-        assert toy_of(name) == toy
+        assert toy_of(name) == task
+        assert not task or (recipe.data.lengths, recipe.data.symbols) == (LENGTHS, SYMBOLS)
         if recipe.model.positions == "learned" and not recipe.data.start:
             assert SEEDS[name] == recipe.training.seed
     monkeypatch.setattr(reading, "RECIPES", tmp_path / "recipes")

@@ -18,24 +18,14 @@ from models.pictures.patches import Picture
 from models.training.home import asset
 from models.training.tasks import Task, solve
 
-
-@dataclass(frozen=True)
-class Toy:
-    """A model's task, and the shortest and longest of its training sequences."""
-
-    task: Task
-    shortest: int
-    longest: int
-    n_symbols: int
+LENGTHS, SYMBOLS = (2, 10), 20
+"""The shortest and longest sequences of the toy tasks, and the number of their symbols."""
 
 
-def toy_of(name: str) -> Toy | None:
-    """The toy task of a shipped model, as its recipe defines it; None for other models.
-
-    A model of a toy task has the task's name.
-    """
+def toy_of(name: str) -> Task | None:
+    """The toy task of a shipped model, which has the task's name; None for other models."""
     base, _ = split_step(name)
-    return next((Toy(task, 2, 10, 20) for task in get_args(Task) if task == base), None)
+    return next((task for task in get_args(Task) if task == base), None)
 
 
 def known_of_task(task: Task, reading: Reading) -> Known | None:

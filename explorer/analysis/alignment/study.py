@@ -26,7 +26,8 @@ from explorer.analysis.alignment.agreement import (
     one_head,
 )
 from explorer.analysis.alignment.known import (
-    Toy,
+    LENGTHS,
+    SYMBOLS,
     drawn_by_hand,
     errors,
     known_by_hand,
@@ -127,7 +128,7 @@ def other_direction(name: str, translators: Sequence[str]) -> str | None:
     base, _ = split_step(name)
     toy = toy_of(base)
     if toy is not None:
-        return base if toy.task != "sort" and base in translators else None
+        return base if toy != "sort" and base in translators else None
     if base.startswith("twin-"):
         return "zh-en" if "zh-en" in translators else None
     name_parts = _DIRECTION.fullmatch(base)
@@ -152,7 +153,7 @@ def study(
     cross-attention.
     """
     toy = toy_of(loaded.name)
-    pairs = _toy_pairs(toy) if toy else ()
+    pairs = tuple(task_pairs(toy, TOY_ROWS, LENGTHS, SYMBOLS, TOY_SEED)) if toy else ()
     if not toy:
         pairs = yield from _counted(translated(loaded, sentences), len(sentences), 0)
     if back is not None and back_sentences and not toy:
@@ -170,7 +171,7 @@ def study(
     picture = loaded.config.picture
     known: list[Known | None] = []
     if toy:
-        known = [known_of_task(toy.task, reading) for reading in readings]
+        known = [known_of_task(toy, reading) for reading in readings]
     elif picture:
         known = [known_of_drawing(picture, reading) for reading in readings]
     if not all(any(links is not None for links in known[half]) for half in (learned, held)):
@@ -223,11 +224,6 @@ def _counted(results: Iterator[Result], total: int, piece: int) -> Steps[tuple[R
 def _both_read(loaded: LoadedModel, back: LoadedModel | None, pair: Pair) -> bool:
     source, target = pair
     return readable(loaded, pair) and (back is None or readable(back, (target, source)))
-
-
-def _toy_pairs(toy: Toy) -> tuple[Pair, ...]:
-    lengths = (toy.shortest, toy.longest)
-    return tuple(task_pairs(toy.task, TOY_ROWS, lengths, toy.n_symbols, TOY_SEED))
 
 
 def _alone(

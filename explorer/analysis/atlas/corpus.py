@@ -45,7 +45,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A file as it was when scanned; `digest` is its SHA-256, `n_lines` excludes blank lines.
+    """A file as it was when scanned; `digest` is its SHA-256.
 
     `sample` holds the offsets of the SAMPLE lines with the smallest hashes, smallest first: a
     pseudo-random sample that is the same in every run.
@@ -53,7 +53,6 @@ class Corpus:
 
     path: Path
     digest: str
-    n_lines: int
     shards: tuple[Shard, ...]
     sample: tuple[int, ...]
 
@@ -66,7 +65,7 @@ def scan(path: Path) -> Corpus:
     hashes = [hashlib.sha256(), hashlib.sha256()]  # of the whole file, and of the current shard
     shards: list[Shard] = []
     smallest: list[tuple[int, int]] = []  # a heap of (-hash, -offset): its top is the largest hash
-    start = end = n_lines = in_part = 0
+    start = end = in_part = 0
     with path.open("rb") as file:
         head = file.read(4096)
         if head.startswith(MARKS_OF_UTF_16) or b"\0" in head:
@@ -76,7 +75,6 @@ def scan(path: Path) -> Corpus:
             end += size
             if not line.strip() or line.strip() == END_OF_TEXT.encode():
                 continue
-            n_lines += 1
             in_part += 1
             hashed = int.from_bytes(hashlib.blake2b(line, digest_size=8).digest(), "big")
             if len(smallest) < SAMPLE:
@@ -88,10 +86,10 @@ def scan(path: Path) -> Corpus:
                 start, in_part, hashes[1] = end, 0, hashlib.sha256()
     if in_part:
         shards.append(Shard(start, end, hashes[1].hexdigest()))
-    if not n_lines:
+    if not shards:
         raise InputProblem("file_empty", name=path.name)
     sample = tuple(-offset for _, offset in sorted(smallest, reverse=True))
-    return Corpus(path, hashes[0].hexdigest(), n_lines, tuple(shards), sample)
+    return Corpus(path, hashes[0].hexdigest(), tuple(shards), sample)
 
 
 @dataclass

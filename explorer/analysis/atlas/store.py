@@ -127,11 +127,6 @@ class Atlas:
         """`share`; for alignment, a measure of whole sentences, the mean weight."""
         return strengths(self.share, self.weight)
 
-    @property
-    def roles(self) -> tuple[Role, ...]:
-        """The kinds of attention that the model has."""
-        return tuple(role for role in ROLES if any(head.role == role for head in self.heads))
-
     def of(self, role: Role, layer: int, head: int) -> Head | None:
         """The head at this layer and index; None if the model of this atlas has none."""
         place = (role, layer, head)

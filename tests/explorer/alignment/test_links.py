@@ -167,7 +167,7 @@ def test_json_and_csv_name_the_words(data, tmp_path, capsys):
     out = tmp_path / "rows.json"
     options = ["--data", str(data), "--links", "intersection", "--from", "best"]
     assert main(["align", "copy", *options, "--out", str(out)]) == 0
-    assert "skipped the first row, a header: id, source" in capsys.readouterr().err
+    assert "first row skipped, a header: id, source" in capsys.readouterr().err
     (record,) = json.loads(out.read_text(encoding="utf-8"))
     assert record["source_words"] == record["target_words"] == ["c", "a", "b"]
     assert record["links"] == [[0, 0], [1, 1], [2, 2]]
