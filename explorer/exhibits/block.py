@@ -135,8 +135,9 @@ class Canvas:
 
     def payload(self, file: str, address: Callable[[Change], str] = lambda change: "") -> bytes:
         """The payload, with the `address` of each link; by default "", as outside the app."""
-        hrefs = ["" if link is None else address(link) for link in self.links]
-        return self.pack(file, hrefs) if hrefs else self.pack(file)
+        if not self.links:
+            return self.pack(file)
+        return self.pack(file, ["" if link is None else address(link) for link in self.links])
 
 
 @dataclass(frozen=True, eq=False)

@@ -159,11 +159,9 @@ def reading_notes(view: View, text: str, unknown: Sequence[str]) -> str:
         notes.append(view.t("place.folded"))
     if loaded.reads_pairs and PAIR in cleaned:
         notes.append(view.t("place.paired", pair=PAIR))
-    lost = {character for character in unknown if reader.drops(character)}
-    for key, some in (
-        ("place.unknown", [character for character in unknown if character not in lost]),
-        ("place.dropped", [character for character in unknown if character in lost]),
-    ):
+    lost = [*filter(reader.drops, unknown)]
+    kept = [character for character in unknown if character not in lost]
+    for key, some in (("place.unknown", kept), ("place.dropped", lost)):
         characters = " ".join(map(escape, some[:MOST_CHARACTERS]))
         notes += [view.t(key, token=token, characters=characters)] if some else []
     if loaded.config.picture is not None and text == view.text and (some := _doubted(view)):

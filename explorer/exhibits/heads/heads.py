@@ -63,7 +63,7 @@ def measured(asked: tuple[Asked, ...]) -> Steps[tuple[Values, ...]]:
     for run, kind, by_words, name in asked:
         if not cache.trace(run).patterns_kept:
             yield from grid_of.steps(run, kind, by_words)
-        values.append((yield from values_of.steps(run, kind, name)))
+        values.append((yield from values_of.steps(run, kind, name)) if name else None)
     return tuple(values)
 
 
@@ -80,7 +80,8 @@ def _takes_long(view: View) -> bool:
     for run, kind, by_words, name in _asked(view):
         if name == "needed" and not ablation.is_kept(run):
             return True
-        known = grid_of.is_kept(run, kind, by_words) and values_of.is_kept(run, kind, name)
+        is_measured = not name or values_of.is_kept(run, kind, name)
+        known = is_measured and grid_of.is_kept(run, kind, by_words)
         if not (known or cache.trace(run).patterns_kept):
             return True
     return False

@@ -34,13 +34,13 @@ Values = NDArray[np.float64] | None
 
 @cached
 def values_of(run: Run, kind: Role, name: str) -> Steps[Values]:
-    """A measure of the heads of a run; None for "", or if it cannot be computed for one run. Raises
+    """A measure of the heads of a run; None if it cannot be computed for one run. Raises
     InputProblem."""
     if name == "needed":
         if not written_tokens(cache.trace(run)):
             return None
         return -(yield from ablation.steps(run)).delta_logprob[kind] + 0.0  # no -0.0
-    measures = (yield from cache.measures.steps(run, kind)) if name else {}
+    measures = yield from cache.measures.steps(run, kind)
     return measures.get(cast(HeadMeasure, name))
 
 
