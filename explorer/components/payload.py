@@ -36,7 +36,8 @@ def pack(head: Mapping[str, Any], **matrices: Bytes) -> bytes:
         arrays[name] = {"offset": offset, "shape": list(matrix.shape)}
         offset += matrix.size
         body.append(matrix.tobytes())
-    text = json.dumps({**head, "arrays": arrays}, ensure_ascii=False).encode()
+    whole = {**head, "arrays": arrays}
+    text = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
     return b"".join((len(text).to_bytes(4, "little"), text, *body))
 
 
@@ -83,7 +84,7 @@ def tokens_head(tokens: Sequence[str]) -> dict[str, Any]:
     """A token sequence for a head: the displayed texts, and which of them are special tokens."""
     return {
         "tokens": [show(token) for token in tokens],
-        "special": [is_special(token) for token in tokens],
+        "special": [int(is_special(token)) for token in tokens],
     }
 
 
@@ -91,7 +92,7 @@ def axis_head(axis: Axis) -> dict[str, Any]:
     """An axis for a head: its labels as `tokens_head`, blank ones empty, its titles and stream."""
     return {
         "tokens": ["" if label is None else show(label) for label in axis.labels],
-        "special": [label is not None and is_special(label) for label in axis.labels],
+        "special": [int(label is not None and is_special(label)) for label in axis.labels],
         "title": axis.title,
         "stream": axis.stream,
         "numbered": axis.numbered,

@@ -5,7 +5,6 @@ beginning of the run that the widget causes.
 """
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -105,16 +104,16 @@ def _pick(sheet: Sheet, block: b.Pick) -> None:
         "help": block.display.help,
         "label_visibility": "collapsed" if block.display.quiet else "visible",
     }
-    width = block.display.width
-    with nullcontext() if width is None else st.container(width=width):
-        if block.form in ("menu", "open"):
-            st.selectbox(accept_new_options=block.form == "open", **common)
-        elif block.form == "list":
-            st.radio(**common)
-        elif block.form == "optional":
-            st.pills(**common)
-        else:
-            st.segmented_control(required=True, **common)
+    if block.display.width is not None:
+        common["width"] = block.display.width
+    if block.form in ("menu", "open"):
+        st.selectbox(accept_new_options=block.form == "open", **common)
+    elif block.form == "list":
+        st.radio(**common)
+    elif block.form == "optional":
+        st.pills(**common)
+    else:
+        st.segmented_control(required=True, **common)
 
 
 def _slider(sheet: Sheet, block: b.Slider) -> None:

@@ -56,7 +56,10 @@ def _sizes(view: View, in_force: dict[MaskPart, bool]) -> b.Blocks:
     if own:
         size = f"{own[0]:,}"
         yield b.Note(view.t("masks.own_window", layers=len(own), all=len(windows), window=size))
-    longest = max(len(view.trace.src_tokens), len(view.trace.tgt_tokens), *sizes.values(), 2)
+    # Of both runs, so that a switch rarely moves the end of a slider.
+    runs = ((view.trace, 0), (view.before(), view.pads))
+    lengths = [len(run.tgt_tokens) + pads for run, pads in runs]
+    longest = max(len(view.trace.src_tokens), *lengths, *sizes.values(), 2)
     for part in SIZE_PARTS:
         if _concerns(view, part):
             yield b.Slider(
