@@ -165,6 +165,6 @@ def test_the_page_shows_the_router_and_what_an_expert_does(open_page, tmp_path, 
     assert ((weights[:, 5] > 0) & (weights[:, 5] < 1)).all()
     assert drawn["columns"]["tokens"][-1] == "shared"
     off = everything(open_page("blocks", **asked, experts_off="1-2-3-4-5-6"))
-    assert "with these experts off, it is" in off
+    assert "with these experts off, it predicts" in off
     whole = open_page("blocks", part="experts")
     assert "have no router" in everything(whole)

@@ -211,6 +211,9 @@ def test_a_prefix_parts_one_pass_from_steps_and_rounding_is_not_called_looking_a
         assert ("do **not** give the same logits" in words) == apart
         assert ("up to rounding" in words) != apart
         assert ("tokens that did not exist at its step" in words) == apart
+    for limit, has_later in (("1", False), ("2", True)):
+        words = everything(open_page("decoding", part="pass", limit=limit))
+        assert ("Without the causal mask, they differ" in words) == has_later
     monkeypatch.setattr(one_pass, "ROUNDING", -1.0)
     words = everything(open_page("decoding", part="pass"))
     assert "do **not** give the same logits" in words

@@ -148,15 +148,13 @@ def show(result: OnePass | None, view: View) -> b.Blocks:
         return
     yield b.Prose(view.t("onepass.lead"))
     differs = result.largest > ROUNDING
-    words = view.t(
-        "onepass.reading_apart" if differs else "onepass.reading",
-        count=len(result.tokens),
-        largest=number(result.largest),
-        open=f"{result.largest_open:.2g}",
-    )
+    key = "onepass.reading_apart" if differs else "onepass.reading"
+    words = [view.t(key, count=len(result.tokens), largest=number(result.largest))]
     if differs and _looks_ahead(view, result):
-        words = in_a_row((words, view.t("onepass.ahead")))
-    yield b.Sentence("onepass", words)
+        words.append(view.t("onepass.ahead"))
+    if not differs and result.largest_open > ROUNDING:  # a single step has no later token
+        words.append(view.t("onepass.reading_open", open=f"{result.largest_open:.2g}"))
+    yield b.Sentence("onepass", in_a_row(words))
     title = view.t("onepass.gaps")
     yield b.Note(title)
     yield b.Chart("onepass.gaps", partial(_gaps, view, result), title)
