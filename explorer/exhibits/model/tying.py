@@ -3,8 +3,8 @@
 With a tied output the logit of word w is the dot product of the last vector h and the word's own
 embedding: h · E[w] = |h| |E[w]| cos(h, E[w]). So the blocks must produce a vector that points to
 the embedding of the next word, and words with similar embeddings get similar logits.
-(The mean of all embeddings adds h · mean to every logit alike, which a softmax ignores. So
-embeddings are compared without it.)
+(The mean of all embeddings adds h · mean to every dot product alike. So embeddings are compared
+without it.)
 Press & Wolf 2017; Inan et al. 2017.
 """
 
