@@ -218,6 +218,10 @@ def test_a_prefix_parts_one_pass_from_steps_and_rounding_is_not_called_looking_a
     words = everything(open_page("decoding", part="pass"))
     assert "do **not** give the same logits" in words
     assert "did not exist" not in words
+    monkeypatch.setattr(one_pass, "in_half_precision", lambda view: True)
+    for edits, apart in (("", False), ("prefix-4", True)):
+        words = everything(open_page("decoding", part="pass", edits=edits))
+        assert ("do **not** give the same logits" in words) == apart
 
 
 def test_only_a_model_that_writes_has_a_cache(open_page):

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from explorer.exhibits import Exhibit, View, Wait, block as b
+from explorer.exhibits.attribution.place import in_half_precision
 from explorer.exhibits.decoding.film import name_place, place_of
 from explorer.exhibits.saying import in_a_row, site_axes
 from explorer.figures.curves import lines
@@ -147,10 +148,12 @@ def show(result: OnePass | None, view: View) -> b.Blocks:
     if result is None:
         return
     yield b.Prose(view.t("onepass.lead"))
-    differs = result.largest > ROUNDING
+    ahead = _looks_ahead(view, result)
+    # In half precision, rounding alone can exceed any fixed limit.
+    differs = result.largest > ROUNDING and (ahead or not in_half_precision(view))
     key = "onepass.reading_apart" if differs else "onepass.reading"
     words = [view.t(key, count=len(result.tokens), largest=number(result.largest))]
-    if differs and _looks_ahead(view, result):
+    if differs and ahead:
         words.append(view.t("onepass.ahead"))
     if not differs and result.largest_open > ROUNDING:  # a single step has no later token
         words.append(view.t("onepass.reading_open", open=f"{result.largest_open:.2g}"))
