@@ -63,9 +63,13 @@ def levels_of(
 
 def _check(image: Any) -> None:
     """Raise RefusedError for a picture that is not decoded."""
-    if image.format not in FORMATS:
+    is_photo = image.format in (
+        "JPEG",
+        "MPO",
+    )  # MPO: several JPEGs, as phones write; the first is read
+    if not is_photo and image.format not in FORMATS:
         raise RefusedZipError("picture_kind", found=image.format)
-    if getattr(image, "is_animated", False):
+    if not is_photo and getattr(image, "is_animated", False):
         raise RefusedZipError("picture_moves")
     if image.width * image.height > MOST_PIXELS:
         size = f"{image.width:,} × {image.height:,}"

@@ -109,6 +109,11 @@ READ: dict[str, tuple[Callable[[], bytes], np.ndarray, int]] = {
     "16 bits of grey": (lambda: saved(Image.fromarray(DEEP[..., 0].astype("u2"))), LEVELS, 0),
     "16 bits of RGB": (sixteen_bits_of_rgb, LEVELS, 0),
     "CMYK": (lambda: saved(page().convert("CMYK"), "JPEG", quality=95), np.asarray(page()), 12),
+    "a JPEG with a second one": (
+        lambda: saved(page(), "MPO", save_all=True, append_images=[page()], quality=95),
+        np.asarray(page()),
+        12,
+    ),
     "a turned photo": (lambda: turned(page()), np.asarray(page()), 0),
     "WebP": (lambda: saved(page(), "WEBP", lossless=True), np.asarray(page()), 0),
     "a clear PNG": (
