@@ -68,7 +68,10 @@ def _read_numbers(array: np.ndarray, is_float: bool, lang: str) -> tuple[np.ndar
         )
     fill = float(array[~allowed].max())
     label = "−∞" if np.isneginf(fill) else minus(f"{fill:.4g}")
-    notes = [t("notebook.convention.added", lang=lang, fill=label)]
+    # Low numbers that do not lie apart from the others block nothing.
+    is_fill = np.array_equal(allowed, array > kernels.BLOCKING)
+    above = f"{kernels.BLOCKING:g}" if is_fill else "-inf"
+    notes = [t("notebook.convention.added", lang=lang, fill=label, above=above)]
     shown = array[allowed]
     if shown.size and (shown != 0).any():
         ends = {"low": minus(f"{shown.min():.4g}"), "high": minus(f"{shown.max():.4g}")}
