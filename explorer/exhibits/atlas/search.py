@@ -260,8 +260,6 @@ def _reading(view: View, similar: Similar, heads: list[Head]) -> str:
         place=place(view, heads[int(similar.over.argmax())]),
         like=fixed(float(similar.over.max())),
         count=len(similar.texts),
-        here=place(view, heads[int(similar.here.argmax())]),
-        here_like=fixed(float(similar.here.max())),
     )
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from explorer.analysis.circuits.chance import RATE, by_chance, shuffle
+from explorer.analysis.circuits.chance import by_chance, shuffle
 from explorer.analysis.circuits.composition import (
     MOST_HEADS,
     WAYS,
@@ -21,7 +21,7 @@ from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import head_name, in_a_row
 from explorer.figures.maps import composed as composed_matrix
 from explorer.library import LoadedModel
-from explorer.numbers import fixed, percent
+from explorer.numbers import fixed
 from explorer.runs.passes import Steps
 
 FIRST = 8
@@ -88,7 +88,6 @@ def _reading(
         earlier=head_name(view, strongest[1]),
         score=fixed(score, 3),
         chance="" if result.chance is None else fixed(result.chance.most(way), 3),
-        rate=percent(RATE),
     )
     random = {"random": fixed(result.baseline, 3), "spread": fixed(result.spread, 3)}
     return in_a_row([verdict, view.t("circuits.composed_random", **random)])

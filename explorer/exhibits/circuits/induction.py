@@ -178,7 +178,7 @@ def _removed(view: View, induction: Circuit) -> b.Blocks:
 def _alone(view: View, induction: Circuit) -> b.Blocks:
     """The loss of the induction head's score for each single ablated head; blank if untested."""
     layers = int(np.flatnonzero(np.isfinite(induction.alone).any(1)).max()) + 1
-    lost = np.maximum(induction.intact - induction.alone[:layers], 0)
+    lost = induction.intact - induction.alone[:layers]
     shown = head_maps(
         [lost],
         [view.t("circuits.alone_name", second=head_name(view, induction.second))],

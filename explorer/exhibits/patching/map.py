@@ -87,6 +87,7 @@ def show(answer: Mapped | None, view: View) -> b.Blocks:
         "cell",
     )
     yield b.Hero((b.Sentence("patching", _reading(view, both, mapped)), chart))
+    yield from shared(view, mapped.what)
     yield chance(view, mapped)
     yield b.Formula.of(
         view.t("patching.formula"),
@@ -146,7 +147,7 @@ def against_chance(view: View, mapped: maps.Map, effect: float) -> str:
 
 def _carried(view: View, both: Pair, mapped: maps.Map) -> tuple[str, ...]:
     """How much of the answer one vector carries: the last one at the best embedding's position that
-    recovers half, else the best of all away from the output position."""
+    recovers half, else the best of all away from the output position, if any was patched there."""
     part, predicts = mapped.parts[0], (mapped.parts[-1].name, both.question.places[1])
     known = np.nan_to_num(part.effects, nan=-np.inf)
     column = int(known[0].argmax())
@@ -154,7 +155,9 @@ def _carried(view: View, both: Pair, mapped: maps.Map) -> tuple[str, ...]:
         cell = part.name, int(np.flatnonzero(known[:, column] >= HALF)[-1]), column
     else:
         away = {cell: s for cell, s in mapped.patched.items() if (cell[0], cell[2]) != predicts}
-        cell = max(away, key=away.__getitem__, default=(part.name, 0, column))
+        if not away:
+            return ()
+        cell = max(away, key=away.__getitem__)
     effect = mapped.cells[cell]
     values = {"effect": said(effect), "place": cell_words(view, both, mapped.what, cell)}
     if effect < HALF:
@@ -186,6 +189,13 @@ def chance(view: View, mapped: maps.Map) -> b.Note:
     what = view.t(f"patching.chance_{'pattern' if mapped.what == 'pattern' else kind}")
     shares = {"mean": said(mean), "spread": said(spread), "most": said(most)}
     return b.Note(view.t("patching.control", draws=maps.DRAWS, what=what, **shares))
+
+
+def shared(view: View, what: maps.What) -> b.Blocks:
+    """A note if a patch of one head reaches others, which have the same keys and values."""
+    config = view.loaded.config
+    if what in ("k", "v") and config.kv_heads < config.n_heads:
+        yield b.Note(view.t("patching.shared"))
 
 
 def _numbers(view: View, both: Pair, mapped: maps.Map) -> dict[str, list[object]]:

@@ -4,7 +4,7 @@ from explorer.analysis.patching.maps import Cell
 from explorer.analysis.patching.paths import Into, Paths, arriving, path_map
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
-from explorer.exhibits.patching.map import Mapped, against_chance, chance
+from explorer.exhibits.patching.map import Mapped, against_chance, chance, shared
 from explorer.exhibits.patching.names import cell_words, head_words, map_picture, said
 from explorer.exhibits.patching.receiver import receivers_in
 from explorer.exhibits.saying import in_a_row
@@ -34,6 +34,7 @@ def show(paths: Paths | None, view: View) -> b.Blocks:
     sender = sender_in(paths, view.choices(PatchingChoices).sender)
     chart = map_picture(view, paths.pair, paths.heads, sender, "patching.senders", "sender")
     yield b.Hero((b.Sentence("patching-paths", _reading(view, paths)), chart))
+    yield from shared(view, paths.into)
     yield chance(view, paths.heads)
     yield b.Formula.of(
         view.t("patching.paths_formula"),
