@@ -25,8 +25,6 @@ from models.transformer import Model, build_model
 COPIES, SEED = 19, 27
 RATE = 1 / (COPIES + 1)
 """The rate, at most, at which the best head of a model with random weights beats all copies."""
-JOINT = 0.1
-"""The rate, at most, for any of five head types together; 4 to 7 of 100 untrained models."""
 Scores = Mapping[Any, Float[np.ndarray, "layer head"]]
 
 
