@@ -173,7 +173,8 @@ def page(name: str, base: str, scope: Scope, kept: Kept = lambda link: b"", full
         shell.replace('lang="en"', attributes, 1)
         .replace("<title>Streamlit</title>", title, 1)
         .replace("</head>", f"{soon if link else later}</head>", 1)
-        .replace("</body>", f"{styles}{first}</body>", 1)
+        .replace('<div id="root">', f'{first}<div id="root">', 1)
+        .replace("</body>", f"{styles}</body>", 1)
     )
 
 

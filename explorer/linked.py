@@ -220,7 +220,7 @@ def _top(choices: "type[PageChoices]", view: "View") -> dict[str, Any]:
     from explorer.components.heads_view import pack_heads_view
     from explorer.exhibits import block as b
     from explorer.exhibits.exhibit import exhibits_of
-    from explorer.exhibits.saying import SENTENCE_END, reading_notes, unbroken
+    from explorer.exhibits.saying import SENTENCE_END, file_name, reading_notes, unbroken
     from explorer.shell import LINKS
     from explorer.ui.controls import is_long
 
@@ -247,12 +247,14 @@ def _top(choices: "type[PageChoices]", view: "View") -> dict[str, Any]:
             elif isinstance(block, b.Sentence):
                 reading = SENTENCE_END.split(unbroken(block.words), maxsplit=1)[0]
                 first["reading"] = b.plain(reading)
-            elif isinstance(block, b.AllHeads):
-                payload = pack_heads_view(block.grid, file=exhibit.subject, **block.options)
+            if isinstance(block, b.Picture):
+                file = f"{file_name(view, exhibit.subject)}-{b.picture_name(block.name)}"
+            if isinstance(block, b.AllHeads):
+                payload = pack_heads_view(block.grid, file=file, **block.options)
             elif isinstance(block, b.Matrices):
-                payload = block.canvas(view).payload(exhibit.subject)
+                payload = block.canvas(view).payload(file)
             elif isinstance(block, b.Canvas):
-                payload = block.payload(exhibit.subject, address)
+                payload = block.payload(file, address)
             elif isinstance(block, b.Note | b.Prose | b.Hint) and choices.asks:
                 return {}
             if isinstance(block, b.Picture):

@@ -19,11 +19,13 @@ const {{ default: draw, styles }} = await import(new URL("{address}", base));
 export default function (view) {{
   const first = window.headlightFirst;
   const parentElement = (first?.view === "{name}" && first.take(view)) || view.parentElement;
+  if (parentElement !== view.parentElement && first.shows(view.data)) return undefined;
   parentElement.adoptedStyleSheets = [styles];
   return draw({{ ...view, parentElement }});
 }}
 """
-"""Until the page is complete, a view draws into the picture that was there before (first.js)."""
+"""Until the page is complete, a view draws into the picture that was there before (first.js). If
+that shows the same, nothing is drawn: a press would be lost in a canvas that is replaced."""
 
 
 @cache

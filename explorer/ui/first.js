@@ -26,16 +26,25 @@ async function begin() {
     setTimeout(() => { for (const [name, value] of pending) send(name, value); pending.clear(); });
     return shadow;
   };
-  let [sentence, key] = [box?.value, ""];
+  /** Whether the picture shows this payload already. */
+  first.shows = (data) => {
+    const before = drawn;
+    drawn = data;
+    return data.length === before.length && data.every((byte, at) => byte === before[at]);
+  };
+  let [sentence, key, drawn] = [box?.value, "", null];
   onComplete(() => {
     first.take = () => null;
     const root = shadow.querySelector(".hl");
     const at = shadow.activeElement?.dataset.at;
     if (owner) {
+      const scrolled = [...root.querySelectorAll("*")].filter((node) => node.scrollLeft || node.scrollTop)
+        .map((node) => [node, { left: node.scrollLeft, top: node.scrollTop }]);
       owner.adoptedStyleSheets = shadow.adoptedStyleSheets;
       owner.querySelector(".hl").replaceWith(root);
+      for (const [node, to] of scrolled) node.scrollTo(to);
+      document.querySelector("[data-testid=stMain]").scrollTop += place.scrollTop;
     }
-    document.querySelector("[data-testid=stMain]").scrollTop = place.scrollTop;
     if (box) handOver(box, sentence);
     place.remove();
     if (at !== undefined) root.querySelector(`[data-at="${at}"]`)?.focus({ preventScroll: true });
@@ -44,6 +53,7 @@ async function begin() {
   const drawing = draw(place, shadow, (name, value) => send(name, value), () => isThere, (sent) => {
     if (box && box.value === sentence) box.value = sent.text;
     ({ text: sentence, key } = sent);
+    drawn = sent.data;
     host.before(...above(sent));
   });
   const app = document.getElementById("hl-app");
@@ -62,12 +72,12 @@ async function draw(place, shadow, send, isThere, read) {
   ]);
   if (isThere()) return;
   const { payload, problem } = first;
-  if (payload) read(first);
+  const data = payload && Uint8Array.from(atob(payload), (letter) => letter.charCodeAt(0));
+  if (payload) read({ ...first, data });
   if (problem) shadow.append(Object.assign(document.createElement("p"), { role: "alert", textContent: problem }));
   if (!payload) return;
   shadow.adoptedStyleSheets = [styles];
   shadow.append(Object.assign(document.createElement("div"), { className: "hl" }));
-  const data = Uint8Array.from(atob(payload), (letter) => letter.charCodeAt(0));
   view({ parentElement: shadow, data, setTriggerValue: send });
   document.documentElement.style.setProperty("--hl-first", `${shadow.host.offsetHeight}px`); // page.css
 }
