@@ -91,6 +91,8 @@ class Front:
         self._base = _base()
         self._previews = Pictures(preview_of, MOST_DRAWN, PER_MINUTE, normal)
         self._first = Pictures(first_of, MOST_FIRST, FIRST_PER_MINUTE)
+        # Reads texts and scripts now: later, the first visitor would wait while torch is imported.
+        page("", self._base, {"type": "http", "query_string": b"", "headers": []})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request (ASGI)."""
