@@ -164,7 +164,12 @@ QUESTIONS: tuple[RunComparison, ...] = (
     ),
     RunComparison("beyond", _of(positions="rotary"), _of(positions="learned"), "beyond"),
     RunComparison("heads", _of(n_heads=4), _of(n_heads=1), "free"),
-    RunComparison("swiglu", _of(ffn="swiglu", d_ff=64), _of(ffn="gelu", d_ff=96), "loss"),
+    RunComparison(
+        "swiglu",
+        _of(ffn="swiglu", d_ff=64, bias=False),
+        _of(ffn="gelu", d_ff=96, bias=False),
+        "loss",
+    ),
     RunComparison("rmsnorm", _of(norm="layernorm"), _of(norm="rmsnorm"), "loss"),
     RunComparison("tying", _of(), _of(tie_embeddings=False), "loss"),
     RunComparison("no_positions", _of(), _of(positions="none"), "free"),

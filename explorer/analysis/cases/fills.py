@@ -13,13 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from explorer.analysis.cases.case import Case, Measured, Result, ResultRow
-from explorer.analysis.cases.fixed import (
-    causal_keep,
-    fixed_scores,
-    fixed_table,
-    hidden_mass,
-    own_case,
-)
+from explorer.analysis.cases.fixed import causal_keep, fixed_scores, fixed_table, hidden_mass
 from explorer.analysis.cases.masks import pattern_case
 from explorer.analysis.cases.notation import judge
 from explorer.analysis.cases.planting import Pattern
@@ -111,15 +105,11 @@ def _nan_gradients(pattern_of: Pattern) -> float:
 
 
 def _small_fill(way: Pattern, traced: Trace | None = None) -> Measured:
-    """Scores below the fill value, where the hidden key wins; and the user's lowest score."""
+    """Scores below the fill value, where the hidden key wins."""
     scores = torch.tensor([-12000.0, -12001.0, 3.0])[None, None, None]
     keep = torch.tensor([True, True, False])[None, None, None]
     pattern = way(scores, keep)
-    numbers = {"hidden_mass": hidden_mass(pattern, keep)}
-    own = own_case(traced)
-    if own is not None:  # for comparison with the fill value
-        numbers["lowest_score"] = float(own[0].min())
-    return Measured(numbers, pattern[0])
+    return Measured({"hidden_mass": hidden_mass(pattern, keep)}, pattern[0])
 
 
 def _added_fill(way: Pattern, traced: Trace | None = None) -> Measured:

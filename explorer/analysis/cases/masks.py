@@ -87,15 +87,9 @@ def no_mask(scores: Tensor, keep: Tensor) -> Tensor:
 
 
 def of_patterns(
-    where: Where = decoder_self,
-    fixed: Callable[[Tensor], Tensor] = causal_keep,
-    first_row: bool = False,
+    where: Where = decoder_self, fixed: Callable[[Tensor], Tensor] = causal_keep
 ) -> Measure:
-    """The pattern at the first `where` site, or on fixed scores with the mask that `fixed` makes.
-
-    `first_row`: also the weight of the first row on itself, to which it could only attend in
-    training.
-    """
+    """The pattern at the first `where` site, or on fixed scores with the mask of `fixed`."""
 
     def measure(way: Pattern, traced: Trace | None = None) -> Measured:
         """The pattern of one case, and the weight on hidden keys."""
@@ -108,8 +102,6 @@ def of_patterns(
             "row_sum_error": row_sum_error(pattern, keep),
             "largest_change": pattern,
         }
-        if first_row:
-            numbers["first_row_self"] = pattern[0, 0, 0, 0]
         return Measured(numbers, pattern[0], own is not None, own_site(traced, where))
 
     return measure
@@ -143,7 +135,7 @@ MASKS = (
     pattern_case("added_ones", "masks", zeros_and_ones_added),
     pattern_case("diagonal_open", "masks", diagonal_open_too_far, **CAUSAL),
     pattern_case("diagonal_closed", "masks", diagonal_closed, **CAUSAL),
-    pattern_case("no_mask", "masks", no_mask, of_patterns(first_row=True), **CAUSAL),
+    pattern_case("no_mask", "masks", no_mask, **CAUSAL),
 )  # fmt: skip
 
 
