@@ -34,13 +34,13 @@ def test_a_cell_is_chosen_and_compared_and_the_link_says_so(open_page):
     other = 3 if first != 3 else 4
     at.selectbox(key="attribution.key").set_value(other).run()
     at.selectbox(key="attribution.against").set_value(0).run()
-    assert "differ by" in reading(at, "the scores of")
+    assert "minus the score of" in reading(at, "the score of")
     kept = link(at)
     assert (kept["row"], kept["key"], kept["beside_key"]) == ("2", str(other), "0")
     at.selectbox(key="attribution.against").set_value(-1).run()
     assert "beside_key" not in link(at)
     again = open_page("attribution", **kept)
-    assert "differ by" in reading(again, "the scores of")
+    assert "minus the score of" in reading(again, "the score of")
 
 
 @pytest.mark.parametrize("side", ["query", "key"])

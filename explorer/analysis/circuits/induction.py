@@ -101,11 +101,6 @@ class Circuit:
         return self.intact > self.even and self.chance.beaten("induction", self.intact)
 
     @property
-    def rate(self) -> float:
-        """The rate, at most, at which all rivals would leave more by chance."""
-        return 1 / (len(self.rivals) + 1)
-
-    @property
     def depends(self) -> bool:
         """Whether the second loses half of its score above the uniform baseline without these
         heads, and less than half without any other set of as many."""

@@ -125,7 +125,7 @@ def show(similar: Similar | None, view: View) -> b.Blocks:
         yield _pick_cell(view, like)
     best = [] if similar is None else _best(similar, view)
     yield b.Hero((b.Columns([_wanted(view, wanted), [*_most_similar(view, best)]]),))
-    if not wanted.any():
+    if like == "painted" and not wanted.any():
         yield b.Hint(view.t("atlas.paint_first"), "brush")
     if similar is not None:
         yield from _results(view, similar, best)

@@ -99,11 +99,11 @@ def pick_row(view: View) -> b.Pick:
 
 
 def whether_it_adds_up(view: View, rest: float, terms: np.ndarray) -> str:
-    """Whether the terms sum to the total, or the residual relative to the largest term."""
+    """Whether the terms sum to the total, up to a small residual."""
     largest = float(np.abs(terms).max())
     closes = abs(rest) <= SMALL * largest
     key = "attribution.adds_up" if closes else "attribution.falls_short"
-    return view.t(key, rest=number(abs(rest)), largest=number(largest))
+    return view.t(key, rest=number(abs(rest)))
 
 
 def writer_name(view: View, writer: Writer) -> str:

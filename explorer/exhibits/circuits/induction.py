@@ -45,8 +45,9 @@ def compute(model: str, own_text: str | None) -> Steps[Circuit | None]:
 
 def show(induction: Circuit | None, view: View) -> b.Blocks:
     """The patterns of both heads, and what is left of them without others."""
-    yield from scope(view)
     made_of = view.choices(CircuitsChoices).made_of
+    if made_of != BY_HAND:
+        yield from scope(view)
     yield pick_one(view, "circuits.made_of", MADE_OF, made_of, said="circuits.made.")
     if induction is None:
         yield b.Hint(view.t("circuits.one_token"))
@@ -85,15 +86,11 @@ def _reading(view: View, induction: Circuit) -> str:
         "left": percent(float(induction.together[induction.chosen])),
         "others": percent(float(induction.others[:, induction.chosen].mean())),
     }
-    if induction.n_off == 1:
-        first = head_name(view, induction.order[0])
-        sentences.append(view.t("circuits.off_one", first=first, **left))
-    else:
-        sentences.append(view.t("circuits.off_many", count=induction.n_off, **left))
+    sentences.append(view.t("circuits.off_many", count=induction.n_off, **left))
     if not induction.depends:
         return in_a_row([*sentences, view.t("circuits.verdict_alone")])
-    sets = {"sets": len(induction.rivals), "rate": percent(induction.rate)}
-    return in_a_row([*sentences, view.t("circuits.verdict_depends", **sets)])
+    depends = view.t("circuits.verdict_depends", sets=len(induction.rivals))
+    return in_a_row([*sentences, depends])
 
 
 def _steps(view: View, induction: Circuit) -> b.Blocks:

@@ -15,7 +15,7 @@ from explorer.analysis.circuits.behaviour import (
     places_of,
     successors,
 )
-from explorer.analysis.circuits.chance import COPIES, RATE, Chance, by_chance, shuffle
+from explorer.analysis.circuits.chance import COPIES, Chance, by_chance, shuffle
 from explorer.analysis.circuits.rows import Twice, random_twice, series_of, twice
 from explorer.components.mount import Index
 from explorer.exhibits import Exhibit, View, Wait, block as b
@@ -96,8 +96,7 @@ def show(roles: Roles, view: View) -> b.Blocks:
     yield _best_of_all(view, behaviours, chance, names)
     notes = [view.t("circuits.measured_on", rows=behaviours.n_rows, n=behaviours.n)]
     if chance is not None:
-        rates = {"copies": COPIES, "rate": percent(RATE)}
-        notes.append(view.t("circuits.chance_note", **rates))
+        notes.append(view.t("circuits.chance_note", copies=COPIES))
     yield b.Note(" ".join(notes))
     if "successor" not in behaviours.scores:
         yield b.Note(view.t(f"circuits.{_no_successors(view)}"))

@@ -44,11 +44,11 @@ def show(answer: tuple[Head, VocabularyMap], view: View) -> b.Blocks:
     name = "circuits.head_map"
     kinds = pick_one(view, name, _kinds(view), token_map.kind, said="circuits.maps.")
     yield b.Row((kinds, _pick_head(view, at)))
-    yield b.Note(view.t(f"circuits.{token_map.kind}_note", tokens=f"{token_map.n_tokens:,}"))
+    yield b.Note(view.t("circuits.map_note", tokens=f"{token_map.n_tokens:,}"))
     if token_map.left_out:
         yield b.Note(view.t("circuits.left_out", count=token_map.left_out))
     lines = {
-        "qk": r"\mathrm{QK} = E\,W_Q\,W_K^\top E^\top / \sqrt{d_\mathrm{head}}",
+        "qk": rf"\mathrm{{QK}} = E\,W_Q\,W_K^\top E^\top / {view.latex_divisor}",
         "ov": r"\mathrm{OV} = E\,W_V\,W_O\,U^\top",
     }
     yield b.Formula((lines[token_map.kind],), view.t("circuits.map_formula"))

@@ -98,7 +98,6 @@ def test_without_the_first_head_the_second_fails_and_controls_do_not(built, foun
     assert shown.stands_out
     assert shown.depends
     assert shown.rivals == pytest.approx([shown.intact], abs=1e-5)  # the one other head
-    assert shown.rate == 1 / 2
     assert shown.alone[FIRST] == shown.together[0]
     assert shown.alone[EMPTY] == pytest.approx(shown.intact, abs=1e-5)
     assert np.isnan(shown.alone[1]).all()
