@@ -213,7 +213,7 @@ def offer(view: View, lesson: str) -> None:
 
 
 def _why_silent(view: View) -> str:
-    """Why a translation has no words: it ends at once, or its tokens decode to no text."""
+    """Why an output has no words: it ends at once, or its tokens decode to no text."""
     trace = view.trace
     n_real = int(trace.tgt_valid.sum())
     if n_real > 1:

@@ -167,7 +167,7 @@ def test_what_a_model_that_fills_in_is_asked(open_page):
     assert "where the model predicts" in words or "predicts" in words
     assert "before predicting" not in words
     at = open_page("decoding", model="reader", text=FILL_IN)
-    assert t("filling.decoding.lead", lang="en") in [words_of(each) for each in at.markdown]
+    assert t("decoding.lead", lang="en") in [words_of(each) for each in at.markdown]
     shown = [each.key for each in at.segmented_control]
     assert "decoding.part" not in shown  # no part has a picture
 

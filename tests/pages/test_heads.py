@@ -173,7 +173,7 @@ def test_four_numbers_of_the_head_and_what_their_order_says(open_page):
     ranks = re.findall(r"rank (\d+) of 8", words)
     assert len(ranks) == 4
     assert all(1 <= int(rank) <= 8 for rank in ranks)
-    assert re.search(r"ρ = 0.\d\d \(chance: at most 0.62\)", words)  # 1.645 / √7
+    assert re.search(r"ρ = 0.\d\d \(random rankings: rarely above 0.62\)", words)  # 1.645 / √7
     other = open_page("heads", site="cross", layer="2", head="4", row="3")
     assert re.findall(r"rank (\d+) of 8", everything(other)) != ranks
 

@@ -136,7 +136,7 @@ def test_what_misplaced_activations_do_too_is_no_more_than_chance(open_page, mon
         monkeypatch.setattr(Map, "misplaced", property(lambda _, drawn=drawn: drawn))
         for part in ("patch", "paths"):
             at = open_page("patching", model="en-zh", text=FIRST, part=part, what="z")
-            assert says(at, key, most=share(most), draws=DRAWS, rate="5.0 %")
+            assert says(at, key, most=share(most), draws=DRAWS)
 
 
 def test_the_words_that_carry_the_answer_are_named_or_the_layers_that_do(open_page, shipped):

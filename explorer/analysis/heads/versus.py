@@ -183,7 +183,7 @@ Shown = Callable[[Sequence[int]], Sequence[str]]
 
 Incomparable = Literal["no_predictions", "other_predictions", "other_task"]
 """Why predictions cannot be compared: one of the models has no LM head; one predicts the next token
-and the other the token at the same position; one translates and the other does not."""
+and the other the token at the same position; one reads a source and the other does not."""
 
 
 def incomparable(one: Trace, other: Trace) -> Incomparable | None:

@@ -98,10 +98,9 @@ def _value(view: View, name: Measure, value: float) -> str:
 
 def _verdict(view: View, ranked: HeadRanks) -> str:
     rho, limit = ranked.agreement["weight"], likely(ranked.n_heads)
-    values = {"rho": fixed(rho), "limit": fixed(limit), "count": ranked.n_heads}
     if math.isnan(rho):  # with one visible key, its weight is 1 in every head
         return view.t("measured.agree_equal")
-    return view.t("measured.agree" if rho > limit else "measured.agree_chance", **values)
+    return view.t("measured.agree", rho=fixed(rho), limit=fixed(limit), count=ranked.n_heads)
 
 
 EXHIBIT = Exhibit(measured, show, inputs={"position": _position}, wait=Wait(after="heads.matter"))

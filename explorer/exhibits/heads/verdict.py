@@ -66,7 +66,7 @@ def _heads(pair: ViewPair, bits: np.ndarray, ranked: Sequence[tuple[int, int]]) 
         return
     most = ranked[0]
     if bits[most] < LEAST:
-        yield b.Sentence("versus", view.t("versus.same_heads", count=len(ranked)))
+        yield b.Sentence("versus", view.t("versus.same_heads", count=len(ranked), limit=LEAST))
         return
     words = view.t(
         "versus.reading",

@@ -16,7 +16,7 @@ from explorer.exhibits.patching.names import cell_words, map_picture, said
 from explorer.exhibits.patching.second import EXHIBIT as SECOND, Two, what_of
 from explorer.exhibits.saying import in_a_row
 from explorer.library import LoadedModel
-from explorer.numbers import fixed, percent, signed
+from explorer.numbers import fixed, signed
 from explorer.runs.passes import Steps
 
 AT_ONCE = 1e11
@@ -128,7 +128,6 @@ def _reading(view: View, both: Pair, mapped: maps.Map) -> str:
         "patching.read_best",
         place=cell_words(view, both, mapped.what, cell),
         effect=said(effect),
-        count=len(mapped.patched),
         together=said(mapped.together),
     )
     return in_a_row([words, against_chance(view, mapped, effect)])
@@ -141,8 +140,7 @@ def against_chance(view: View, mapped: maps.Map, effect: float) -> str:
     if math.isnan(most):
         return ""
     key = "patching.above_chance" if mapped.beats_chance(effect) else "patching.within_chance"
-    rate = percent(1 / (maps.DRAWS + 1))
-    return view.t(key, most=said(most), draws=maps.DRAWS, rate=rate)
+    return view.t(key, most=said(most), draws=maps.DRAWS)
 
 
 def _carried(view: View, both: Pair, mapped: maps.Map) -> tuple[str, ...]:

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +18,6 @@ from explorer.analysis.heads.attribution import (
     likely,
     rank_agreement,
 )
-from explorer.exhibits.heads import measured
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, HeadOff, MaskSwitch
 from explorer.runs.rerun import edits_of, rows_of, written_tokens
@@ -208,17 +205,6 @@ def test_rank_agreement_by_hand_and_of_random_rankings() -> None:
         rho = rank_agreement(random.random((1000, count)))[0, 1:]
         assert 0.03 < (rho > likely(count)).mean() < 0.07
     assert likely(1) == likely(2) == 1
-
-
-@pytest.mark.parametrize(
-    ("rho", "count", "said"),
-    [(-0.9, 24, "_chance"), (-0.1, 12, "_chance"), (1.0, 2, "_chance"), (0.2, 200, "")],
-)
-def test_two_rankings_agree_if_random_ones_rarely_do(rho: float, count: int, said: str) -> None:
-    """Half of all orders of two heads agree by chance."""
-    view: Any = SimpleNamespace(t=lambda key, **values: key)
-    ranked: Any = SimpleNamespace(agreement={"weight": rho, "off": 1.0}, n_heads=count)
-    assert measured._verdict(view, ranked) == f"measured.agree{said}"
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
