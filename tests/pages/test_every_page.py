@@ -170,6 +170,8 @@ def test_what_a_model_that_fills_in_is_asked(open_page):
     assert t("decoding.lead", lang="en") in [words_of(each) for each in at.markdown]
     shown = [each.key for each in at.segmented_control]
     assert "decoding.part" not in shown  # no part has a picture
+    at = open_page("mask_tests", model="reader", text=FILL_IN, tested="1")
+    assert t("mask_tests.reach", lang="en") not in everything(at)  # no cell is hidden from any
 
 
 def test_without_a_mask_there_is_nothing_to_decode_and_the_page_says_so(open_page):

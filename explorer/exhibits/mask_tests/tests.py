@@ -68,9 +68,9 @@ def show(tests: Tests, view: View) -> b.Blocks:
         yield b.Note(f"{words} {view.t(f'certify.left_out.{why}')}")
     if certificate is None:
         return
-    yield b.Prose(view.t("mask_tests.reach"))
     shown = [name for name in REACH if name in certificate.reach]
     if shown:  # nothing is masked in a model of one text that reads both ways
+        yield b.Prose(view.t("mask_tests.reach"))
         yield b.Columns([_reach(view, certificate, name) for name in shown], gap="medium")
     yield _downloads(view, certificate)
     yield b.Formula.of(
