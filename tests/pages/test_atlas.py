@@ -113,7 +113,7 @@ def test_two_models_are_compared_and_a_missing_one_is_refused(open_page):
 def test_a_pattern_of_the_open_sentence_is_looked_for(open_page, like):
     at = open_page("atlas", part="search", like=like, site="decoder", row="2")
     assert len(at.radio(key="atlas.found").options) == 3
-    found = [words_of(each) for each in at.markdown if "Most similar over" in words_of(each)]
+    found = [words_of(each) for each in at.markdown if "Highest similarity over" in words_of(each)]
     assert len(found) == 1
 
 

@@ -240,7 +240,7 @@ def _most_similar(view: View, best: list[Close]) -> b.Blocks:
 
 def _results(view: View, similar: Similar, best: list[Close]) -> b.Blocks:
     heads = _heads(view)
-    yield b.Hero((b.Sentence("atlas-search", _reading(view, similar, heads)),))
+    yield b.Hero((b.Sentence("atlas-search", _reading(view, similar)),))
     yield b.Columns([_similar_heads(view, similar, heads), _sentences(view, best)])
     yield b.Formula(FORMULA, view.t("atlas.search_formula"))
     likeness = (HeadFeatures.of_heads, HeadFeatures.of_texts)
@@ -254,12 +254,9 @@ def _results(view: View, similar: Similar, best: list[Close]) -> b.Blocks:
     )
 
 
-def _reading(view: View, similar: Similar, heads: list[Head]) -> str:
+def _reading(view: View, similar: Similar) -> str:
     return view.t(
-        "atlas.search_reading",
-        place=place(view, heads[int(similar.over.argmax())]),
-        like=fixed(float(similar.over.max())),
-        count=len(similar.texts),
+        "atlas.search_reading", like=fixed(float(similar.over.max())), count=len(similar.texts)
     )
 
 
