@@ -38,7 +38,6 @@ PROBLEMS: dict[str, frozenset[str]] = {
         # models
         "unknown_model": "name available",
         "broken_model": "name reason",
-        "wrong_model": "name reason",
         "other_input": "name",  # a model of texts next to one of pictures
         # an uploaded file
         "file_type": "name allowed",
