@@ -18,45 +18,6 @@ from tests.walk import LOOKS, SETTLED
 pytestmark = pytest.mark.browser
 
 
-FIRST_FRAMES = """() => {
-    window.shifts = 0;
-    window.moved = [];
-    new PerformanceObserver(list => {
-        for (const each of list.getEntries()) {
-            window.shifts += each.value;
-            window.moved.push(...each.sources.map(({ node, previousRect, currentRect }) =>
-                [node?.textContent?.slice(0, 30), previousRect.y, currentRect.y]));
-        }
-    }).observe({ type: 'layout-shift', buffered: true });
-    const look = () => {
-        const body = document.body && getComputedStyle(document.body).backgroundColor;
-        window.ground ??= body;
-        const title = document.querySelector('h1');
-        if (title) window.titled = getComputedStyle(title).fontSize;
-        else requestAnimationFrame(look);
-    };
-    requestAnimationFrame(look);
-}"""
-
-
-@pytest.mark.parametrize(
-    ("place", "width"),
-    [
-        ("heads", 1440),
-        *(pytest.param(name, 390, marks=pytest.mark.sweep) for name in ("heads", "masks")),
-    ],
-)
-def test_a_first_visit_is_styled_from_its_first_frame_and_stands_still(visitor, place, width):
-    """Layout shift by the browser's own measure; up to 0.1 is good (web.dev/articles/cls)."""
-    visitor.page.set_viewport_size({"width": width, "height": 900})
-    visitor.page.add_init_script(f"({FIRST_FRAMES})()")
-    visitor.open(place, lang="en", theme="dark", text="I love you.")
-    visitor.page.locator(".hl canvas").first.wait_for()
-    visitor.settle()
-    assert visitor.page.evaluate("[window.ground, window.titled]") == [DARK, "24px"]
-    assert visitor.page.evaluate("window.shifts") <= 0.1, visitor.page.evaluate("window.moved")
-
-
 @pytest.mark.parametrize(
     "place",
     [

@@ -49,12 +49,6 @@ def test_cells_are_painted_by_a_drag_and_undone(visitor):
     visitor.settle()
     visitor.page.get_by_role("button", name=t("masks.undo", lang="en"), exact=True).click()
     visitor.page.wait_for_url(lambda url: asked(url).get("edits", "") == FIRST)
-    visitor.settle()
-    visitor.page.get_by_role("button", name=t("masks.undo", lang="en"), exact=True).click()
-    visitor.page.wait_for_url(lambda url: asked(url).get("edits", "") == "")
-    visitor.settle()
-    visitor.page.get_by_role("button", name=t("masks.redo", lang="en"), exact=True).click()
-    visitor.page.wait_for_url(lambda url: asked(url).get("edits", "") == FIRST)
 
 
 def test_a_stroke_outlives_an_answer_that_arrives_in_its_middle(visitor):
