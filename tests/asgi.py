@@ -1,7 +1,7 @@
 """One request to a layer of the server, without the server."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -60,7 +60,12 @@ def asked(
     return answer
 
 
-def in_a_thread(begin: Callable[[], object]) -> object:
+def in_a_thread(begin: Callable[[], Awaitable[object]]) -> object:
     """The result of a coroutine in a thread: this one may run a browser's event loop already."""
+
+    async def bounded() -> object:
+        async with asyncio.timeout(60):
+            return await begin()
+
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: asyncio.run(begin())).result()
+        return thread.submit(asyncio.run, bounded()).result()

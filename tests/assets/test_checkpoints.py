@@ -112,8 +112,6 @@ def test_both_cards_say_the_same_and_are_not_cut(folder: Path) -> None:
 
 
 # What the shipped models write beside the app's examples: longer texts, numbers, a story.
-
-
 # What each sentence of the text must leave in its translation.
 LONGER = {
     "My brother works in Tokyo. He wants to buy a new house, but it is too expensive. "

@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from asgi import in_a_thread
 from starlette.types import Message, Receive, Scope, Send
 
 from explorer import admission
@@ -20,15 +19,6 @@ PAGE: Scope = {
 SESSION: Scope = {
     "type": "websocket", "path": admission.STREAM, "headers": [], "extensions": EXTENSIONS,
 }  # fmt: skip
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(20):
-            await test()
-
-    with ThreadPoolExecutor(1) as thread:  # this one may run a browser's event loop already
-        thread.submit(asyncio.run, bounded()).result()
 
 
 class Door:
@@ -98,7 +88,7 @@ def test_the_visitor_after_the_last_place_is_told_when_to_come_back_in_both_lang
         assert door.admission.n_open == 0
         assert await door.ask(PAGE, {"type": "http.request"}) == [{"type": "app"}]
 
-    run(test)
+    in_a_thread(test)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +118,7 @@ def test_a_body_or_a_session_that_never_begins_is_ended(scope, told, monkeypatch
         await door.ask(scope)
         assert door.told == [told]
 
-    run(test)
+    in_a_thread(test)
 
 
 def test_a_session_that_has_begun_may_be_silent(monkeypatch):
@@ -148,7 +138,7 @@ def test_a_session_that_has_begun_may_be_silent(monkeypatch):
         assert [(await in_time())["type"] for _ in "ab"][-1] == "websocket.receive"
         assert (await in_time())["bytes"] == b"late"
 
-    run(test)
+    in_a_thread(test)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +237,7 @@ def test_half_sent_requests_are_dropped_and_too_many_connections_refused(monkeyp
         assert asking.ended == []
         asking.ended.append("over")  # ends its look
 
-    run(test)
+    in_a_thread(test)
 
     async def test() -> None:
         beyond = Connection(admission.MOST_CONNECTIONS + 1)
@@ -256,4 +246,4 @@ def test_half_sent_requests_are_dropped_and_too_many_connections_refused(monkeyp
         assert b"Retry-After: 10" in beyond.written
         assert beyond.ended == ["closed"]
 
-    run(test)
+    in_a_thread(test)

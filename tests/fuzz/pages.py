@@ -48,7 +48,7 @@ def _open(rng: random.Random) -> AppTest:
     chosen = rng.choice([each.name for each in PAGES])
     asked = parameters(rng, 4)
     asked |= {"model": rng.choice(MODELS), "text": words(rng, 80)}
-    at = AppTest.from_function(_draw, default_timeout=60, args=(chosen,))
+    at = AppTest.from_function(draw_page, default_timeout=60, args=(chosen,))
     for name, text in asked.items():
         at.query_params[name] = text.encode(errors="replace").decode()
     with _as_served():
@@ -128,7 +128,7 @@ def _send(at: AppTest, sent: WidgetState | None) -> None:
         at._run(WidgetStates(widgets=states))
 
 
-def _draw(name: str) -> None:
+def draw_page(name: str) -> None:
     from explorer.pages import PAGES
     from explorer.shell import LINKS, show
     from explorer.ui import session

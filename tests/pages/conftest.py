@@ -30,6 +30,7 @@ from models.training.data import Batch, Example, collate
 from models.training.saving import save_checkpoint
 from models.training.vocabulary import train_tokenizer
 from models.transformer import Model, build_model
+from tests.fuzz.pages import draw_page
 
 PAIRS = (
     ("I like you because you are kind.", "我喜欢你，因为你很善良。"),
@@ -220,21 +221,12 @@ def _open_once(kept_models, monkeypatch) -> None:
     monkeypatch.setattr(library, "open_model", open_model)
 
 
-def _page(name: str) -> None:
-    from explorer.pages import PAGES
-    from explorer.shell import LINKS, show
-    from explorer.ui import session
-
-    session.start(LINKS)
-    show(next(page for page in PAGES if page.name == name))
-
-
 @pytest.fixture
 def open_page() -> Callable[..., AppTest]:
     """open_page("heads", lang="zh", text="…"): the page behind that link, already drawn."""
 
     def opened(name: str, **params: str) -> AppTest:
-        at = AppTest.from_function(_page, default_timeout=60, args=(name,))
+        at = AppTest.from_function(draw_page, default_timeout=60, args=(name,))
         for key, value in params.items():
             at.query_params[key] = value
         at.session_state[f"{name}.take"] = True  # the downloads are open

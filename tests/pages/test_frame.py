@@ -281,10 +281,7 @@ def test_each_matrix_of_masks_has_a_name_and_extras_of_heads_are_explained(open_
         names = [each["title"] for each in panels(at) if each["scale"] is None]
         assert len(names) == len(set(names)) == 3
         assert all(names)
-    rollout, flow = (t(f"heads.{name}_note", lang="en") for name in ("rollout", "flow"))
-    words = everything(open_page("heads", site="encoder"))
-    assert rollout in words
-    assert flow in words
-    words = everything(open_page("heads", site="cross"))
-    assert rollout in words
-    assert flow not in words
+    for site, has_flow in (("encoder", True), ("cross", False)):
+        words = everything(open_page("heads", site=site))
+        assert t("heads.rollout_note", lang="en") in words
+        assert (t("heads.flow_note", lang="en") in words) == has_flow

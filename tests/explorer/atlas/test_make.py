@@ -2,23 +2,40 @@
 
 import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from explorer.__main__ import main
 from explorer.analysis.atlas import ablation, corpus, make
+from explorer.analysis.atlas.ablation import GROUP, cost_sums
 from explorer.analysis.atlas.corpus import scan
 from explorer.analysis.atlas.make import Making
+from explorer.analysis.atlas.names import SOMETIMES, Kind, Name, alike_by_chance, name_of
 from explorer.analysis.atlas.reading import batch_of, encode
-from explorer.analysis.atlas.store import Atlas, read_atlas, to_json
+from explorer.analysis.atlas.store import NORMAL, Atlas, Text, read_atlas, to_json
+from explorer.analysis.circuits.chance import copy_of, shuffle
 from explorer.analysis.heads.ablation import ablate
+from explorer.analysis.roles import MEASURES, OFFSETS, REACH
+from explorer.engine.jobs import walked
+from explorer.exhibits.atlas import measured as finding
+from explorer.exhibits.atlas.measured import lines_of_texts, measured, one_by_one
+from explorer.exhibits.atlas.moments import appears, grown
+from explorer.exhibits.atlas.searched import in_sentence, painted_features, search, texts_to_search
+from explorer.library import open_model
+from explorer.numerics import student
 from explorer.problems import InputProblem
+from explorer.runs.rerun import rows_of
 from explorer.runs.trace import trace
+from models.hooks import Role
 from models.training.home import asset
 
 ROOT = Path(__file__).parents[3]
@@ -194,3 +211,215 @@ def test_torchrun_with_two_processes_gives_the_same_file(pairs, tmp_path) -> Non
         subprocess.run(run, cwd=ROOT, check=True, capture_output=True)
         files.append((out / "atlas.json").read_bytes())
     assert files[0] == files[1]
+
+
+# Atlases of sentences at hand, where an atlas is found, the search, and moments of a training.
+TEXTS = (
+    Text("The cat sat on the mat.", "猫坐在垫子上。", "me"),
+    Text("I love you.", "我爱你。"),
+    Text("A dog ran after the cat, and the cat ran away.", "狗追着猫跑，猫跑开了。"),
+)
+
+
+def test_an_atlas_of_sentences_at_hand_is_that_of_a_file_of_them(model, made, tmp_path) -> None:
+    path = tmp_path / "texts.tsv"
+    path.write_text("\n".join(f"{t.source}\t{t.target}" for t in TEXTS), encoding="utf-8")
+    stored = finding.read_atlas(made(model, path, tmp_path / "out", ablate=3).file)
+    told: list[tuple[int, int]] = []
+    here = walked(measured(model, TEXTS), lambda *step: told.append(step))
+    np.testing.assert_allclose(here.share, stored.share, atol=1e-3)
+    np.testing.assert_allclose(here.cost, stored.cost, atol=1e-3)
+    assert here.names == pytest.approx(stored.names) or [n.kind for n in here.names] == [
+        n.kind for n in stored.names
+    ]
+    assert told[-1][0] == told[-1][1]
+
+
+def test_the_intervals_of_all_heads_are_wider_than_that_of_one(writer) -> None:
+    """Student's t of 0.05 / 8 with 2 degrees of freedom, from a table: 12.590."""
+    assert [round(student(0.05, n), 3) for n in (1, 2, 95)] == [12.706, 4.303, 1.985]
+    assert student(0.05 / 8, 2) == pytest.approx(12.590, abs=1e-3)
+    found = walked(measured(writer, TEXTS))
+    low, high = found.ends
+    assert len(low) == 8
+    wider = (high - found.cost) / (found.high - found.cost)
+    np.testing.assert_allclose(wider, 12.590 / NORMAL, rtol=1e-4)
+    np.testing.assert_allclose(found.cost - low, high - found.cost)
+
+
+@pytest.mark.sweep
+def test_the_intervals_of_untrained_models_miss_a_cost_in_five_of_a_hundred_at_most(tiny) -> None:
+    """Each model is measured in GROUP sentences; the costs in 16 times as many are the truth."""
+    words, missed, alone = ["the", "cat", "dog", "mat", "ran", "sat", "love", "you"], 0, 0
+    for seed in range(100):
+        loaded, draw = tiny("untrained", seed, family="decoder-only"), np.random.default_rng(seed)
+        texts = [
+            Text(" ".join(draw.choice(words, draw.integers(3, 12))) + ".")
+            for _ in range(17 * GROUP)
+        ]
+        found = walked(measured(loaded, texts[:GROUP]))
+        others = encode(loaded, lines_of_texts(texts))[0]
+        sums = cost_sums(loaded, batch_of(loaded, others[GROUP:]))
+        true, (low, high) = sums[:, 1] / sums[:, 0], found.ends
+        missed += bool(((true < low) | (true > high)).any())
+        alone += bool(((true < found.low) | (true > found.high)).any())
+    print("missed", missed, "without the correction", alone)
+    assert missed <= 5 < alone
+
+
+def test_texts_one_by_one_are_the_atlas_of_each_alone(translator, writer) -> None:
+    rare = walked(measured(translator, TEXTS, ablate=False)).rare
+    found = one_by_one(translator, (*TEXTS, Text("cat " * 300)), rare)
+    alone = walked(measured(translator, TEXTS[1:2], ablate=False))
+    known = [MEASURES.index(name) for name in ("previous", "first", "spread", "alignment")]
+    np.testing.assert_allclose(found.strengths[1][:, known], alone.strengths[:, known], atol=1e-6)
+    assert found.tokens[3] == 0
+    assert np.isnan(found.strengths[3]).all()
+    with pytest.raises(InputProblem) as caught:
+        walked(measured(writer, (Text("cat " * 300),)))
+    assert caught.value.values["too_long"] == 1
+
+
+def test_an_atlas_lies_beside_the_model_or_where_the_environment_says(
+    model, made, tmp_path, monkeypatch
+) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_text("The cat sat.\nI love you.\n", encoding="utf-8")
+    assert finding.find_atlas(model).atlas is None
+    making = made(model, path, finding.home_of(model), ablate=0)
+    found = finding.find_atlas(model)
+    assert found.atlas is not None
+    assert found.path == making.file
+    weights = model.folder / "model.safetensors"
+    known = weights.read_bytes()
+    weights.write_bytes(b"trained further")
+    found = finding.find_atlas(model)
+    assert (found.atlas, found.stale, found.path) == (None, True, making.file)
+    weights.write_bytes(known)
+    before = finding.stamp_of(model)
+    elsewhere = tmp_path / "atlases" / "writer"
+    shutil.move(finding.home_of(model), elsewhere)
+    assert finding.find_atlas(model).atlas is None
+    monkeypatch.setenv(finding.VARIABLE, os.pathsep.join(["/nowhere", str(elsewhere.parent)]))
+    assert finding.find_atlas(model).path == elsewhere / "atlas.json"
+    assert finding.stamp_of(model) != before
+    (elsewhere / "atlas.json").write_text("{", encoding="utf-8")
+    broken = finding.find_atlas(model)
+    assert (broken.atlas, broken.problem.key) == (None, "broken_atlas")
+
+
+def test_models_that_are_files_of_one_folder_have_an_atlas_each(model, tmp_path) -> None:
+    files = []
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.gguf").write_bytes(name.encode())
+        single = replace(model, name=name, folder=tmp_path / f"{name}.gguf")
+        files.append(next(finding.places(single)))
+    assert files == [tmp_path / "atlas" / f"atlas-{name}.json" for name in ("one", "two")]
+    snapshot = replace(model, name="writer@200")
+    assert next(finding.places(snapshot)) == model.folder / "atlas" / "atlas@200.json"
+
+
+def test_a_painted_diagonal_and_a_heads_own_pattern_are_found(translator) -> None:
+    traced = trace(translator, TEXTS[0].source, TEXTS[0].target)
+    site = next(site for site in translator.sites if site.role == "decoder")
+    n = len(traced.tgt_tokens)
+    painted = np.zeros((n, n), np.float32)
+    painted[np.arange(1, n), np.arange(n - 1)] = 2.0
+    rare = np.zeros(translator.config.vocab_size, bool)
+    vector = painted_features(translator, site, rows_of(traced), painted, rare)
+    assert vector[REACH - 1] == pytest.approx(1)
+    assert vector[:OFFSETS].sum() == pytest.approx(1)
+    assert vector[-1] == pytest.approx(0)  # each row is as sharp as can be
+    assert vector[-3] == pytest.approx(1 / (n - 1))  # one of them on the first key
+    searched = walked(search(translator, TEXTS, "cross", rare))
+    sites = [site for site in translator.sites if site.role == "cross"]
+    patterns = np.concatenate([traced.pattern(site.name) for site in sites])
+    wanted = patterns[5]
+    assert in_sentence(patterns, wanted).argmax() == 5
+    site, head = sites[5 // 4], 5 % 4
+    own = painted_features(translator, site, rows_of(traced), traced.pattern(site.name)[head], rare)
+    close = searched.of_texts(own)
+    at = searched.texts.index(0)
+    assert close[at].argmax() == 5
+    assert close[at, 5] == pytest.approx(1, abs=1e-4)
+    assert searched.of_heads(own).shape == (8,)
+
+
+def test_what_is_searched_and_followed_by_hand() -> None:
+    assert texts_to_search([(3, 1), (3, 2, 0), ()], 3) == (3, 1, 2)
+    assert appears([False, True, False, True, True]) == 3
+    assert appears([True, True]) == 0
+    assert appears([True, False]) is None
+    strengths = np.zeros((3, len(MEASURES)))
+    strengths[-1, MEASURES.index("spread")] = 1.0
+    strengths[-1, MEASURES.index("same")] = 0.4
+    strengths[0, MEASURES.index("first")] = 0.3
+    strengths[-1, MEASURES.index("first")] = 0.6
+    assert grown(strengths) == "same"
+
+
+NAMES: list[tuple[Role, dict[str, float], Name]] = [
+    *(
+        ("encoder", {kind: 0.5}, Name(kind, kind, 0.5))
+        for kind in ("previous", "same", "next", "first", "last", "spread")
+    ),
+    ("encoder", {"next": 0.4999}, Name("mixed", "next", 0.4999)),
+    ("decoder", {"previous": 0.93, "first": 0.6}, Name("previous", "previous", 0.93)),
+    ("decoder", {"previous": 0.6, "first": 0.93}, Name("first", "first", 0.93)),
+    # Alignment needs less, and only cross-attention has it.
+    ("cross", {"alignment": 0.4, "first": 0.3}, Name("alignment", "alignment", 0.4)),
+    ("cross", {"alignment": 0.399, "first": 0.3}, Name("mixed", "first", 0.3)),
+    ("cross", {"previous": 0.9, "first": 0.1}, Name("mixed", "first", 0.1)),
+    ("decoder", {"alignment": 0.9}, Name("mixed", "previous", 0.0)),
+    # What only some rows have names a head if nothing else does.
+    *(
+        ("decoder", {kind: 0.9, **more}, Name(name or kind, name or kind, share))
+        for kind in SOMETIMES
+        for more, name, share in (({}, None, 0.9), ({"previous": 0.5}, "previous", 0.5))
+    ),
+]
+
+
+@pytest.mark.parametrize(("role", "shares", "expected"), NAMES)
+def test_half_of_the_rows_make_a_name_and_the_largest_share_wins(role, shares, expected) -> None:
+    share = np.array([shares.get(name, 0.0) for name in MEASURES])
+    rows, chance = np.full(len(MEASURES), 1000), np.full(len(MEASURES), 0.2)
+    assert name_of(role, share, rows, chance) == expected
+
+
+@pytest.mark.parametrize("kind", SOMETIMES)
+def test_what_some_rows_have_needs_fifty_of_them_and_more_than_chance(kind) -> None:
+    """Where most words are rare, attending to one is no trait."""
+    share = np.array([0.9 * (name == kind) for name in MEASURES])
+    for rows, chance, name in ((50, 0.6, kind), (49, 0.6, "mixed"), (50, 0.601, "mixed")):
+        numbers = np.full(len(MEASURES), rows), np.full(len(MEASURES), chance)
+        assert name_of("decoder", share, *numbers).kind == name
+
+
+def test_names_in_common_by_chance_and_without_a_single_row() -> None:
+    """Two spread heads and a mixed one: of six orders, two keep all three, four keep one."""
+    kinds: list[Kind] = ["spread", "spread", "mixed"]
+    expected = (2 * 3 + 4 * 1) / 6
+    assert alike_by_chance([("decoder", kind, kind) for kind in kinds]) == pytest.approx(expected)
+    apart: list[tuple[Role, Kind, Kind]] = [
+        ("cross", "spread", "spread"),
+        ("encoder", "first", "spread"),
+    ]
+    assert alike_by_chance(apart) == 1, "only heads of the same role count"
+    nothing, rows = np.full(len(MEASURES), np.nan), np.zeros(len(MEASURES), np.int64)
+    assert name_of("encoder", nothing, rows, nothing) == Name("mixed", "first", 0.0)
+
+
+@pytest.mark.parametrize("name", ["stories", "masked-en"])
+def test_with_random_weights_most_heads_spread_and_a_few_have_a_key(name) -> None:
+    """As the page says of them; of trained models it says how many have a key."""
+    loaded = open_model(name)
+    copy = copy_of(loaded.model)
+    shuffle(copy, torch.Generator().manual_seed(1))
+    sentences = ("I like the old book.", "She went to the park.", "Once upon a time, it was cold.")
+    steps = measured(replace(loaded, model=copy), [*map(Text, sentences)], ablate=False)
+    found = walked(steps)
+    kinds = Counter(each.kind for each in found.names)
+    others = kinds.total() - kinds["spread"] - kinds["mixed"]
+    assert kinds["spread"] > 0.6 * kinds.total()
+    assert others <= 0.3 * kinds.total()

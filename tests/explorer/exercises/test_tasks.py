@@ -3,10 +3,15 @@
 import pytest
 from hostile import answers
 
+from explorer import library
 from explorer.analysis.cases import BUGS
 from explorer.analysis.exercises.grading import by_case, grade
+from explorer.analysis.exercises.planted import PlantedError, examined, fits, written
 from explorer.analysis.exercises.tasks import KINDS, Task, read, task_of, tasks
+from explorer.engine.jobs import walked
 from explorer.exhibits.exercises.answer import flat
+from explorer.library import LoadedModel
+from explorer.runs.trace import Trace, trace
 from explorer.text import LANGUAGES
 
 TASKS = pytest.mark.parametrize("task", tasks(), ids=lambda task: task.id)
@@ -64,20 +69,16 @@ FEW = {
 """One task of each form: a mask, a matrix of numbers, one call, a check."""
 
 
-def check(task: Task) -> None:
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(task, id=task.id, marks=() if task in FEW else pytest.mark.sweep)
+        for task in tasks()
+    ],
+)
+def test_hundreds_of_hostile_answers_are_graded(task):
     for code in answers(task.function):
         assert not grade(task, code).passed, code
-
-
-@pytest.mark.parametrize("task", FEW, ids=lambda task: task.id)
-def test_hundreds_of_hostile_answers_are_graded(task):
-    check(task)
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("task", tasks(), ids=lambda task: task.id)
-def test_they_are_at_every_task(task):
-    check(task)
 
 
 @pytest.mark.parametrize("task", CHECKS, ids=lambda task: task.id)
@@ -142,3 +143,60 @@ def test_what_a_teacher_forgot_is_named(tmp_path, old, new, said):
     (tmp_path / "masks.toml").write_text(TABLE.replace(old, new), encoding="utf-8")
     with pytest.raises(ValueError, match=said):
         list(read(tmp_path / "masks.toml", "masks"))
+
+
+# A visitor's mask in the shipped translator: what it breaks, and what is then written.
+CORE = ("causal", "prefix")
+MASKS = [
+    pytest.param(task, id=task.id, marks=[] if task.id in CORE else [pytest.mark.sweep])
+    for task in tasks()
+    if task.planted
+]
+
+
+@pytest.fixture(scope="module")
+def translator() -> tuple[LoadedModel, Trace]:
+    loaded = library.open_model("twin-right")
+    return loaded, trace(loaded, "I love you.")
+
+
+def broken(task: Task, code: str, translator: tuple[LoadedModel, Trace]) -> list[str]:
+    return [each.name for each in walked(examined(task, code, *translator)) if not each.passed]
+
+
+@pytest.mark.parametrize("task", MASKS)
+def test_a_right_mask_keeps_what_its_rule_allows(task, translator):
+    """A window hides real tokens, so no key is found far back. What opens the first keys opens PADs
+    on the left in their place, and a prefix is meant to be read before its time.
+    """
+    expected = {
+        "window": ["open_cells", "needle"],
+        "sinks": ["padding_left", "open_cells"],
+        "prefix": ["future_leak", "future_mass", "padding_left", "cache", "prefix"],
+    }
+    assert broken(task, task.reference, translator) == expected.get(task.id, [])
+
+
+def test_wrong_masks_change_what_is_written_and_its_own_do_not(translator):
+    for name in ("causal", "both", "cross"):
+        task = next(each for each in tasks() if each.id == name)
+        assert not walked(written(task, task.reference, *translator)).changed
+    task = tasks()[0]
+    upside_down = task.mutants[0].code
+    assert {"future_leak", "future_mass"} <= set(broken(task, upside_down, translator))
+    found = walked(written(task, upside_down, *translator))
+    assert found.loss_after > found.loss_before + 1
+
+
+def test_programs_that_fail_or_belong_nowhere_are_refused(translator):
+    code = "def may_attend(q, k):\n    return k <= q if q < 8 else 1 // 0"
+    with pytest.raises(PlantedError) as raised:
+        walked(written(tasks()[0], "def may_attend(q, k):\n    return 1 // 0 == k", *translator))
+    assert raised.value.args[0].error == "ZeroDivisionError"
+    with pytest.raises(PlantedError):
+        walked(examined(tasks()[0], code, *translator))
+    loaded, traced = translator
+    alibi = next(task for task in tasks() if task.id == "alibi")
+    assert not fits(alibi, loaded)
+    with pytest.raises(ValueError, match="alibi has no place in twin-right"):
+        walked(examined(alibi, alibi.reference, loaded, traced))

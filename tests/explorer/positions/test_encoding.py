@@ -1,11 +1,30 @@
+"""Position vectors, what is added to tokens, rotations and learned tables: by hand and as run."""
+
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from new_kinds import registered
+from torch import nn
 
-from explorer.analysis.positions import encoding as encodings
+from explorer.analysis.positions import encoding as encodings, sums as summing, turning
+from explorer.analysis.positions.encoding import table
+from explorer.analysis.positions.sums import room
+from explorer.analysis.score.steps import module_of, site_inputs
+from explorer.exhibits.positions.learned import alike_by_distance, by_chance, learned
+from explorer.figures.positions.sums import plane, strips
+from explorer.library import CHECKPOINTS, LoadedModel, list_models, open_model
 from explorer.runs.trace import trace
+from explorer.text import family
+from models.config import ModelConfig
 from models.hooks import Edits, Record, visiting
+from models.positions import Scaling, frequencies, sinusoidal_table
 from models.rows import Rows
+from models.training.recipe import read_recipe
+from models.training.vocabulary import train_tokenizer
+from models.transformer import build_model
 
 
 def test_sines_by_hand_depend_on_distance_only_and_learned_vectors_do_not():
@@ -97,3 +116,259 @@ def test_words_and_positions_have_sizes_in_their_only_stream_too(tiny, writer):
     )
     traced = trace(writer, "The cat ran")
     assert encodings.sizes(traced, "tgt") is not None
+
+
+# Token + position: the sum of the Trace, angles by hand, and the price of concatenating.
+TEXT = "The cat sat on the mat."
+
+
+def test_angles_and_the_shared_room_by_hand():
+    east, north = np.array([2.0, 0.0]), np.array([0.0, 5.0])
+    assert summing.angle(east, north) == pytest.approx(90)
+    assert summing.angle(east, east + np.array([0.0, 2.0])) == pytest.approx(45)
+    assert summing.angle(east, -3 * east) == pytest.approx(180)
+    assert np.isnan(summing.angle(east, np.zeros(2)))
+    # Positions in the plane of the first two of four axes; tokens half in it.
+    positions = np.array([[3.0, 0, 0, 0], [0, 2, 0, 0], [3, 2, 0, 0]])
+    found = summing.shared_room(positions, np.array([[1.0, 0, 1, 0], [0, 1, 0, 1]]))
+    assert (found.n, found.of) == (2, 4)
+    assert found.share == pytest.approx(0.5)
+    assert found.by_chance == 0.5
+    assert summing.shared_room(positions, np.array([[0, 0, 5.0, 1.0]])).share == pytest.approx(0)
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_the_sum_is_what_enters_the_first_block(tiny, scaled):
+    loaded = tiny("scaled", scale_embeddings=scaled)
+    traced = trace(loaded, TEXT)
+    found = summing.sums(traced, "src")
+    np.testing.assert_allclose(
+        found.total, traced.activations["encoder.blocks.0.hook_resid_pre"], atol=1e-6
+    )
+    n, d = found.token.shape
+    np.testing.assert_allclose(found.position, sinusoidal_table(n, d).numpy(), atol=1e-6)
+    table = loaded.model.get_parameter("encoder.embed.weight").numpy()
+    factor = d**0.5 if scaled else 1.0
+    np.testing.assert_allclose(found.token, factor * table[list(traced.src_tokens)], rtol=1e-5)
+    token, position, total = found.lengths(2)
+    # The law of cosines, from the angle to the length of the sum.
+    cosine = np.cos(np.radians(found.angle(2)))
+    assert total**2 == pytest.approx(
+        token**2 + position**2 + 2 * token * position * cosine, rel=1e-4
+    )
+    assert position == pytest.approx((d / 2) ** 0.5, rel=1e-5)
+
+
+@pytest.mark.parametrize("positions", ["rotary", "alibi", "none"])
+def test_there_is_no_sum_where_nothing_is_added(tiny, positions):
+    assert summing.sums(trace(tiny("other", positions=positions), TEXT), "src") is None
+
+
+def test_random_embeddings_are_in_the_way_as_chance_has_it(tiny):
+    generator = np.random.default_rng(0)
+    table = sinusoidal_table(64, 32).numpy()
+    found = summing.shared_room(table, generator.normal(size=(4000, 32)))
+    assert found.share == pytest.approx(found.by_chance, abs=0.02)
+    assert 0 < room(tiny("tiny"), "tgt").share < 1
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
+def test_widths_are_those_of_models_that_concatenate(tiny, tied, positions, family):
+    config = tiny("x", family=family, positions=positions, tie_embeddings=tied).config
+    found = summing.widths(config)
+    d, vocab = config.d_model, config.vocab_size
+    streams = 2 if family == "encoder-decoder" else 1
+    assert found.mapped - found.summed == streams * nn.Linear(2 * d, d, bias=False).weight.numel()
+
+    # A model of the whole width whose tables are exchanged for those of half that width.
+    wide = build_model(replace(config, d_model=2 * d, tie_embeddings=False))
+    total = sum(p.numel() for p in wide.parameters())
+    tables = 1 if tied else streams  # a tied pair of streams shares one
+    total -= streams * vocab * 2 * d
+    total += tables * vocab * d
+    if positions == "learned":
+        total -= streams * config.n_ctx * d
+    assert found.wide == total
+
+
+def test_arrows_have_true_angles_and_strips_one_scale():
+    figure = plane((3.0, 4.0), 90.0, ["a", "b", "a + b"])
+    tips = [(each["x"], each["y"]) for each in figure["layout"]["annotations"]]
+    np.testing.assert_allclose(tips, [(3, 0), (3, 4), (3, 4)], atol=1e-9)
+    assert figure["layout"]["yaxis"]["scaleanchor"] == "x"
+    words = family("figures.positions", lang="en")
+    drawn = strips(np.array([[1.0, -2], [0, 5], [1, 3]]), ["a", "b", "c"], words=words)
+    assert drawn.scale.high == 5
+    with pytest.raises(ValueError, match="values"):
+        strips(np.ones((2, 2)), ["a"], words=words)
+
+
+# Rotations up close: against the model's own scores, and both layouts of pairs.
+def test_the_half_split_layout_by_hand_and_permuted():
+    # d = 4: features (0, 2) turn by 1, features (1, 3) by 1/100 a position.
+    x = torch.tensor([[[[1.0, 2.0, 3.0, 4.0]]]], dtype=torch.float64)
+    found = turning.rotate_as(x, torch.tensor([2]), np.array([1, 0.01]), "half")[0, 0, 0]
+    c, s, c2, s2 = np.cos(2), np.sin(2), np.cos(0.02), np.sin(0.02)
+    expected = [c - 3 * s, 2 * c2 - 4 * s2, s + 3 * c, 2 * s2 + 4 * c2]
+    np.testing.assert_allclose(found.numpy(), expected)
+    assert turning.pairs_of(6, "half").tolist() == [[0, 3], [1, 4], [2, 5]]
+    with pytest.raises(ValueError, match="odd"):
+        turning.rotate_as(torch.zeros(1, 1, 1, 3), torch.tensor([0]), np.ones(1), "half")
+    draw = np.random.default_rng(3)
+    q, k = draw.normal(size=(9, 16)), draw.normal(size=(9, 16))
+    wrong, left = turning.layout_difference(q, k, frequencies(16).numpy(), 4.0)
+    assert wrong > 0.5
+    assert left < 1e-12
+    q = np.array([1.0, 0.0, 1.0, 0.0])
+    offsets = np.arange(-3, 4)
+    expected = (np.cos(offsets) + np.cos(offsets / 100)) / 2
+    np.testing.assert_allclose(
+        turning.score_by_offset(q, q, offsets, np.array([1, 0.01]), 2.0), expected
+    )
+
+
+@pytest.mark.parametrize(("positions", "kv_heads"), [("rotary", 1), ("rotary", 2), ("spiral", 4)])
+def test_pairs_add_up_to_the_model_s_own_score(positions, kv_heads, tiny):
+    with registered("spiral"):
+        loaded = tiny("writer", family="decoder-only", positions=positions, n_kv_heads=kv_heads)
+        traced = trace(loaded, "The cat sat on the mat")
+        site = traced.sites[1].name
+        scores = traced.activations[f"{site}.hook_scores"]
+        for head, query, key in ((0, 4, 1), (3, 2, 2), (1, 1, 5)):
+            found = turning.turned(loaded, traced, site, head, query, key)
+            assert found.score == pytest.approx(float(scores[head, query, key]), abs=1e-4)
+            q, k = (
+                turning.bare(loaded, traced, site, head, "q"),
+                turning.bare(loaded, traced, site, head, "k"),
+            )
+            angles = turning.angles_of(loaded, traced, site)
+            curve = turning.score_by_offset(
+                q[query], k[key], np.arange(-5, 6), angles, loaded.config.divisor
+            )
+            assert curve[query - key + 5] == pytest.approx(found.score, abs=1e-9)
+            assert curve[5] == pytest.approx(q[query] @ k[key] / loaded.config.d_head**0.5)
+            lengths = np.linalg.norm(found.q, axis=1)
+            np.testing.assert_allclose(np.linalg.norm(found.q_turned, axis=1), lengths)
+
+
+def test_each_layer_has_its_own_angles(tiny):
+    """Those of Gemma 3: the first layer's base is short, the second one's is the model's."""
+    bases = {"rope_base": 900.0, "near_rope_base": 20.0, "near_layers": (0,)}
+    loaded = tiny("writer", family="decoder-only", positions="rotary", **bases)
+    traced = trace(loaded, "The cat sat on the mat")
+    for site, base in zip(traced.sites, (20.0, 900.0), strict=True):
+        found = turning.turned(loaded, traced, site.name, 1, 4, 1)
+        scores = traced.activations[site.hook("scores")]
+        assert found.score == pytest.approx(float(scores[1, 4, 1]), abs=1e-4)
+        np.testing.assert_allclose(found.angles, frequencies(loaded.config.d_head, base).numpy())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rotary_dim": 4},
+        {"rope_scaling": Scaling((1.0, 2.0, 8.0)), "rope_base": 50.0},
+        {"rope_scaling": Scaling(n_ctx=4, growth=3.0), "rope_base": 50.0},
+    ],
+)
+def test_what_the_model_itself_turned_is_taken_back(changes, tiny):
+    """As in Pythia, which turns a part of each head, and in Llama 3, which stretches angles."""
+    loaded = tiny("writer", family="decoder-only", positions="rotary", **changes)
+    traced = trace(loaded, "The cat sat on the mat")
+    site = traced.sites[1]
+    module, (x, _) = module_of(loaded, site), site_inputs(loaded, traced, site)
+    before = module.w_q(x).detach().numpy()[:, module.d_head : 2 * module.d_head]
+    np.testing.assert_allclose(turning.bare(loaded, traced, site.name, 1, "q"), before, atol=1e-5)
+    found = turning.turned(loaded, traced, site.name, 1, 4, 1)
+    scores = traced.activations[site.hook("scores")]
+    assert found.score == pytest.approx(float(scores[1, 4, 1]), abs=1e-4)
+    if "rotary_dim" in changes:
+        assert found.angles.tolist() == [1.0, 0.01, 0.0]
+    else:
+        assert (found.angles < frequencies(6, 50.0).numpy()).any()
+
+
+def test_a_model_that_does_not_turn_is_shown_as_if(translator):
+    traced = trace(translator, "The cat ran", "猫跑开了")
+    site = "encoder.blocks.1.attn"
+    found = turning.turned(translator, traced, site, 1, 0, 0)
+    scores = traced.activations[f"{site}.hook_scores"]
+    q = turning.bare(translator, traced, site, 1, "q")
+    np.testing.assert_array_equal(q, traced.activations[f"{site}.hook_q"][1].astype(np.float64))
+    assert found.score == pytest.approx(float(scores[1, 0, 0]), abs=1e-5)  # offset 0: no turn
+
+
+# Learned position vectors: what is known of their training, and how alike they are.
+CONFIG = ModelConfig(
+    vocab_size=40, d_model=24, n_layers=1, n_heads=2, d_ff=8, n_ctx=30, positions="learned"
+)
+
+
+def trained(name: str, seed: int, n: int) -> LoadedModel:
+    """A model from a seed whose first `n` source positions something has moved since."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = build_model(CONFIG).eval().requires_grad_(False)
+    weight = model.get_parameter("encoder.positions.weight")
+    weight[:n] += 0.1 * weight[:n].roll(1, 0)
+    for parameter in model.parameters():
+        parameter.copy_(parameter.half())  # as it is shipped
+    return LoadedModel(name, model, train_tokenizer(["ab"], 20), CONFIG, Path(name))
+
+
+def test_training_came_as_far_as_something_moved_if_the_beginning_is_known():
+    seed = read_recipe("twin-learned", []).training.seed
+    for name in ("twin-learned", "twin-learned@40"):
+        loaded = trained(name, seed, 11)
+        found = learned(loaded, "src")
+        assert found.reached == found.n_trained == 11
+        assert found.moved[:11].min() > 0.03
+        assert found.moved[11:].max() < 5e-4  # rounding to 16 bits
+        np.testing.assert_allclose(found.before[11:], found.vectors[11:], rtol=1e-3, atol=1e-6)
+        np.testing.assert_array_equal(found.sines, table(30, 24))
+    assert learned(loaded, "tgt").reached == 0
+    assert learned(trained("twin-learned", seed + 1, 3), "src").moved is None
+    unknown = learned(trained("my-own", seed, 3), "src")
+    assert unknown.before is None
+    assert unknown.added is None
+    assert unknown.n_trained == 30
+
+
+@pytest.mark.parametrize(
+    ("picture", "n_marks", "covered"), [((4, 6, 2, 2), None, 6), ((4, 4, 2, 2, 3), 1, 5)]
+)
+def test_every_picture_covers_the_positions_of_its_patches(tiny, picture, n_marks, covered):
+    """No initial vectors are needed to know it; how long the read words were stays unknown."""
+    alone = {"family": "encoder-only", "lm_head": False} if n_marks else {}
+    loaded = tiny(positions="learned", n_ctx=9, picture=picture, n_marks=n_marks, **alone)
+    found = learned(loaded, loaded.model.reads[0])
+    assert (found.reached, found.n_trained, found.moved) == (covered, covered, None)
+    if not n_marks:
+        assert learned(loaded, "tgt").reached is None
+
+
+def test_learned_positions_have_vectors_whose_likeness_goes_by_distance(tiny):
+    for loaded in (tiny(), tiny(positions="none")):
+        with pytest.raises(ValueError, match="no learned positions"):
+            learned(loaded, "src")
+    writer = tiny("writer", family="decoder-only", positions="learned")
+    with pytest.raises(ValueError, match="src"):
+        learned(writer, "src")
+    assert learned(writer, "tgt").vectors.shape == (160, 24)
+    by_hand = np.array([[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]])
+    np.testing.assert_allclose(alike_by_distance(by_hand), [1, 0, 1], atol=1e-12)
+    pairs = np.cos(1 / 10000.0 ** (np.arange(12) / 12)).mean()  # sum of cos(n theta) over d / 2
+    assert alike_by_distance(table(30, 24))[1] == pytest.approx(pairs, abs=1e-5)
+    drawn = np.random.default_rng(0).normal(size=(200, 40, 96))
+    chance = np.array([alike_by_distance(each)[1] for each in drawn])
+    assert (np.abs(chance) < by_chance(40, 96)).mean() > 0.98
+
+
+@pytest.mark.skipif("twin-learned" not in list_models(CHECKPOINTS), reason="no twin-learned")
+@pytest.mark.parametrize("stream", ["src", "tgt"])
+def test_the_shipped_twin_never_met_its_later_positions(stream):
+    found = learned(open_model("twin-learned"), "src" if stream == "src" else "tgt")
+    assert 15 <= found.reached <= 25  # pairs of at most 22 characters a side
+    assert found.moved[: found.reached].mean() > 50 * found.moved[found.reached :].max()

@@ -1,5 +1,6 @@
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,9 +40,9 @@ def logits_of(loaded: LoadedModel, traced: Trace) -> np.ndarray:
         return loaded.model.read(rows)[0].numpy()
 
 
-def refused(key: str, *args: object, **kwargs: object) -> InputProblem:
+def refused(key: str, *args: object, by: Any = trace, **kwargs: object) -> InputProblem:
     with pytest.raises(InputProblem) as caught:
-        trace(*args, **kwargs)
+        by(*args, **kwargs)
     assert caught.value.key == key
     return caught.value
 

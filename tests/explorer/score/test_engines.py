@@ -8,10 +8,31 @@ import torch
 
 from explorer.analysis.cases import Result
 from explorer.analysis.cases.backend import backend, fused, module_like, options
+from explorer.analysis.score.initial import (
+    INITS,
+    STORAGES,
+    fresh_model,
+    fresh_scores,
+    stored_rows,
+    weight_std,
+)
 from explorer.analysis.score.steps import cell_of, module_of
+from explorer.engine.jobs import walked
+from explorer.exhibits.score.backward import (
+    GRADIENTS,
+    LONG,
+    HeadInputs,
+    attention_backward,
+    fused_backward,
+    fused_forward,
+    head_backward,
+    memory_kept,
+)
 from explorer.exhibits.score.single import SingleHead, cut_head, single, widths
-from explorer.runs.edits import MaskSwitch
+from explorer.runs.edits import HeadOff, MaskSwitch
 from explorer.runs.trace import trace
+from models.attention import Attention
+from models.config import ModelConfig
 
 TEXT = "The cat sat on the mat."
 MODELS = [
@@ -237,3 +258,184 @@ def test_a_single_head_keeps_its_divisor_and_repeats_rows_up_to_its_width(tiny, 
     assert widths(loaded, traced.sites[0])[-1] == 12  # two key heads of 6
     with pytest.raises(ValueError, match="d_out is 24"):
         single(loaded, traced, traced.sites[0], 0, 24)
+
+
+# The backward pass of a head by hand, whole and tile by tile, against autograd.
+DESIGNS = [
+    {},
+    {"n_kv_heads": 2},
+    {"positions": "alibi"},
+    {"positions": "rotary", "bias": False},
+    {"positions": "alibi", "score_cap": 0.2},
+    {"score_divisor": 1.0, "score_cap": 0.5},
+]
+
+WIDE = ModelConfig(
+    family="decoder-only", vocab_size=50, d_model=512, n_layers=1, n_heads=8, d_ff=64, n_ctx=32
+)
+
+
+def test_one_query_and_two_keys_by_hand() -> None:
+    """Even weights, d_head 1: every gradient can be written down."""
+    q, k, v = (torch.tensor(each) for each in ([[2.0]], [[1.0], [1.0]], [[3.0], [5.0]]))
+    pattern, grad_z = torch.tensor([[0.5, 0.5]]), torch.tensor([[4.0]])
+    head = HeadInputs(q, k, v, pattern > 0, torch.zeros(1, 2), 1.0)
+    found = attention_backward(head, pattern, grad_z)
+    assert found["v"].tolist() == [[2.0], [2.0]]  # 0.5 x 4
+    assert found["pattern"].tolist() == [[12.0, 20.0]]  # 4 x 3, 4 x 5
+    assert found["scores"].tolist() == [[-2.0, 2.0]]  # 0.5 (12 - 16), 0.5 (20 - 16)
+    assert found["q"].tolist() == [[0.0]]  # -2 x 1 + 2 x 1
+    assert found["k"].tolist() == [[-4.0], [4.0]]  # -2 x 2, 2 x 2
+
+
+@pytest.mark.parametrize("n_key", [3, 4, 9])  # less than a tile, one, more than two
+def test_tile_by_tile_the_same_comes_out(n_key) -> None:
+    generator = torch.Generator().manual_seed(0)
+    q, k, v, grad_z = (
+        torch.randn(n, 3, generator=generator, dtype=torch.float64)
+        for n in (n_key, n_key, n_key, n_key)
+    )
+    bias = torch.randn(n_key, n_key, generator=generator, dtype=torch.float64)
+    mask = torch.ones(n_key, n_key, dtype=torch.bool).tril()
+    mask[2] = False  # a row that may attend to nothing
+    mask[-1, :-1] = False  # and one whose first keys are all blocked
+    scores = (
+        50 * (q @ k.T) / math.sqrt(3) + bias
+    )  # exp of the largest would be too much for float32
+    head = HeadInputs(50 * q, k, v, mask, bias, math.sqrt(3))
+    pattern = scores.masked_fill(~mask, -1e300).softmax(-1).masked_fill(~mask, 0.0)
+    z, logsumexp = fused_forward(head)
+    torch.testing.assert_close(z, pattern @ v, rtol=0, atol=1e-13)
+    for row in range(n_key):
+        if mask[row].any():
+            assert logsumexp[row] == pytest.approx(float(scores[row, mask[row]].logsumexp(-1)))
+    assert logsumexp[2] == 0
+    stored = attention_backward(head, pattern, grad_z)
+    again = fused_backward(head, z, logsumexp, grad_z)
+    assert set(again) == {"v", "q", "k"}
+    for name, gradient in again.items():
+        torch.testing.assert_close(gradient, stored[name], rtol=1e-10, atol=1e-11)
+    assert not stored["scores"][2].any()
+    assert not again["q"][2].any()
+
+
+@pytest.mark.parametrize("changes", DESIGNS)
+def test_heads_of_models_agree_with_autograd(tiny, changes) -> None:
+    loaded = tiny("backward", **changes)
+    edits = (MaskSwitch("pad_queries", True),)
+    traced = trace(loaded, "The cat sat.", "猫坐。", edits, pads=2)
+    for site in (traced.sites[0], *traced.sites_of("cross")[-1:], traced.sites_of("decoder")[0]):
+        found = head_backward(loaded, traced, site, 2, (1, 7))
+        size = max(np.abs(each).max() for each in found.gradients.values())
+        for name in GRADIENTS:
+            assert found.errors[name] <= 1e-13 * size
+        assert set(found.recomputed) == {"v", "q", "k"}
+        assert max(found.recomputed.values()) <= 1e-12 * size
+        assert found.row_sums <= 1e-13 * size
+        blocked = ~traced.mask(site.name)[2]
+        assert not found.gradients["scores"][blocked].any()
+
+
+def test_the_upstream_gradient_is_that_of_the_logit_or_the_output(translator, traced) -> None:
+    """In the last layer, no later attention mixes rows: only z at the position itself counts."""
+    last = traced.sites_of("cross")[-1]
+    found = head_backward(translator, traced, last, 1, (2, 7))
+    rows = np.abs(found.upstream).max(-1)
+    assert rows[2] > 0
+    assert not np.delete(rows, 2).any()
+    earlier = head_backward(translator, traced, traced.sites[0], 1, (2, 7))
+    assert (np.abs(earlier.upstream).max(-1) > 0).all()  # the encoder reaches it from everywhere
+    site = traced.sites[0]
+    found = head_backward(translator, traced, site, 1, None)
+    np.testing.assert_allclose(found.upstream, traced.activations[site.hook("z")][1], atol=1e-6)
+    # The edit sets z to 0 after the fact; what a changed z would do is asked behind it.
+    site = translator.sites[0]
+    traced = trace(translator, TEXT, edits=(HeadOff(site.name, 1),))
+    found = head_backward(translator, traced, site, 1, (1, 7))
+    assert np.abs(found.upstream).max() > 0
+    assert max(found.errors.values()) < 1e-12
+
+
+def test_the_fused_kernel_keeps_no_matrix_of_weights(traced) -> None:
+    own, long = memory_kept(traced, traced.sites[0])
+    n = len(traced.src_tokens)
+    assert (own.n_query, own.n_key) == (n, n)
+    heads, d_head = 4, 6
+    weights = 4 * heads * LONG * LONG  # bytes of one matrix of weights
+    assert long.explicit > weights
+    # z, a number a row, and the mask: no matrix of floats (z is padded to the kernel's width)
+    assert long.fused < heads * LONG * (16 * d_head * 4 + 4) + heads * LONG * LONG
+    assert long.fused < weights
+
+
+def test_the_spread_of_a_matrix_and_of_embeddings_as_each_rule_says() -> None:
+    assert weight_std("xavier", 512, 512) == pytest.approx(0.0442, abs=5e-5)
+    assert weight_std("xavier", 512, 1536) == pytest.approx(0.03125)
+    assert weight_std("ours", 512, 64) == pytest.approx(0.0589, abs=5e-5)
+    assert weight_std("torch", 512, 7) == pytest.approx(1 / math.sqrt(3 * 512))
+    assert weight_std("gpt2", 512, 7) == 0.02
+    spread = {init: float(fresh_model(WIDE, init, 0).embed.weight.std()) for init in INITS}
+    expected = {"torch": 1.0, "unit": 1.0, "gpt2": 0.02, "ours": 512**-0.5}
+    expected["xavier"] = math.sqrt(2 / (512 + 50))
+    assert spread == pytest.approx(expected, rel=0.02)
+    for init in INITS:
+        bias = fresh_model(WIDE, init, 0).get_submodule("blocks.0.attn").w_q.bias
+        assert float(bias.std()) == pytest.approx(
+            (3 * 512) ** -0.5 if init in ("xavier", "torch") else 0.0, rel=0.1
+        )
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    fresh_model(WIDE, "xavier", 1, "fused")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("init", INITS)
+@pytest.mark.parametrize("storage", STORAGES)
+def test_what_is_drawn_has_that_spread(init, storage) -> None:
+    module = fresh_model(WIDE, init, 0, storage).get_submodule("blocks.0.attn")
+    assert isinstance(module, Attention)
+    rows, _ = stored_rows(WIDE, storage)
+    for linear in (module.w_q, module.w_k, module.w_v):
+        assert float(linear.weight.std()) == pytest.approx(weight_std(init, 512, rows), rel=0.01)
+    # Another head is another draw, in every storage.
+    assert not torch.equal(module.w_q.weight[:64], module.w_q.weight[64:128])
+
+
+@pytest.mark.parametrize(
+    ("positions", "init"), [("sinusoidal", "ours"), ("rotary", "torch"), ("rotary", "unit")]
+)
+def test_scores_scatter_as_the_theory_says(tiny, positions, init) -> None:
+    loaded = tiny("writer", family="decoder-only", positions=positions, d_model=48)
+    traced = trace(loaded, "The cat sat on the mat.")
+    kept = {name: tensor.clone() for name, tensor in loaded.model.named_parameters()}
+    found = walked(fresh_scores(traced, traced.sites[0], init, seeds=range(12)))
+    for each in found:
+        assert each.spread == pytest.approx(each.theory, rel=0.15)
+        assert each.weight_std == pytest.approx(each.weight_formula, rel=0.05)
+        assert 0 < each.entropy <= each.most
+    one, fused, per_head = found
+    ratio = (weight_std(init, 48, 144) / weight_std(init, 48, 48)) ** 2  # 1/2 under Xavier
+    assert fused.spread / one.spread == pytest.approx(ratio, rel=0.15)
+    assert (per_head.spread > one.spread * 1.2) == (init != "torch")
+    assert all(torch.equal(kept[n], tensor) for n, tensor in loaded.model.named_parameters())
+
+
+def test_of_cross_attention_and_of_shared_keys(tiny) -> None:
+    loaded = tiny(n_kv_heads=2)
+    traced = trace(loaded, "The cat sat.", "猫坐。")
+    told: list[tuple[int, int]] = []
+    steps = fresh_scores(traced, traced.sites[-1], "xavier", (0, 1))
+    (one, fused, _) = walked(steps, lambda *at: told.append(at))
+    assert traced.sites[-1].kind == "cross"
+    assert one.shape == (24, 24)
+    assert fused.shape == (48, 24)  # 24 rows of W_Q, 12 of W_K, 12 of W_V
+    assert len(one.scores) == 2 * 4 * len(traced.tgt_tokens) * len(traced.src_tokens)
+    assert told == [(0, 2), (1, 2)]
+    loaded = tiny("writer", family="decoder-only", d_model=48)
+    traced = trace(loaded, "The cat sat on the mat.")
+    unit, ours = (
+        walked(fresh_scores(traced, traced.sites[0], init, (0, 1))) for init in ("unit", "ours")
+    )
+    assert unit[0].entropy < 0.4 * unit[0].most
+    assert unit[0].top > 0.8
+    assert ours[0].entropy > 0.6 * ours[0].most
