@@ -166,11 +166,9 @@ def show(result: Tying | None, view: View) -> b.Blocks:
     yield b.Table([view.t(f"tying.{name}") for name in names], rows)
     then = view.t("tying.then", then=view.t("heads.and").join(goes_on)) if goes_on else ""
     yield b.Sentence("tying", then + _reading(view, result))
-    lines = (
-        r"\ell_w = h \cdot W_U[w] = \lVert h\rVert\,\lVert W_U[w]\rVert\,\cos(h, W_U[w]), "
-        r"\qquad W_U = E",
-        r"h \cdot (E[w] - \bar{E}) = \ell_w - h \cdot \bar{E}",
-    )
+    lines = [r"\ell_w = h \cdot W_U[w] = \lVert h\rVert\,\lVert W_U[w]\rVert\,\cos(h, W_U[w])"]
+    if result.tied:
+        lines += ["W_U = E", r"h \cdot (E[w] - \bar{E}) = \ell_w - h \cdot \bar{E}"]
     yield b.Formula(lines, view.t("tying.formula"))
     yield b.Code((view.loaded.model.read, tying), first=True)
     yield b.Numbers(
