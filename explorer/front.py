@@ -113,6 +113,8 @@ class Front:
             params = dict(parse_qsl(scope["query_string"].decode("latin-1")))
             link = first_link(params.pop("page", ""), params, params.get("lang", ""))
             status, picture = await self._first.of(link)
+            if link and status == 404:  # its page begins with something else, which is no error
+                return Response(status_code=204, headers=headers)
             fields = {**headers, "content-type": "application/json"}
             return zipped(scope, picture, fields, status=status)
         if _PAGE.fullmatch(path):

@@ -180,7 +180,7 @@ def test_bad_usage_is_told_with_status_2(wrong, said, capsys):
         (["export", "copy", "--text", "a" * 6001, "--out", "x"], "6001"),
         (["app", "--models", "no/such/folder"], "--models: there is no folder no/such/folder"),
         (["app", "--models", __file__], "is not a folder"),
-        (["certify", "--model", "copy", "--edits", "causal"], "“causal” is not a change"),
+        (["certify", "--model", "copy", "--edits", "causal"], "“causal” is not a supported change"),
         (["certify", "--model", "copy", "--text", " "], "The text contains only white space."),
         (["train", "--recipe", "copy", "--out", "x", "--data", "f.tsv"], "leave out --data f.tsv"),
         (["evaluate", "--model", "copy", "--recipe", "copy", "--pairs", "p"], "--pairs p"),

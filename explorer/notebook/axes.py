@@ -174,9 +174,8 @@ class AxisEvidence:
         if rest:
             if len(leading) == 2 and batch == rest[0] != first:
                 return AxisReading(rest[0], first, "batch", heads_first=True)
-            return AxisReading(
-                first, prod(rest), "batch" if why == "order" and batch == first else why
-            )
+            is_batch = batch == first not in rest  # otherwise [head, batch] fits as well
+            return AxisReading(first, prod(rest), "batch" if why == "order" and is_batch else why)
         fold = self._folds.get(first)
         if first > 1 and fold is not None:
             outer, inner, chunked = fold

@@ -104,7 +104,7 @@ function above({ text, output, note, long, reading }) {
 /** The picture of a link, {} if it has none or the server is too busy: then the app draws it. */
 async function asked(address) {
   const answer = await fetch(address);
-  return answer.ok ? answer.json() : {};
+  return answer.status === 200 ? answer.json() : {};
 }
 
 /** Once the browser has shown what is drawn now. */

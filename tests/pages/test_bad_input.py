@@ -101,7 +101,7 @@ def test_a_sentence_of_an_uploaded_table_is_read(open_page):
 def test_an_unknown_model_in_a_link_leaves_the_usual_one(open_page, lang):
     at = open_page("heads", model="../../etc", lang=lang)
     said = messages(at).replace("&#45;", "-").replace("&#44;", ",")
-    assert "en-zh, headless, reader, writer" in said
+    assert re.search("en-zh, .*headless, reader, writer", said)
     assert at.main.get("bidi_component")
     menu = at.selectbox(key="sidebar.model")
     assert menu.value is None, "what is shown instead is another model"

@@ -113,6 +113,12 @@ def test_heads_stand_first_only_where_two_axes_say_so(leading, sequences, readin
     assert (read.batch, read.heads, read.heads_first) == reading
 
 
+def test_two_axes_of_one_size_are_read_by_their_order_alone() -> None:
+    axes = AxisEvidence()
+    axes.sequences = 4
+    assert [axes.read(leading, 6, 7).why for leading in ((4, 3), (4, 4))] == ["batch", "order"]
+
+
 def test_the_input_says_how_many_sequences_there_are() -> None:
     for shape, shown in (((3, 5, 8), (3, 1)), ((1, 5, 8), (1, 1))):
         with hl.capture() as seen:
