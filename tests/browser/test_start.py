@@ -213,7 +213,7 @@ def test_the_picture_is_there_before_the_app_and_stays_where_it_is(
     expect(first).to_have_count(0)
     assert page.evaluate(PLACES, key) == before
     visitor.settle()
-    assert page.evaluate("window.shift ?? 0") < 0.01  # 0.003 is Streamlit's menu
+    assert page.evaluate("window.shift ?? 0") < 0.02  # Streamlit's menu: 0.003 to 0.012
     page.set_viewport_size({"width": 1440, "height": 1000})
 
 
