@@ -206,7 +206,7 @@ def add_commands(commands: options.Commands) -> None:
     command.add_argument("--pairs", type=Path, help="source TAB target, or text")
     command.add_argument("--trigram", type=Path, help="text for a trigram baseline")
     command.add_argument(
-        "--recipe", help="read the pairs as in this recipe, or generate those of its task"
+        "--recipe", help="read the pairs as in this recipe, or generate them by its task"
     )
     masks = get_args(Masks)
     command.add_argument(

@@ -10,7 +10,7 @@ N_TREES = 40
 
 
 def lines(number: int) -> Iterator[tuple[int, str, str]]:
-    """The depth, kind and label of each element; some are those of the tree before."""
+    """The depth, kind and label of each element; some equal the tree before."""
     random = Random(number)
     yield 0, "text", f"tree {number}"
     for at in range(random.randrange(3, 12)):

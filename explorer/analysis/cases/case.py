@@ -118,7 +118,7 @@ class Result:
 
     The texts of `columns` are at `cases.columns.<name>`. `bars` names a column to draw, row by
     row; `curve`, if given, is drawn instead. The explanation is the texts at `cases.<id>.<name>`
-    for each name in `why`, or `cases.<name>` for those of SHARED, in which `numbers` (or the texts
+    for each name in `why`, or `cases.<name>` for a name in SHARED, in which `numbers` (or the texts
     at these keys) fill {their names}.
     `ways` are what a bug's wrong and right lines gave, or the open variant of a choice, explained
     by `opened` as `why` explains all, and the model. `grids` names the outcomes of a choice, drawn

@@ -126,7 +126,7 @@ def _heads(pair: ViewPair, versus: Versus) -> b.Blocks:
 def changed(
     pair: ViewPair, versus: Versus, opened: OpenHeads, selected: int | None = None
 ) -> Matrix:
-    """The weights of the other model's open head minus those of this model's."""
+    """The other model's weights in the open head minus this model's."""
     view = pair.view
     before, after = (model_title(view, side.loaded.name) for side in (view, pair.other))
     return change(

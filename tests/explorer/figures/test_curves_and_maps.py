@@ -231,7 +231,7 @@ def test_the_histogram_counts_each_score_and_what_freezing_leaves_out_is_a_bar()
     scores = np.array([-9.0, -0.05, 0.0, 0.05, 2.0])
     figure = cell.histogram(scores, 4.1, words=CELL_WORDS)  # 41 bars of 0.2
     counts = np.zeros(41)
-    counts[[0, 20, 30]] = 1, 3, 1  # the lowest stands at the edge
+    counts[[0, 20, 30]] = 1, 3, 1  # the lowest score is in the edge bar
     np.testing.assert_array_equal(figure["data"][0]["y"], counts)
     assert figure["layout"]["xaxis"]["range"] == [-4.1, 4.1]
     line, dots = cell.groups((0, 0, 1, 1), words=CELL_WORDS)["data"]
