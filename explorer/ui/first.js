@@ -107,9 +107,9 @@ async function asked(address) {
   return answer.status === 200 ? answer.json() : {};
 }
 
-/** Once the browser has shown what is drawn now. */
+/** Once the browser has shown what is drawn now, which the app's scripts would hold up. */
 function painted() {
-  return new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve)); });
+  return new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve))); });
 }
 
 /** Calls `then` when the app has drawn the whole page: frame.js takes this attribute away. */
