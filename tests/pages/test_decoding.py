@@ -12,6 +12,7 @@ from explorer import library
 from explorer.numbers import fixed
 from explorer.runs.generation import generate
 from explorer.text import LANGUAGES, t, words
+from models.config import ModelConfig
 from models.foreign.finding import VARIABLE
 from models.strategies import Beam, Greedy
 
@@ -103,6 +104,13 @@ def test_the_cache_shrinks_with_fewer_key_value_heads(open_page):
     assert f"{whole['n_bytes'][-1] // 2:,}" in everything(at)
     assert charts(at, "billions")
     assert charts(at, "milliseconds")
+
+
+@pytest.mark.parametrize("limit", [2, 99])
+def test_a_sequence_beyond_the_rotations_that_can_be_cached_says_so(open_page, monkeypatch, limit):
+    monkeypatch.setattr(ModelConfig, "cacheable", property(lambda config: limit))
+    said = everything(open_page("decoding", part="cache", limit="6"))
+    assert (t("caching.turned", lang="en", limit=limit) in said) == (limit == 2)
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

@@ -8,7 +8,6 @@ from explorer.analysis.attribution.writes import next_word, runner_up
 from explorer.exhibits import View, block as b
 from explorer.exhibits.attribution.choices import AttributionChoices
 from explorer.exhibits.block import escape
-from explorer.exhibits.saying import quoted
 from explorer.figures.theme import show
 from explorer.library import LoadedModel
 from explorer.numbers import percent
@@ -82,9 +81,8 @@ def notes(view: View) -> b.Blocks:
     typed = view.choices(AttributionChoices).typed
     encoding = token_of(view.loaded, typed) if typed else 0
     if isinstance(encoding, list):
-        shown = " ".join(quoted(view, piece) for piece in encoding)
         key = "attribution.several" if encoding else "attribution.unknown"
-        yield b.Hint(view.t(key, word=escape(typed), tokens=shown), "info", warns=True)
+        yield b.Hint(view.t(key, word=escape(typed)), "info", warns=True)
         yield b.Remember(b.choose(typed=""))
 
 

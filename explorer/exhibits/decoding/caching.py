@@ -183,6 +183,9 @@ def show(answer: Caching | None, view: View) -> b.Blocks:
     yield b.Prose(view.t("caching.lead"))
     if view.trace.edits:
         yield b.Note(view.t("caching.without_edits"))
+    limit = view.loaded.config.cacheable
+    if contents.first + len(contents.gaps) > limit:
+        yield b.Note(view.t("caching.turned", limit=limit))
     heads, control = _heads(view)
     yield control
     yield b.Canvas(

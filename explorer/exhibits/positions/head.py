@@ -113,11 +113,11 @@ def by_offset(
 
 
 SCORES = {
-    "adds": (r"(x_i + p_i)W_Q \cdot (x_j + p_j)W_K", ""),
+    "adds": (r"q_i \cdot k_j", ""),
     "turns": (r"R_i q_i \cdot R_j k_j", ""),
     "biases": (r"q_i \cdot k_j", " + b_{j-i}"),
 }
-"""Formulas of the score, by where the model's positions act."""
+"""Formulas of the score, by where the model's positions act; those that are added act before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,9 +185,11 @@ def show(changed: Changed | None, view: View) -> b.Blocks:
         yield b.Prose(view.t(key, text=_marked(right, text)))
     if view.site.kind == "self":
         yield from _offsets(view, before, after)
-    products, added = SCORES[view.loaded.config.position_type.acts]
+    acts = view.loaded.config.position_type.acts
+    products, added = SCORES[acts]
     yield b.Formula.of(
         view.t("positions.head_formula"),
+        *([r"x_i = e_i + p_i"] if acts == "adds" else []),
         rf"s_{{ij}} = {view.scaled(products)}{added}",
         r"\text{moved} = \frac{1}{2n}\sum_{i,j} \lvert a'_{ij} - a_{ij} \rvert",
     )
