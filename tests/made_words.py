@@ -15,6 +15,8 @@ from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE
 from explorer.analysis.roles import MEASURES as ATLAS_MEASURES
 from explorer.exhibits.heads.choices import MEASURES
 from explorer.exhibits.model.sizes import OWN, PRESETS
+from explorer.exhibits.tour.choices import CHAPTERS, TourChoices
+from explorer.exhibits.tour.sheet import LESSONS
 from explorer.exhibits.training.setting import NAMES as TRAINING_NAMES
 from explorer.library import CHECKPOINTS, list_models
 from explorer.pages import MENU, PAGES
@@ -66,7 +68,6 @@ REGISTRIES = {
     "model.kinds": "explorer.analysis.model.parameters:KINDS",
     "model.asides": "explorer.exhibits.model.choices:ASIDES",
     "reach.nets": "explorer.exhibits.model.reach:KINDS",
-    "tour.groups": "explorer.exhibits.tour.choices:CHAPTERS",
     "exercises.groups": "explorer.analysis.exercises.tasks:KINDS",
     "exercises.faults": "explorer.sandbox:Kind",
     "cases.verdicts": "explorer.analysis.cases:VERDICTS",
@@ -122,6 +123,8 @@ MADE = {
         if (name := option.key.removeprefix("swaps.options.")) != option.key
     },
     "model.presets": {OWN, *PRESETS},
+    "tour.groups": {*CHAPTERS, *TourChoices.groups},
+    **{f"tour.lessons.{name}": {"title", *lesson} for name, lesson in LESSONS.items()},
     "tour.missing": set(re.findall(r'(?:Missing(?:Error)?\(|require\(.*, )"(\w+)"\)', CODE)),
     "notebook.fill": {"leaks", "rounds", "unknown"},
     "menu": {group.name for group in MENU},

@@ -191,13 +191,13 @@ def _exports(sheet: Sheet) -> None:
     else:
         tables = (piece for piece in every if isinstance(piece, b.Table))
         lines = [plain(": ".join(row)) for piece in tables for row in piece.rows]
+    st.caption(view.t("take.page"))
+    whole = partial(html.page, title, sheet.drawn, view, file)
+    save(sheet, b.Download(f"{page}.take.page", view.t("take.html"), whole, "html"))
     share.show_link(view.state)
     if lines:
         st.caption(view.t("take.reading"))
         st.code("\n".join(lines), language=None, wrap_lines=True)
-    st.caption(view.t("take.page"))
-    whole = partial(html.page, title, sheet.drawn, view, file)
-    save(sheet, b.Download(f"{page}.take.page", view.t("take.html"), whole, "html"))
     if any(isinstance(piece, b.Picture) for piece in every):
         st.caption(view.t("take.png"))
     st.caption(view.t("take.report"))

@@ -162,9 +162,9 @@ def test_links_of_results_are_run_again_for_the_class_and_hostile_ones_end_no_ta
     (table,) = (str(each.value) for each in sheet.markdown if "| Ada" in str(each.value))
     head, _, ada, eve, total = table.splitlines()
     assert head.endswith(" | 6.1 | 6.2 | 7.1 |")  # the causal mask, the padding mask, a softmax
-    assert ada == "| Ada &#42;L&#42; | 1 / 3 | ✓ | – | ? |"
-    assert eve == "| Eve | 0 / 3 | – | ? | – |"
-    assert total.endswith(" | 1 / 2 | 0 / 2 | 0 / 2 |")
+    assert ada == "| Ada &#42;L&#42; | 1 of 3 | ✓ | – | ? |"
+    assert eve == "| Eve | 0 of 3 | – | ? | – |"
+    assert total.endswith(" | 1 of 2 | 0 of 2 | 0 of 2 |")
     assert t("tour.class_bad", lang="en", lines="3, 4") in messages(sheet)
     at = open_page("exercises", part="sheets")
     links = []
@@ -173,7 +173,7 @@ def test_links_of_results_are_run_again_for_the_class_and_hostile_ones_end_no_ta
         said = {"solver": "a", "solved": "causal", "programs": write_programs((("causal", code),))}
         links.append(f"http://x/?{urlencode(said)}")
     at.text_area(key="tour.class").set_value("\n".join(links)).run()
-    assert everything(at).count("| a | 0 / 1 | ? |") == 2
+    assert everything(at).count("| a | 0 of 1 | ? |") == 2
 
 
 def test_programs_go_through_a_link_and_back_and_others_are_refused():

@@ -20,9 +20,10 @@ from explorer.exhibits.tour.choices import (
 from explorer.exhibits.tour.course import ENTRIES, STEPS, number_of
 from explorer.exhibits.tour.learners import MOST_LINKS, read_results
 from explorer.exhibits.tour.posed import Missing, found_by
+from explorer.exhibits.tour.sheet import LESSONS
 from explorer.exhibits.view import build
 from explorer.pages import PAGES
-from explorer.text import t
+from explorer.text import LANGUAGES, t
 
 LONG = {"target": "我喜欢你，因为你很善良。"}
 """A translation with enough tokens for the steps about masks."""
@@ -200,14 +201,33 @@ def test_links_of_a_class_make_a_table_of_a_bounded_number(open_page):
     (warned,) = [each.value for each in at.warning]
     assert words("class_bad", lines="3, 4, 5") == warned
     table = next(each.value for each in at.markdown if "Li Ming" in each.value)
-    assert "| Li Ming | 1 / 2 | ✓ | ✗ |" in table
-    assert "| 1 / 2 | – | ✓ |" in table
+    assert "| Li Ming | 1 of 2 | ✓ | ✗ |" in table
+    assert "| 1 of 2 | – | ✓ |" in table
     assert "<img" not in table
     assert "tour.class" not in at.query_params
     at.text_area(key="tour.class").set_value("x?answers=look.1.1.a\n" * (MOST_LINKS + 5)).run()
     assert words("class_many", most=MOST_LINKS, count=MOST_LINKS + 5) in at.warning[0].value
     assert read_results("x?answers=nosuch.1.1.a") is None
     assert read_results("x?solved=nosuch&learner=a") is None
+
+
+def test_a_class_table_has_each_entry_of_the_sheet(open_page):
+    pasted = "x?learner=Mo&answers=look.1.1.aaaa&sheet=rest~look~cross~nosuch"
+    for sheet, row in (("", "| 1 of 3 | – | ✓ | – |"), ("sees~look", "| 1 of 2 | – | ✓ |")):
+        at = open_page("tour", part="class", sheet=sheet)
+        at.text_area(key="tour.class").set_value(pasted).run()
+        assert f"| Mo {row}" in everything(at)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_ready_lesson_is_a_sheet_with_a_plan_of_45_minutes(open_page, lang):
+    at = open_page("tour", part="sheet", lang=lang)
+    for lesson, parts in LESSONS.items():
+        at.button(key=f"tour.ready.{lesson}").click().run()
+        assert link(at)["sheet"].split("~") == [part for part in parts if part in ENTRIES]
+        plan = next(each.value for each in at.markdown if "–45 |" in str(each.value))
+        assert all(t(f"tour.lessons.{lesson}.{part}", lang=lang) in plan for part in parts)
+    assert set(parts) - {*ENTRIES} == {"opening", "closing"}
 
 
 def opens(model: str) -> int:

@@ -72,6 +72,10 @@ class TourChoices(PageChoices):
         "printed": ("tour.printed",),
         "class": ("tour.learners",),
     }
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {
+        "learner": ("steps", "contents", "results"),
+        "teacher": ("sheet", "printed", "class"),
+    }
     lesson: str = choice("", str)
     answers: tuple[StepAnswer, ...] = choice((), read_answers, write_answers)
     sheet: tuple[str, ...] = choice((), read_ids, "~".join)

@@ -21,9 +21,10 @@ SIGNS = {True: "✓", False: "✗", None: "?"}
 @dataclass(frozen=True)
 class Learner:
     """The contents of a results link: programs by task, and whether each entry is right; None for
-    an exercise that is claimed as solved."""
+    an exercise that is claimed as solved. `sheet` has the entries of the link's worksheet."""
 
     name: str
+    sheet: tuple[str, ...]
     outcomes: dict[str, bool | None]
     programs: tuple[tuple[str, str], ...]
 
@@ -54,6 +55,7 @@ def read_results(link: str) -> Learner | None:
             read_ids(params.get("solved", "")),
         )
         programs = read_programs(params.get("programs", ""))
+        sheet = tuple(entry for entry in read_ids(params.get("sheet", "")) if entry in ENTRIES)
     except ValueError:  # RefusedError is one
         return None
     outcomes = {f"task_{task}": None for task in solved} | {
@@ -62,7 +64,7 @@ def read_results(link: str) -> Learner | None:
     known = {entry: right for entry, right in outcomes.items() if entry in ENTRIES}
     own = tuple(submission for submission in programs if f"task_{submission[0]}" in ENTRIES)
     name = one_line(params.get("learner") or params.get("solver", ""), MOST_NAME)
-    return Learner(name, known, own) if known or own else None
+    return Learner(name, sheet, known, own) if known or own else None
 
 
 def _box(view: View) -> b.Blocks:
@@ -89,18 +91,26 @@ def show(learners: Sequence[Learner | None], view: View) -> b.Blocks:
 
 
 def _table(view: View, learners: Sequence[Learner]) -> b.Blocks:
-    entries = {entry for learner in learners for entry in learner.outcomes}
-    named = [entry for entry in sheet_of(view) or ENTRIES if entry in entries]
+    """A row for each learner, and a column for each entry of the worksheet: the user's, else those
+    that the links name, else what was answered."""
+    sheet = sheet_of(view) or dict.fromkeys(
+        entry for learner in learners for entry in learner.sheet
+    )
+    answered = {entry for learner in learners for entry in learner.outcomes}
+    named = [*sheet] or [entry for entry in ENTRIES if entry in answered]
+
+    def out_of(right: int, count: int) -> str:
+        return view.t("tour.out_of", right=right, count=count)
+
     rows = []
     for learner in learners:
         known = {entry: SIGNS[right] for entry, right in learner.outcomes.items()}
         n_right = sum(learner.outcomes.get(column) is True for column in named)
         name = escape(learner.name) or view.t("tour.nobody")
-        rows.append(
-            [name, f"{n_right} / {len(named)}", *(known.get(column, "–") for column in named)]
-        )
+        marks = (known.get(column, "–") for column in named)
+        rows.append([name, out_of(n_right, len(named)), *marks])
     sums = [sum(learner.outcomes.get(column) is True for learner in learners) for column in named]
-    rows.append([view.t("tour.class_right"), "", *(f"{right} / {len(learners)}" for right in sums)])
+    rows.append([view.t("tour.class_right"), "", *(out_of(right, len(learners)) for right in sums)])
     head = [view.t("tour.learner"), view.t("tour.n_right"), *map(number_of, named)]
     yield b.Table(head, rows)
     yield b.Note(" · ".join(title_of(view, entry) for entry in named))
