@@ -32,7 +32,7 @@ FREE = -1
 """The value of `row` if no query is highlighted."""
 
 GONE: dict[str, tuple[str, ...]] = {
-    "part": ("speculation", "flow", "without", "file", "paper"),
+    "part": ("speculation", "flow", "without", "file", "paper", "search"),
     "further": ("history",),
     "draft": (),
     "ahead": (),

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from shown import everything, figure, link, words_of
+from shown import everything, figure, link
 
 from explorer.analysis.atlas.corpus import scan
 from explorer.analysis.atlas.make import Making
@@ -12,7 +12,7 @@ from explorer.analysis.atlas.store import Text
 from explorer.exhibits.atlas import measured
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.sentences import beginning, passes
-from explorer.exhibits.choices import MOST_PAIRS, RefusedError, joined, pairs
+from explorer.exhibits.choices import RefusedError, joined, pairs
 from explorer.library import open_model
 from explorer.text import t
 
@@ -109,24 +109,7 @@ def test_two_models_are_compared_and_a_missing_one_is_refused(open_page):
     assert "nowhere" in everything(at)
 
 
-@pytest.mark.parametrize("like", ["matrix", "row", "cell"])
-def test_a_pattern_of_the_open_sentence_is_looked_for(open_page, like):
-    at = open_page("atlas", part="search", like=like, site="decoder", row="2")
-    assert len(at.radio(key="atlas.found").options) == 3
-    found = [words_of(each) for each in at.markdown if "Highest similarity over" in words_of(each)]
-    assert len(found) == 1
-
-
-def test_nothing_painted_asks_for_a_cell_and_a_painted_one_is_kept(open_page):
-    at = open_page("atlas", part="search", like="painted")
-    assert t("atlas.paint_first", lang="en") in everything(at)
-    at = open_page("atlas", part="search", like="painted", site="decoder", painted="2-1_999-999")
-    assert at.radio(key="atlas.found").options
-    many = joined([(900, key) for key in range(MOST_PAIRS - 1)])
-    full = t("atlas.paint_full", lang="en", count=MOST_PAIRS)
-    for painted in (many, f"{many}_2-1"):
-        shown = open_page("atlas", part="search", like="painted", site="decoder", painted=painted)
-        assert (full in everything(shown)) is (painted != many)
+def test_pairs_of_a_link_are_read_once_each():
     assert pairs("2-1_3-0_2-1") == ((2, 1), (3, 0))
     assert joined(((2, 1), (3, 0))) == "2-1_3-0"
     for bad in ("2", "1-a", "1-2_", "1-2-3"):

@@ -200,7 +200,7 @@ OLD = (
     "patching?part=paths&second=I+like+you.&align=1-2&into=first&what=attn_out&cell=decoder-1-2",
     "alignment?part=matrices&aligner=best&word_row=write&symmetrise=forward&back=zh-en",
     "circuits?part=composition&behaviour=duplicate&made_of=by-hand&head_map=qk&composed=q",
-    "atlas?part=search&across=alignment&up=entropy&like=cell&painted=1-2&found=2&shortest=4",
+    "atlas?part=compare&across=alignment&up=entropy&shortest=4",
     "certificate?tested=1",
     "clinic?case=inverted_causal",
     "training?part=opened&seeds=2&room=abc&shown=2&moment=20",

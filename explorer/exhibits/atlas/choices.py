@@ -5,15 +5,10 @@ from typing import ClassVar
 
 from explorer.analysis.roles import MEASURES
 from explorer.exhibits import PageChoices
-from explorer.exhibits.choices import choice, joined, model_name, one_of, pairs, whole
+from explorer.exhibits.choices import choice, model_name, one_of, whole
 
 AXES: tuple[str, ...] = ("entropy", "deviation", "distance", "cost", "depth", *MEASURES)
 """The possible axes of the map: numbers of a head, and its share of each measure."""
-SOURCES: tuple[str, ...] = ("matrix", "row", "cell", "painted")
-"""The source of the pattern to search for: from the open head, or painted."""
-
-Painted = tuple[tuple[int, int], ...]
-"""Cells (query, key) of the open sentence."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +16,11 @@ class AtlasChoices(PageChoices):
     """`across` and `up` are the axes of the map ("": default). `sentence` is the open sentence of a
     head; sentences are filtered by `shortest` and `longest` (tokens), by a word `containing`, and
     by the least percentage `least`. `against` is a model to compare with, `traced` the measure
-    followed over training. `like` is the source of the search pattern, `painted` its painted cells,
-    `found` the open search result."""
+    followed over training."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "heads": ("atlas.measured", "atlas.map", "atlas.head", "atlas.sentences", "atlas.sentence"),
         "compare": ("atlas.measured", "atlas.moments", "atlas.compared"),
-        "search": ("atlas.measured", "atlas.searched", "atlas.search"),
     }
     across: str = choice("", one_of(AXES))
     up: str = choice("", one_of(AXES))
@@ -38,6 +31,3 @@ class AtlasChoices(PageChoices):
     least: int = choice(0, whole(0, 100))
     against: str = model_name()
     traced: str = choice("", one_of(MEASURES))
-    like: str = choice("matrix", one_of(SOURCES))
-    painted: Painted = choice((), pairs, joined, of_site=True)
-    found: int = choice(1, whole(1, 20))

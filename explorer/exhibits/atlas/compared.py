@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from explorer.exhibits.atlas.measured import (
     which_for,
 )
 from explorer.exhibits.atlas.moments import steps_of
-from explorer.exhibits.atlas.searched import texts_to_search
 from explorer.exhibits.block import escape
 from explorer.exhibits.saying import message, model_title
 from explorer.figures.atlas import scatter
@@ -66,7 +66,7 @@ def _compared(which: Which, other: Which | None) -> Steps[AtlasPair | None]:
             return _paired(one, two)
     if is_other_family(which.model, other.model):
         return None
-    texts = which.texts or _texts_of((yield from atlas.steps(which)))
+    texts = which.texts or texts_of((yield from atlas.steps(which)))
     theirs = turned(texts, other.model)
     one = yield from atlas.steps(Which(which.model, texts=texts, ablate=False))
     two = yield from atlas.steps(Which(other.model, texts=theirs, ablate=False))
@@ -78,9 +78,12 @@ def _paired(one: Atlas, two: Atlas) -> AtlasPair:
     return AtlasPair(one, two, tuple((head, mate) for head, mate in mates if mate is not None))
 
 
-def _texts_of(survey: Atlas) -> tuple[Text, ...]:
-    """The sentences for comparing two models: the top sentence of each head of an atlas."""
-    return tuple(survey.texts[number] for number in texts_to_search(survey.best, MOST_TEXTS))
+def texts_of(survey: Atlas, most: int = MOST_TEXTS) -> tuple[Text, ...]:
+    """The sentences for comparing two models: the first one of each head of an atlas, then the
+    second of each, and so on."""
+    turns = zip_longest(*survey.best)
+    numbers = dict.fromkeys(at for turn in turns for at in turn if at is not None)
+    return tuple(survey.texts[number] for number in [*numbers][:most])
 
 
 def turned(texts: tuple[Text, ...], model: str) -> tuple[Text, ...]:

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,16 +25,15 @@ from explorer.analysis.atlas.reading import batch_of, encode
 from explorer.analysis.atlas.store import NORMAL, Atlas, Text, read_atlas, to_json
 from explorer.analysis.circuits.chance import copy_of, shuffle
 from explorer.analysis.heads.ablation import ablate
-from explorer.analysis.roles import MEASURES, OFFSETS, REACH
+from explorer.analysis.roles import MEASURES
 from explorer.engine.jobs import walked
 from explorer.exhibits.atlas import measured as finding
+from explorer.exhibits.atlas.compared import texts_of
 from explorer.exhibits.atlas.measured import lines_of_texts, measured, one_by_one
 from explorer.exhibits.atlas.moments import appears, grown
-from explorer.exhibits.atlas.searched import in_sentence, painted_features, search, texts_to_search
 from explorer.library import open_model
 from explorer.numerics import student
 from explorer.problems import InputProblem
-from explorer.runs.rerun import rows_of
 from explorer.runs.trace import trace
 from models.hooks import Role
 from models.training.home import asset
@@ -319,34 +319,9 @@ def test_models_that_are_files_of_one_folder_have_an_atlas_each(model, tmp_path)
     assert next(finding.places(snapshot)) == model.folder / "atlas" / "atlas@200.json"
 
 
-def test_a_painted_diagonal_and_a_heads_own_pattern_are_found(translator) -> None:
-    traced = trace(translator, TEXTS[0].source, TEXTS[0].target)
-    site = next(site for site in translator.sites if site.role == "decoder")
-    n = len(traced.tgt_tokens)
-    painted = np.zeros((n, n), np.float32)
-    painted[np.arange(1, n), np.arange(n - 1)] = 2.0
-    rare = np.zeros(translator.config.vocab_size, bool)
-    vector = painted_features(translator, site, rows_of(traced), painted, rare)
-    assert vector[REACH - 1] == pytest.approx(1)
-    assert vector[:OFFSETS].sum() == pytest.approx(1)
-    assert vector[-1] == pytest.approx(0)  # each row is as sharp as can be
-    assert vector[-3] == pytest.approx(1 / (n - 1))  # one of them on the first key
-    searched = walked(search(translator, TEXTS, "cross", rare))
-    sites = [site for site in translator.sites if site.role == "cross"]
-    patterns = np.concatenate([traced.pattern(site.name) for site in sites])
-    wanted = patterns[5]
-    assert in_sentence(patterns, wanted).argmax() == 5
-    site, head = sites[5 // 4], 5 % 4
-    own = painted_features(translator, site, rows_of(traced), traced.pattern(site.name)[head], rare)
-    close = searched.of_texts(own)
-    at = searched.texts.index(0)
-    assert close[at].argmax() == 5
-    assert close[at, 5] == pytest.approx(1, abs=1e-4)
-    assert searched.of_heads(own).shape == (8,)
-
-
-def test_what_is_searched_and_followed_by_hand() -> None:
-    assert texts_to_search([(3, 1), (3, 2, 0), ()], 3) == (3, 1, 2)
+def test_what_is_compared_and_followed_by_hand() -> None:
+    best = SimpleNamespace(best=((3, 1), (3, 2, 0), ()), texts="abcd")
+    assert texts_of(best, 3) == ("d", "b", "c")
     assert appears([False, True, False, True, True]) == 3
     assert appears([True, True]) == 0
     assert appears([True, False]) is None
