@@ -13,7 +13,8 @@ import streamlit as st
 from starlette.middleware import Middleware
 from streamlit.starlette import App
 
-from explorer.components import HeadsSelection, heads_view
+from explorer.components.heads_payload import HeadsSelection, whole_grid
+from explorer.components.heads_view import heads_view
 from explorer.figures.matrix import Axis
 from explorer.serving import FromMemory
 from explorer.text import family
@@ -26,9 +27,11 @@ def show() -> None:
     patterns = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     row = tuple(f"token{index}" for index in range(tokens))
     st.set_page_config(layout="wide")
+    thumbnails, cells_of = whole_grid(patterns.astype(np.float32), np.True_, whole=False)
     heads_view(
-        patterns.astype(np.float32),
+        thumbnails,
         (Axis(row, "query"), Axis(row, "key")),
+        cells_of=cells_of,
         selection=HeadsSelection((0, 0)),
         key="heads",
         words=family("components.heads_view", lang="en"),

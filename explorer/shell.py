@@ -10,8 +10,7 @@ import streamlit as st
 from streamlit.navigation.page import Page as StreamlitPage
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from explorer.components import frame
-from explorer.components.frame import Menu
+from explorer.components.frame import Menu, frame
 from explorer.engine import cache
 from explorer.engine.turns import computing
 from explorer.exhibits.choices import PartChoices, ScreenChoices

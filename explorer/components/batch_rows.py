@@ -21,16 +21,7 @@ def pack_batch_rows(
     """Pack the payload. `counts` [sentence, pos]: False = label ignored; `losses` in nats.
 
     `padding` is the label text of padding; these cells are hatched.
-
-    Raises ValueError with the sizes if they disagree.
     """
-    payload.check_length("labels", len(labels), len(inputs), "rows of inputs")
-    for name, array in (("counts", counts), ("losses", losses)):
-        shape = (len(inputs), len(inputs[0]) if inputs else 0)
-        if array.shape != shape:
-            raise ValueError(f"{name} has shape {array.shape}, inputs have {shape}")
-    if sources:
-        payload.check_length("sources", len(sources), len(inputs), "rows of inputs")
     rows = [
         {
             "source": {**payload.tokens_head(sources[at]), "stream": "src"} if sources else None,

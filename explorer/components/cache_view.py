@@ -24,22 +24,11 @@ def pack_cache_view(
     """Pack the payload: vector lengths [layer, kv_head, pos], one byte each, scaled by the largest.
 
     After step i the cache holds columns 0 to first + i, which take `n_bytes[i]`. The first
-    `kept_heads` key/value heads are drawn as stored, the others as saved memory. Raises ValueError
-    with the sizes if they disagree.
+    `kept_heads` key/value heads are drawn as stored, the others as saved memory.
     """
-    n_layers, n_heads, n_row = keys.shape
-    if values.shape != keys.shape:
-        raise ValueError(f"values has shape {values.shape}, keys have {keys.shape}")
-    payload.check_length("row", len(row), n_row, "columns in keys")
-    payload.check_length("n_bytes", len(n_bytes), n_row - first, "steps")
-    payload.check_index("step", step, len(n_bytes), "steps")
+    n_layers, n_heads, _ = keys.shape
     arrays = {"keys": _shades(keys), "values": _shades(values)}
     if cross_keys is not None and cross_values is not None:
-        if cross_keys.shape != (n_layers, n_heads, len(source)):
-            raise ValueError(
-                f"cross_keys has shape {cross_keys.shape}, expected "
-                f"{(n_layers, n_heads, len(source))} as keys and source are"
-            )
         arrays |= {"cross_keys": _shades(cross_keys), "cross_values": _shades(cross_values)}
     head = {
         "row": {**payload.tokens_head(row), "stream": "tgt"},

@@ -77,31 +77,8 @@ def pack_film(
     than the last step has read: the token of that step. If masked tokens are filled in instead,
     `places` gives the position of each step, `own` the attention of that position, `row` the
     complete text followed by the mask token. `file` is the prefix of the names of saved pictures.
-    Raises ValueError with the sizes if they disagree.
     """
-    n_steps = len(frames)
-    if own.ndim != 4 or own.shape[2] != n_steps:
-        raise ValueError(f"own has shape {own.shape}, expected [layer, head, {n_steps} steps, pos]")
-    payload.check_length("row", len(row), own.shape[3] + 1, "positions in own, and the last token")
-    if places is not None:
-        payload.check_length("places", len(places), n_steps, "steps")
-        for place in places:
-            payload.check_index("place", place, own.shape[3], "positions in own")
-    if own.shape[3] < n_steps:
-        raise ValueError(f"own has {own.shape[3]} positions, but there are {n_steps} steps")
-    if cross is not None and cross.shape != (*own.shape[:3], len(source)):
-        raise ValueError(
-            f"cross has shape {cross.shape}, expected {(*own.shape[:3], len(source))} as own and "
-            "source are"
-        )
     at = scene or Scene()
-    payload.check_index("step", at.step, n_steps, "steps")
-    payload.check_index("layer", at.layer, own.shape[0], "layers")
-    payload.check_index("head", at.head, own.shape[1], "heads")
-    for index, frame in enumerate(frames):
-        payload.check_index(
-            f"chosen of step {index}", frame.chosen, len(frame.tokens), "candidates"
-        )
     head = {
         "file": file,
         "source": {**payload.tokens_head(source), "stream": "src"} if cross is not None else None,

@@ -63,6 +63,24 @@ def frame(
     return picked if isinstance(picked, str) and picked in names and picked != current else None
 
 
+def pulse(key: str, seconds: float) -> None:
+    """Rerun the surrounding fragment once after so many seconds.
+
+    `st.fragment(run_every=…)` stops only with a run of the whole page, which would discard text
+    that is typed but not yet sent.
+    """
+    import streamlit as st
+
+    turn = st.session_state[f"{key}.turn"] = st.session_state.get(f"{key}.turn", 0) + 1
+    data = pack({"turn": turn, "seconds": seconds})
+    view("pulse")(key=key, data=data, on_due_change=lambda: None)
+
+
+def is_due(key: str) -> bool:
+    """Whether the pulse with this key started this run. Call it before the pulse is drawn again."""
+    return sent(key, "due") is not None
+
+
 def _take(on_sentence: Callable[[str], None]) -> None:
     sentence = sent(_KEY, "sentence")
     if isinstance(sentence, str):  # untrusted: a client may send anything

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.components.mount import inside, whole
-from explorer.components.payload import BLOCKED, Bools, Bytes, Floats, check_length, encode_weights
+from explorer.components.payload import BLOCKED, Bools, Bytes, Floats, encode_weights
 from explorer.numbers import whole_percent
 from explorer.once import once
 
@@ -86,13 +86,9 @@ class PictureAxis:
     keys: Sequence[int]
     queries: Sequence[int]
 
-    def head(self, n_query: int, n_key: int) -> dict[str, Any]:
-        """The part of the JSON head. Raises ValueError if the sizes disagree."""
-        check_length("keys of the picture", len(self.keys), n_key, "keys in patterns")
-        check_length("queries of the picture", len(self.queries), n_query, "queries in patterns")
+    def head(self) -> dict[str, Any]:
+        """The part of the JSON head."""
         rows, columns = self.grid
-        if not all(-1 <= patch < rows * columns for patch in (*self.keys, *self.queries)):
-            raise ValueError(f"a patch is outside of the {rows} x {columns} patches")
         return {
             "height": self.pixels.shape[0],
             "width": self.pixels.shape[1],
@@ -243,20 +239,15 @@ def reasons(
 ) -> Bytes:
     """Per cell: 0 if open, 1 if blocked, or 2 + the index of its reason in `known`.
 
-    New reasons are added to `known`. Raises ValueError if the words do not match the cells, or if
-    there are more reasons than fit into a byte.
+    New reasons are added to `known`, which has room for 254.
     """
     codes = blocked.astype(np.uint8)
     if whys is None:
         return codes
     words = np.asarray(whys, dtype=object)
-    if words.shape != blocked.shape:
-        raise ValueError(f"blocked_by has shape {words.shape}, the head has {blocked.shape}")
     for word in sorted({str(word) for word in words[blocked]} - {""}):
         if word not in known:
             known.append(word)
-        if len(known) > 254:
-            raise ValueError("more than 254 different reasons for blocked cells")
         codes[blocked & (words == word)] = 2 + known.index(word)
     return codes
 
@@ -275,16 +266,10 @@ def summary(
     )
 
 
-def measure_head(measure: Measure, shape: tuple[int, int]) -> dict[str, Any]:
+def measure_head(measure: Measure) -> dict[str, Any]:
     """A measure for the payload's JSON head: texts, order (largest first) and values scaled to 0 to
-    1.
-
-    Raises ValueError with the sizes unless it has one value per head.
-    """
-    values = np.asarray(measure.values, np.float64)
-    if values.shape != shape:
-        raise ValueError(f"measure has shape {values.shape}, expected {shape}: one value per head")
-    flat = values.ravel()
+    1."""
+    flat = np.asarray(measure.values, np.float64).ravel()
     known = np.isfinite(flat)
     low = min(0.0, float(flat[known].min(initial=0.0)))
     span = float(flat[known].max(initial=0.0)) - low or 1.0
@@ -364,3 +349,14 @@ def grid(shape: tuple[int, int, int, int], parts: Iterable[Cells], whole: bool =
 
 CellsOf = Callable[[Address], Cells]
 """The exact weights and mask of one head or aggregate."""
+
+
+def whole_grid(weights: Floats, mask: Bools, whole: bool = True) -> tuple[HeadGrid, CellsOf]:
+    """The grid of weights [layer, head, query, key] and a mask broadcastable to them, and the
+    exact cells of its heads; `whole` as in `grid`."""
+    allowed = np.broadcast_to(mask, weights.shape)
+    sides = weights.shape[2:]
+    cells = weights.reshape(-1, *sides), allowed.reshape(-1, *sides)
+    layers, heads, queries, keys = weights.shape
+    thumbnails = grid((layers, heads, queries, keys), [cells], whole)
+    return thumbnails, lambda address: (weights[address], allowed[address])

@@ -65,7 +65,7 @@ def encode_weights(weights: Floats, mask: Bools | None = None) -> Bytes:
 
     The square root gives small weights finer steps: a byte distinguishes 0.1 % from 0.2 %, and the
     error is at most 0.4 percentage points. `mask` True = may attend, broadcastable to `weights`.
-    Raises ValueError for weights outside 0 to 1 or a mask that does not fit.
+    Raises ValueError for weights outside 0 to 1.
     """
     if weights.size and not (weights.min() >= -1e-6 and weights.max() <= 1 + 1e-3):
         low, high = float(weights.min()), float(weights.max())
@@ -73,11 +73,7 @@ def encode_weights(weights: Floats, mask: Bools | None = None) -> Bytes:
     codes = (254 * np.sqrt(np.clip(weights, 0, 1)) + 0.5).astype(np.uint8)
     if mask is None:
         return codes
-    try:
-        allowed = np.broadcast_to(mask, weights.shape)
-    except ValueError:
-        raise ValueError(f"mask has shape {mask.shape}, weights have {weights.shape}") from None
-    return np.where(allowed, codes, np.uint8(BLOCKED))
+    return np.where(np.broadcast_to(mask, weights.shape), codes, np.uint8(BLOCKED))
 
 
 def tokens_head(tokens: Sequence[str]) -> dict[str, Any]:
@@ -98,15 +94,3 @@ def axis_head(axis: Axis) -> dict[str, Any]:
         "numbered": axis.numbered,
         "name": axis.name or axis.title,
     }
-
-
-def check_length(name: str, length: int, expected: int, what: str) -> None:
-    """Raise ValueError that names both sizes unless they agree."""
-    if length != expected:
-        raise ValueError(f"{name} has {length} entries, but there are {expected} {what}")
-
-
-def check_index(name: str, index: int | None, length: int, what: str) -> None:
-    """Raise ValueError unless the index is None or in range."""
-    if index is not None and not 0 <= index < length:
-        raise ValueError(f"{name} is {index}, but there are {length} {what}")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.components.mount import inside, sent, view
-from explorer.components.payload import Words, check_length, pack
+from explorer.components.payload import Words, pack
 from explorer.figures.theme import show
 
 Sizes = tuple[int, ...]
@@ -71,15 +71,11 @@ def pack_picture(
     hidden: Sequence[int],
     words: Words,
 ) -> bytes:
-    """Pack the payload of `picture`. Raises ValueError if the sizes disagree."""
+    """Pack the payload of `picture`."""
     height, width, high, wide = sizes[:4]
-    rows, columns = height // high, width // wide
-    check_length("tokens", len(tokens), rows * columns, "patches")
-    if levels.shape != (height, width, 3):
-        raise ValueError(f"levels has shape {levels.shape}, expected {(height, width, 3)}")
     head = {
-        "rows": rows,
-        "columns": columns,
+        "rows": height // high,
+        "columns": width // wide,
         "high": high,
         "wide": wide,
         "tokens": [show(token) for token in tokens],

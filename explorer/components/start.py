@@ -131,12 +131,9 @@ def pack_start(
     """Pack the payload. `masks` are (name, words) pairs and `mask` is the active one; `diff`
     compares the generated tokens with those without the change (empty if unchanged); `links` lead
     from a station to its page; `said` is the whole text, which begins with the `prompt` ("" for
-    none). Raises ValueError with the sizes if they disagree."""
+    none)."""
     matrices: dict[str, payload.Bytes] = {}
-    packed = [_lane(at, lane, len(moments), matrices) for at, lane in enumerate(lanes)]
-    for moment in moments:
-        payload.check_index("thread", moment.thread, len(lanes[-1].tokens), "threads")
-        payload.check_index("chosen", moment.chosen, len(moment.tokens), "candidates")
+    packed = [_lane(at, lane, matrices) for at, lane in enumerate(lanes)]
     head = {
         "lanes": packed,
         "moments": [
@@ -162,19 +159,13 @@ def pack_start(
     return payload.pack(head, **matrices)
 
 
-def _lane(
-    at: int, lane: Thread, n_steps: int, matrices: dict[str, payload.Bytes]
-) -> dict[str, Any]:
-    n = len(lane.tokens)
+def _lane(at: int, lane: Thread, matrices: dict[str, payload.Bytes]) -> dict[str, Any]:
     for name, values in (("embedded", lane.embedded), ("waves", lane.waves)):
         if values is not None:
-            payload.check_length(name, len(values), n, "threads")
             matrices[f"{name}{at}"] = signed(values)
     blocks = []
     for b, (title, sites) in enumerate(lane.blocks):
         for s, site in enumerate(sites):
-            payload.check_length("cells", site.cells.shape[1], n, "threads")
-            payload.check_length("rows", len(site.rows), n_steps if len(site.rows) else 0, "steps")
             matrices[f"cells{at}.{b}.{s}"] = payload.encode_weights(site.cells, site.allowed)
             there = site.there[:, None] if len(site.rows) else None
             matrices[f"rows{at}.{b}.{s}"] = payload.encode_weights(site.rows, there)
@@ -206,11 +197,6 @@ def _lane(
 
 
 def _opened(opened: HeadDetails, matrices: dict[str, payload.Bytes]) -> dict[str, Any]:
-    n_query, n_key = len(opened.queries), len(opened.keys)
-    if not opened.scores.shape == opened.pattern.shape == (n_query, n_key):
-        raise ValueError(
-            f"scores have shape {opened.scores.shape}, expected {(n_query, n_key)} as the tokens"
-        )
     for name, values in opened.vectors.items():
         matrices[f"open_{name}"] = signed(values)
     return {

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from explorer.components.payload import Words, check_index, pack, tokens_head
+from explorer.components.payload import Words, pack, tokens_head
 from explorer.figures.theme import Stream
 
 
@@ -14,9 +14,7 @@ def pack_token_strip(
     selected: int | None = None,
     words: Words,
 ) -> bytes:
-    """The payload: a row of `tokens`, the chosen one `selected`. Raises ValueError if it is out of
-    range."""
-    check_index("selected", selected, len(tokens), "tokens")
+    """The payload: a row of `tokens`, the chosen one `selected`."""
     head = {
         **tokens_head(tokens),
         "stream": stream,

@@ -27,11 +27,7 @@ class TreeNode:
 
 
 def pack_tree_view(nodes: Sequence[TreeNode], *, words: Words) -> bytes:
-    """Pack every node with its column and row. Raises ValueError if a parent does not precede
-    it."""
-    for at, node in enumerate(nodes):
-        if node.parent is not None and not 0 <= node.parent < at:
-            raise ValueError(f"node {at} has parent {node.parent}, which does not come before it")
+    """Pack every node, after its parent, with its column and row."""
     columns, rows, children = _places(nodes)
     head = {
         "nodes": [

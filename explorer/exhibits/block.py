@@ -12,16 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from explorer.components import (
-    HeadGrid,
-    HeadsSelection,
-    Panel,
-    Stroke,
-    index_of,
-    pack_matrices,
-    stroke_of,
-)
-from explorer.components.mount import Index, inside as within
+from explorer.components.heads_payload import HeadGrid, HeadsSelection
+from explorer.components.matrices import Panel, Stroke, pack_matrices, stroke_of
+from explorer.components.mount import Index, index_of, inside as within
 from explorer.exhibits.control import (
     Button as Button,
     Change as Change,

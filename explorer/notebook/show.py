@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.components.heads_payload import HeadsSelection
+from explorer.components.heads_payload import HeadsSelection, whole_grid
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.standalone import Block, Component, Paragraph
 from explorer.exhibits.pictured import picture_axis
@@ -215,10 +215,11 @@ def _picture(title: str, parts: Sequence[Patterns], said: Iterable[str], lang: s
 
 def _packed(part: Patterns, lang: str) -> bytes:
     whys = part.whys
+    thumbnails, cells_of = whole_grid(part.weights, part.allowed)
     return pack_heads_view(
-        part.weights,
+        thumbnails,
         axes_of_part(part, lang),
-        mask=part.mask,
+        cells_of=cells_of,
         blocked_by=None if whys is None else lambda layer, head: whys[layer, head],
         selection=HeadsSelection(opened=(0, 0)),
         alone=True,

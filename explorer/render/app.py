@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 import streamlit as st
 
-from explorer.components import pulse
+from explorer.components.frame import pulse
 from explorer.engine.caching import Request, ask, is_answered
 from explorer.engine.turns import computing
 from explorer.exhibits import block as b

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from explorer.components import heads_view, sent_cell, sent_selection
+from explorer.components.heads_view import heads_view, sent_cell, sent_selection
 from explorer.components.mount import view as canvas
 from explorer.exhibits import block as b
 from explorer.exhibits.block import escape

@@ -7,7 +7,7 @@ import streamlit as st
 
 from explorer import library
 from explorer.analysis.mask_tests.quick import SelfCheck, self_check as check
-from explorer.components import is_due, pulse
+from explorer.components.frame import is_due, pulse
 from explorer.engine import cache
 from explorer.engine.turns import computing, rest
 from explorer.runs.edits import CellEdit, Edit, about_masks

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.analysis.heads.compare import compare
-from explorer.components import inside
+from explorer.components.mount import inside
 from explorer.engine.cache import alike
 from explorer.exhibits import block as b
 from explorer.exhibits.block import escape

@@ -5,7 +5,7 @@ from functools import partial
 
 import streamlit as st
 
-from explorer.components import picture, sent_drawing, sent_patch
+from explorer.components.picture import picture, sent_drawing, sent_patch
 from explorer.engine.turns import waiting
 from explorer.exhibits.view import View
 from explorer.library import split_step

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 import explorer as hl
-from explorer.components import HeadsSelection
+from explorer.components.heads_payload import HeadsSelection
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.standalone import Component, page
 from explorer.figures.matrix import Axis
@@ -53,12 +53,14 @@ def test_a_page_kept_from_the_app_marks_what_it_knows_only_roughly(offline, tmp_
     generator = np.random.default_rng(0)
     for n, mark, note in ((4, "≈", "≈ rounded"), (70, "≤", "each 2 × 2 square")):
         weights = generator.dirichlet(np.ones(n), (1, 2, n)).astype(np.float32)
+        thumbnails, cells_of = whole_grid(weights, np.True_, whole=False)
         payload = pack_heads_view(
-            weights,
+            thumbnails,
             (
                 Axis([f"q{at}" for at in range(n)], "query"),
                 Axis([f"k{at}" for at in range(n)], "key"),
             ),
+            cells_of=cells_of,
             selection=HeadsSelection((0, 0), query=0, key=1),
             words=family("components.heads_view", lang="en"),
         )

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from explorer import shell
-from explorer.components import MAX_PINNED
+from explorer.components.heads_payload import MAX_PINNED
 from explorer.exhibits.block import escape
 from explorer.exhibits.choices import PartChoices, ScreenChoices, choice, form_of
 from explorer.exhibits.links import FREE, MOST_PADS, Links, State

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.analysis.heads.versus import versus
-from explorer.components import HeadsSelection
+from explorer.components.heads_payload import HeadsSelection
 from explorer.exhibits.heads import exports
 from explorer.exhibits.heads.sides import Sides
 from explorer.exhibits.heads.verdict import LEAST

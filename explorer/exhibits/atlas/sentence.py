@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from explorer.analysis.atlas.store import Head, Text
-from explorer.components import HeadGrid, HeadsSelection
+from explorer.components.heads_payload import HeadGrid, HeadsSelection
 from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, Wait, block as b
 from explorer.exhibits.atlas.sentences import EXHIBIT as SENTENCES, kept_of, open_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, get_args
 
 from explorer.analysis.heads.measures import HeadMeasure
-from explorer.components import MAX_PINNED, SCALES, Scale
+from explorer.components.heads_payload import MAX_PINNED, SCALES, Scale
 from explorer.engine.cache import Run
 from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import (

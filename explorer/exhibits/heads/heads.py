@@ -17,7 +17,7 @@ from explorer.analysis.heads.measures import (
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
 from explorer.analysis.heads.versus import mean_divergence
 from explorer.analysis.heads.words import by_word
-from explorer.components import HeadGrid
+from explorer.components.heads_payload import HeadGrid
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, Wait, block as b

@@ -13,8 +13,14 @@ from explorer.analysis.heads.ablation import Ablation, ablating
 from explorer.analysis.heads.aggregates import Aggregate
 from explorer.analysis.heads.measures import measure_names
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
-from explorer.components import Cells, HeadGrid, HeadsSelection
-from explorer.components.heads_payload import joined, pooled, step_of
+from explorer.components.heads_payload import (
+    Cells,
+    HeadGrid,
+    HeadsSelection,
+    joined,
+    pooled,
+    step_of,
+)
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached

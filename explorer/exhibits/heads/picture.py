@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.analysis.heads.measures import HeadMeasure, head_measures
-from explorer.components import HeadGrid, HeadsSelection, Measure
+from explorer.components.heads_payload import HeadGrid, HeadsSelection, Measure
 from explorer.components.mount import Index
 from explorer.engine import cache
 from explorer.engine.cache import Run
@@ -119,9 +119,7 @@ def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
         "axes": site_axes(view, tokens=tokens),
         "about_to_write": predictions(choice),
         "blocked_by": why,
-        "aggregates": {
-            choice.aggregate_name(aggregate): aggregate.pattern for aggregate in choice.aggregates
-        },
+        "aggregates": [*map(choice.aggregate_name, choice.aggregates)],
         "measure": measure,
         "picture": picture,
         "selection": _by_word(choice),

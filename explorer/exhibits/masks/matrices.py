@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from explorer.analysis.heads.compare import compare
-from explorer.components import Stroke
+from explorer.components.matrices import Stroke
 from explorer.components.mount import Index
 from explorer.exhibits import Exhibit, View, block as b, picking, saying
 from explorer.exhibits.links import State

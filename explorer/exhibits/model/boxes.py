@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from explorer.analysis.model.cost import cost, ways
 from explorer.analysis.model.parameters import Count, count
-from explorer.components import inside
 from explorer.components.machine_view import Box, Column, pack_machine_view
+from explorer.components.mount import inside
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.model.choices import ModelChoices
 from explorer.library import LoadedModel

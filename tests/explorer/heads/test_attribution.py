@@ -28,7 +28,7 @@ from explorer.analysis.heads.versus import (
     mean_divergence,
     versus,
 )
-from explorer.components import HeadsSelection
+from explorer.components.heads_payload import HeadsSelection
 from explorer.exhibits.block import AllHeads, Change, Columns, Hero
 from explorer.exhibits.heads.heads import EXHIBIT
 from explorer.exhibits.links import State
