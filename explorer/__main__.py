@@ -19,7 +19,7 @@ from explorer.analysis.heads.measures import HeadRole, head_roles
 from explorer.analysis.mask_tests.certify import Certificate, examine_text
 from explorer.atlas_command import add_options, make_atlas
 from explorer.exports.archive import axes_record
-from explorer.exports.picture import site_axes, site_svg, trace_page
+from explorer.exports.picture import axes_of, site_svg
 from explorer.exports.report import Tested, junit, markdown, report_lines, report_record
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.notebook.show import attention
@@ -52,30 +52,27 @@ def export(args: argparse.Namespace) -> int:
     tokens = json.dumps(axes_record(traced), ensure_ascii=False, indent=2)
     (out / "tokens.json").write_text(tokens + "\n", encoding="utf-8")
     words = text.family("export", lang=args.lang)
-    svgs = []
     for site in traced.sites:
         svg = site_svg(
             traced.pattern(site.name),
             traced.mask(site.name),
-            site_axes(traced, site, args.lang),
+            axes_of(
+                (traced.query_tokens(site.name), traced.key_tokens(site.name)),
+                (site.query_stream, site.key_stream),
+                args.lang,
+                own="" if traced.src_tokens else "text",
+            ),
             title=_title(site, args.lang),
             words=words,
         )
         (out / f"{site.name}.svg").write_text(svg, encoding="utf-8")
-        svgs.append(svg)
-    page = trace_page(traced, svgs, args.lang)
-    (out / "heads.html").write_text(page, encoding="utf-8")
-    attention(traced, lang=args.lang).save(out / "patterns.csv")
+    picture = attention(traced, lang=args.lang)
+    for name in ("heads.html", "patterns.csv"):
+        picture.save(out / name)
     if traced.output:
         print(traced.output)
-    for path in (
-        "heads.html",
-        "tokens.json",
-        "patterns.npz",
-        "patterns.csv",
-        f"{len(svgs)} x .svg",
-    ):
-        print(out / path)
+    for path in sorted(out.iterdir()):
+        print(path)
     return 0
 
 

@@ -1,26 +1,17 @@
-"""Write a whole Trace to one .npz file (arrays and JSON metadata) and read it back.
-
-Also tables for spreadsheets as CSV.
-"""
+"""A whole Trace as one .npz file (arrays and JSON metadata), and tables as CSV."""
 
 import csv
 import io
 import json
-import math
-import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
-from numpy.lib import format as npy
 
-from explorer.runs.edits import format_edits, parse_edits
+from explorer.runs.edits import format_edits
 from explorer.runs.trace import Trace
-from models.config import ModelConfig
-from models.hooks import LOGITS, AttentionSite, StackSite
-from models.marks import Marks
+from models.hooks import LOGITS
 
 META = "trace.json"  # not a hook name: those have no file extension
 _PLAIN = ("model", "text", "output", "finished")
@@ -35,8 +26,6 @@ _TUPLES = (
 )
 _EDITS = ("edits", "ignored_edits")
 _ARRAYS = ("src_valid", "tgt_valid", "logits")
-MOST_BYTES = 1_000_000_000
-"""Size limit for reading an archive, uncompressed: a Trace takes 0.2 to 40 MB."""
 
 
 def to_npz(traced: Trace) -> bytes:
@@ -61,81 +50,6 @@ def to_npz(traced: Trace) -> bytes:
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **arrays)
     return file.getvalue()
-
-
-def from_npz(data: bytes) -> Trace:
-    """Read a Trace that `to_npz` wrote; its arrays are read-only, as in a new Trace.
-
-    Nothing is unpickled. Before unpacking, archives are refused if their declared size exceeds
-    `MOST_BYTES` or an array is shorter than its header declares. Raises ValueError for anything
-    other than such an archive.
-    """
-    try:
-        _check_sizes(data)
-        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        meta = json.loads(str(arrays.pop(META)))
-        for array in arrays.values():
-            array.flags.writeable = False
-        fields: dict[str, Any] = {name: arrays.pop(name) for name in _ARRAYS}
-        arrays[LOGITS] = fields.pop("logits")
-        fields |= {name: meta[name] for name in _PLAIN}
-        fields |= {name: tuple(meta[name]) for name in _TUPLES}
-        fields |= {name: parse_edits(meta[name]) for name in _EDITS}
-        fields["config"] = ModelConfig.from_json(json.dumps(meta["config"]))
-        fields["sites"] = tuple(AttentionSite(**site) for site in meta["sites"])
-        fields["stacks"] = tuple(
-            StackSite(**stack | {"reads_too": tuple(stack["reads_too"])})
-            for stack in meta["stacks"]
-        )
-        fields["marks"] = _marks(meta["marks"])
-        traced = Trace(activations=arrays, **fields)
-        _check_lengths(traced)
-    # RuntimeError: an encrypted member, or an unsupported compression method.
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        EOFError,
-        OSError,
-        RuntimeError,
-        zipfile.BadZipFile,
-    ) as error:
-        raise ValueError(f"this is not the archive of a trace: {error}") from error
-    return traced
-
-
-def _marks(said: Mapping[str, Any]) -> Marks:
-    source = said.get("source")
-    ends = tuple(said.get("further_ends", ()))
-    return Marks(**{**said, "further_ends": ends, "source": source and _marks(source)})
-
-
-def _check_sizes(data: bytes) -> None:
-    """Raise ValueError, before unpacking, if the archive would take too much memory."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        total = sum(member.file_size for member in archive.infolist())
-        if total > MOST_BYTES:
-            raise ValueError(f"it unpacks to {total:,} bytes; the limit is {MOST_BYTES:,}")
-        for member in archive.infolist():
-            with archive.open(member) as file:
-                if npy.read_magic(file) != (1, 0):  # the version that numpy writes for these arrays
-                    raise ValueError(f"{member.filename} is in another version of .npy")
-                shape, _, dtype = npy.read_array_header_1_0(file)
-            if math.prod(shape) * dtype.itemsize > member.file_size:
-                raise ValueError(f"{member.filename} is shorter than it says")
-
-
-def _check_lengths(traced: Trace) -> None:
-    """Raise ValueError unless tokens, their validity and the logits have the same length."""
-    for stream in ("src", "tgt"):
-        tokens, names, valid = (
-            getattr(traced, f"{stream}_{what}") for what in ("tokens", "str_tokens", "valid")
-        )
-        if not len(tokens) == len(names) == len(valid):
-            raise ValueError(f"{stream} has {len(tokens)}, {len(names)} and {len(valid)} tokens")
-    if len(traced.logits) != len(traced.tgt_tokens):
-        raise ValueError(f"{len(traced.logits)} rows of logits, {len(traced.tgt_tokens)} tokens")
 
 
 def to_csv(

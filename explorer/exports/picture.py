@@ -1,4 +1,4 @@
-"""Matrices as SVG without a browser, and the page of a trace with them.
+"""Matrices as SVG without a browser.
 
 The SVG is written as text: it loads nothing and has no scripts, and text from users is escaped.
 Cells of one colour form one path, with one rectangle per run of cells, so 8 heads of 128 tokens
@@ -10,13 +10,10 @@ from html import escape
 
 import numpy as np
 
-from explorer.components.standalone import Markup, page
-from explorer.figures.frame import Bools, Floats, Words, check_shape
+from explorer.figures.frame import Bools, Floats, Words
 from explorer.figures.matrix import Axes, Axis, Matrix, Scale
 from explorer.figures.theme import FONT, LIGHT, Stream, bare, clipped, is_special, show
-from explorer.runs.trace import Trace
 from explorer.text import t
-from models.hooks import AttentionSite
 
 LEVELS = 65
 """Shades of a scale, odd so that one is the middle; weights that differ by less than 1.6 % may look
@@ -70,14 +67,10 @@ def site_svg(
     """All heads of one site as an SVG: queries down, keys across, one scale from 0 to 100 %.
 
     `patterns` and `mask` are [head, query, key]; a cell whose mask is False is hatched, whatever
-    its weight. `names` are the titles of the heads, by default their numbers. Raises ValueError,
-    with the sizes, if they disagree.
+    its weight. `names` are the titles of the heads, by default their numbers.
     """
     if names is None:
         names = [f"{words['head']} {head + 1}" for head in range(len(patterns))]
-    if len(names) != len(patterns):
-        raise ValueError(f"names has {len(names)} entries, but there are {len(patterns)} heads")
-    check_shape("mask", mask, patterns.shape)
     scale = Scale("attention", 0, 1, words["weight"], ((0, "0"), (1, "100 %")))
     rules = ("", words["blocked"])
     heads = [Matrix(axes, patterns[at], scale, ~mask[at], rules) for at in range(len(patterns))]
@@ -300,24 +293,3 @@ def _bar(scale: Scale, y: float) -> Iterator[str]:
         yield f'<rect {place} fill="{shade(step / 19, scale)}"/>'
     ends = " … ".join(dict.fromkeys(label for _, label in (scale.ticks[0], scale.ticks[-1])))
     yield _text(_GAP + 106, y + 9, f"{ends} {scale.title}")
-
-
-def site_axes(traced: Trace, site: AttentionSite, lang: str) -> Axes:
-    """The axes of a site's pattern; without an encoder, the sequence is called "text"."""
-    tokens = traced.query_tokens(site.name), traced.key_tokens(site.name)
-    streams = (site.query_stream, site.key_stream)
-    return axes_of(tokens, streams, lang, "" if traced.src_tokens else "text")
-
-
-def trace_page(traced: Trace, svgs: Sequence[str], lang: str) -> str:
-    """The page of a trace: its sentence, the model's output, and SVGs from `site_svg`."""
-    # The hatching has the same id in every SVG; the definitions are equal, so the first is used.
-    facts = {"sentence": traced.text, "translation": traced.output}
-    rows = "".join(
-        f"<dt>{escape(t(f'export.{name}', lang=lang))}</dt><dd>{escape(words)}</dd>"
-        for name, words in facts.items()
-        if words
-    )
-    figures = [Markup(f"<figure>\n{svg}</figure>") for svg in svgs]
-    title = t("export.title", lang=lang, model=traced.model)
-    return page(title, [Markup(f"<dl>{rows}</dl>"), *figures], lang)

@@ -4,10 +4,8 @@ import csv
 import io
 import json
 import re
-import zipfile
 from collections.abc import Sequence
 from functools import partial
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, get_args
 from xml.etree import ElementTree
@@ -21,8 +19,7 @@ from explorer import library
 from explorer.__main__ import main
 from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.rollout import cross_rollout, rollout
-from explorer.exports import archive
-from explorer.exports.archive import META, from_npz, to_csv, to_npz
+from explorer.exports.archive import META, to_csv, to_npz
 from explorer.exports.picture import HATCHES, axes_of, matrices_svg, site_svg
 from explorer.exports.snippet import View, snippet
 from explorer.figures.matrix import Axes, Axis, Mark, Matrix, Scale, change
@@ -31,7 +28,7 @@ from explorer.library import LoadedModel, open_model
 from explorer.live.weights import described
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, HeadOff, MaskSwitch, parse_edits
-from explorer.runs.trace import Trace, trace
+from explorer.runs.trace import trace
 from explorer.text import LANGUAGES, family
 from models.positions import Scaling
 from models.training.saving import save_checkpoint
@@ -128,13 +125,6 @@ def test_a_table_has_gaps_where_blocked_and_a_picture_the_hatching_of_the_app():
     assert len(HATCHES) == len(LIGHT.rules)
 
 
-def test_an_archive_that_unpacks_to_too_much_is_refused(translator, monkeypatch):
-    data = to_npz(trace(translator, "The cat ran", "猫"))
-    monkeypatch.setattr(archive, "MOST_BYTES", 10_000)
-    with pytest.raises(ValueError, match=r"it unpacks to [\d,]+ bytes; the limit is 10,000"):
-        from_npz(data)
-
-
 @pytest.mark.parametrize(
     ("name", "design"),
     [
@@ -185,76 +175,6 @@ def read(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return arrays, json.loads(str(arrays.pop(META)))
 
 
-def same(one: Trace, other: Trace) -> None:
-    for name, value in vars(one).items():
-        again = getattr(other, name)
-        if isinstance(value, np.ndarray):
-            assert value.dtype == again.dtype
-            np.testing.assert_array_equal(value, again)
-        elif name == "activations":
-            assert set(value) == set(again)
-            for hook, array in value.items():
-                assert array.dtype == again[hook].dtype
-                np.testing.assert_array_equal(array, again[hook], err_msg=hook)
-        else:
-            assert value == again, name
-
-
-def test_an_archive_is_read_back_as_it_was(loaded):
-    edits = (*EDITS, HeadOff("nowhere", 1)) if "src" in loaded.model.reads else ()
-    for traced in (trace(loaded, NASTY, NASTY, edits, pads=2), trace(loaded, "The cat ran")):
-        again = from_npz(to_npz(traced))
-        same(traced, again)
-        assert again.activations["hook_logits"] is again.logits
-        with pytest.raises(ValueError, match="read-only"):
-            again.logits[0, 0] = 1
-
-
-def _npz(**arrays: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return file.getvalue()
-
-
-def _changed(data: bytes, **meta: object) -> bytes:
-    """The archive with other entries on its page of JSON."""
-    arrays, said = read(data)
-    return _npz(**arrays, **{META: np.array(json.dumps(said | meta))})
-
-
-def _shortened(data: bytes) -> bytes:
-    """An archive in which an array of 8 numbers says that it has 8 billion."""
-    file = io.BytesIO()
-    np.save(file, np.zeros(8))
-    many = file.getvalue().replace(b"(8,), }          ", b"(8000000000,), } ")
-    assert many != file.getvalue()
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as made:
-        made.writestr("logits.npy", many)
-    return packed.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("broken", "why"),
-    [
-        (lambda data: b"", "zip"),
-        (lambda data: b"no zip at all", "zip"),
-        (lambda data: data[: len(data) // 2], "zip"),
-        (lambda data: _npz(nothing=np.zeros(1)), "trace.json"),
-        (lambda data: _npz(**{META: np.array("[]")}), ""),
-        (lambda data: _npz(**{META: np.array("{")}), ""),
-        (lambda data: _npz(**{META: np.array(["a", None])}), "allow_pickle"),
-        (lambda data: _changed(data, tgt_tokens=[1]), "tgt has 1, "),
-        (lambda data: _changed(data, marks={"begin": 1}), "begin"),
-        (_shortened, "logits.npy is shorter than it says"),
-    ],
-)
-def test_what_is_no_archive_is_refused(broken, why, translator):
-    data = to_npz(trace(translator, "The cat ran", "猫"))
-    with pytest.raises(ValueError, match=f"this is not the archive of a trace: .*{why}"):
-        from_npz(broken(data))
-
-
 # The command `export`, and pictures as SVG.
 TEXT, TARGET = '<script>猫</script> & "cat"', "猫</dd>跑"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -291,14 +211,9 @@ def test_an_export_is_the_trace(lang, checkpoint, tmp_path, capsys):
     for site in traced.sites:
         ElementTree.fromstring((out / f"{site.name}.svg").read_text(encoding="utf-8"))
     page = (out / "heads.html").read_text(encoding="utf-8")
-    assert page.count("<svg ") == len(traced.sites)
-    tags = set()
-    parser = HTMLParser()
-    parser.handle_starttag = lambda tag, attributes: tags.add(tag)  # type: ignore[method-assign]
-    parser.feed(page)
-    assert not tags & {"script", "link", "img", "iframe"}
-    assert not re.search(r"(src|href)=|url\((?!#)|@import", page)
+    assert page.count('<form id="') == len({site.role for site in traced.sites})
     assert "&lt;script&gt;猫" in page
+    assert "<script>猫" not in page
 
 
 def cells(svg: str, head: int) -> dict[str, set[tuple[int, int]]]:
@@ -326,8 +241,6 @@ def test_cells_of_a_picture_whose_heads_are_named_or_counted():
     draw = partial(site_svg, np.zeros((2, 1, 1)), mask, axes("a", "b"), **words)
     assert {"head 1", "head 2"} <= set(texts(draw()))
     assert {"L2·H5", "<b>"} <= set(texts(draw(names=["L2·H5", "<b>"])))
-    with pytest.raises(ValueError, match="names has 1 entries, but there are 2 heads"):
-        draw(names=["one"])
     patterns = np.array([[[1, 0, 0], [0.5, 0.5, 0]], [[0, 0, 1], [0, 1, 0]]], dtype=np.float32)
     mask = np.array([[[1, 0, 0], [1, 1, 0]], [[1, 1, 1], [1, 1, 1]]], dtype=bool)
     named = axes(["a<b", "</s>"], ["x&y", "猫", "</s>"])
@@ -340,8 +253,6 @@ def test_cells_of_a_picture_whose_heads_are_named_or_counted():
     assert second == {LIGHT.attention[-1]: {(0, 2), (1, 1)}}
     named_so = {"T<1>", "a<b", "x&y", "猫", "query · target", "key · source", "head 2"}
     assert named_so | {"0 … 100 % weight", WORDS["blocked"]} <= set(texts(svg))
-    with pytest.raises(ValueError, match="mask"):
-        site_svg(patterns, mask[:1], named, title="", words=WORDS)
 
 
 def test_differences_masks_words_and_marks_are_drawn_with_their_legends():
