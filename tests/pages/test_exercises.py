@@ -44,8 +44,36 @@ def test_a_right_program_passes_and_stands_in_the_link_and_a_shared_one_opens(op
     assert reading(at, "Query 0 does not see key 0, but must.")
 
 
-def test_a_wrong_mask_is_put_into_the_model_when_asked_for(open_page):
+def ran(at: AppTest) -> AppTest:
+    """The page after Run."""
+    return at.button(key="exercises.run").click().run()
+
+
+def test_there_is_no_verdict_before_the_program_is_edited_or_run(open_page):
+    verdict = "Query 0 sees key 1, but must not."
     at = open_page("exercises")
+    assert verdict not in everything(at)
+    assert not [each for each in at.button if each.key == "exercises.restart"]
+    assert verdict in everything(ran(at))
+    assert verdict not in everything(at.button(key="exercises.restart").click().run())
+    packed = write_programs((("causal", "def may_attend(q, k): return True"),))
+    at = open_page("exercises", programs=packed)
+    assert verdict in everything(at)
+    assert verdict not in everything(at.button(key="exercises.restart").click().run())
+    assert "return True" in at.text_area(key="exercises.code.causal").value
+
+
+def test_a_formula_that_is_the_answer_comes_with_the_last_hint(open_page):
+    at = open_page("exercises")
+    for _ in range(3):
+        assert r"k \le q" not in everything(at)
+        at.button(key="exercises.more_help").click().run()
+    assert r"k \le q" in everything(at)
+    assert r"e^{s_i - c}" in everything(open_page("exercises", task="softmax"))
+
+
+def test_a_wrong_mask_is_put_into_the_model_when_asked_for(open_page):
+    at = ran(open_page("exercises"))
     assert t("certify.future_leak.title", lang="en") not in everything(at)
     at.button(key="exercises.plant").click().run()
     for broken in ("future_leak", "future_mass", "cache", "prefix"):
@@ -66,7 +94,7 @@ def test_a_stopped_check_says_so_and_runs_again_when_asked(open_page, monkeypatc
 
     monkeypatch.setattr(Examination, "finding", finding)
     monkeypatch.setattr(running, "PATIENCE", 0.1)
-    at = open_page("exercises")
+    at = ran(open_page("exercises"))
     at.button(key="exercises.plant").click().run()
     stopped, job = t("running.stopped", lang="en"), "exercises.planted.job"
     at.button(key=f"{job}.stop").click().run()
@@ -89,7 +117,7 @@ def test_a_window_breaks_what_the_right_window_breaks_and_no_more(open_page):
     typed(at, "def may_attend(q, k, width):\n    return q - k < width", "window")
     at.button(key="exercises.plant").click().run()
     assert t("exercises.breaks", lang="en", count=4, of=14) in everything(at)
-    crosses = open_page("exercises", task="cross", model="writer")
+    crosses = ran(open_page("exercises", task="cross", model="writer"))
     assert t("exercises.no_place", lang="en") in everything(crosses)
 
 
@@ -118,7 +146,7 @@ def test_bad_programs_are_told_what_is_wrong(open_page):
 
 
 def test_a_check_is_told_what_it_lets_through_and_hints_come_one_after_another(open_page):
-    at = open_page("exercises", task="check_causal")
+    at = ran(open_page("exercises", task="check_causal"))
     assert reading(
         at, "Your check rejects 3 of 9 wrong ones, but not this one: No row sees itself."
     )

@@ -103,6 +103,11 @@ class Task:
         return self.kind == "testing"
 
     @property
+    def is_given_away(self) -> bool:
+        """Whether its formula is its solution, so that it comes with the last hint."""
+        return self.kind == "masks"
+
+    @property
     def mutants(self) -> tuple[Suspect, ...]:
         """Its suspects that are wrong."""
         return tuple(suspect for suspect in self.suspects if not suspect.right)

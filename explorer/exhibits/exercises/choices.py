@@ -79,7 +79,7 @@ class ExercisesChoices(PageChoices):
     """
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "task": ("exercises.asked", "exercises.answer", "exercises.planted"),
+        "task": ("exercises.asked", "exercises.planted"),
         "overview": ("tour.tasks",),
         "sheets": ("tour.learners",),
     }

@@ -13,7 +13,8 @@ from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.cases.planted import loss_of, output_of
 from explorer.exhibits.exercises.choices import ExercisesChoices
 from explorer.exhibits.exercises.said import fault_words
-from explorer.exhibits.exercises.subject import graded, opened, program, task_named
+from explorer.exhibits.exercises.subject import graded, opened, program, task_named, written
+from explorer.exhibits.saying import in_a_row
 from explorer.runs.passes import Steps
 from explorer.sandbox import Fault
 
@@ -64,8 +65,8 @@ def tried(plain: Run, wanted: Program | Status) -> Steps[Trial | Fault | Status]
 
 def _wanted(view: View) -> Program | Status:
     """A right program, or one that the user or another session has put into this model."""
-    task, code = opened(view), program(view)
-    if not task.planted:
+    task, code = opened(view), written(view)
+    if not task.planted or code is None:
         return ""
     grade = graded(task.id, code)
     if grade is None or grade.fault is not None or (grade.wrong and grade.wrong.shape):
@@ -89,7 +90,7 @@ def show(found: Trial | Fault | Status, view: View) -> b.Blocks:
         change = b.choose(planted=(task.id, program(view)))
         yield b.Button("exercises.plant", view.t("exercises.plant"), change, "science")
     elif isinstance(found, Fault):
-        yield b.Hint(fault_words(view, task, found), "warning", warns=True)
+        yield b.Hint(in_a_row(fault_words(view, task, found)), "warning", warns=True)
     elif isinstance(found, Trial):
         yield from _certificate(view, found)
         yield from _written(view, found.symptom)

@@ -14,27 +14,28 @@ MOST_GIVEN = 90
 """Most characters of an input that are shown."""
 
 
-def reading_of(view: View, task: Task, grade: Grade) -> str:
-    """The sentence above the pictures, as Markdown."""
+def reading_of(view: View, task: Task, grade: Grade) -> list[str]:
+    """The verdict in sentences, as Markdown."""
+    mistake = [] if grade.mistake is None else [grade.mistake.words[view.lang]]
     if grade.fault is not None:
-        failed = (fault_words(view, task, grade.fault), *_mistake(view, grade))
-        return f":red[:material/error:] {in_a_row(failed)}"
+        first, *others = fault_words(view, task, grade.fault)
+        return [f":red[:material/error:] {first}", *others, *mistake]
     if grade.wrong is not None:
-        parts = [_wrong(view, task, grade.wrong)]
+        first, *others = _wrong(view, task, grade.wrong)
         if grade.n_wrong > 1:
-            parts.append(view.t("exercises.in_all", count=grade.n_wrong))
-        return f":red[:material/cancel:] {in_a_row([*parts, *_mistake(view, grade)])}"
+            others.append(view.t("exercises.in_all", count=grade.n_wrong))
+        return [f":red[:material/cancel:] {first}", *others, *mistake]
     if grade.let:
-        return f":red[:material/cancel:] {_let(view, task, grade)}"
+        return [f":red[:material/cancel:] {_let(view, task, grade)}"]
     if task.is_check:
         sentence = view.t("exercises.all_caught", count=len(task.mutants))
     else:
         n_values = sum(len(row) for row in grade.values)
         sentence = view.t("exercises.passed", count=n_values, cases=len(task.cases))
-    return f":green[:material/check_circle:] {sentence}"
+    return [f":green[:material/check_circle:] {sentence}"]
 
 
-def fault_words(view: View, task: Task, fault: Fault) -> str:
+def fault_words(view: View, task: Task, fault: Fault) -> list[str]:
     """Why a program gave no answer, with line and column if known."""
     # "outside" quotes the program as inline code, which only a backtick would end.
     quoted = fault.message.replace("`", "'")
@@ -51,17 +52,10 @@ def fault_words(view: View, task: Task, fault: Fault) -> str:
     if fault.line is not None:
         place = view.t("exercises.place", line=fault.line, column=fault.column or 1)
         sentence = in_a_row((place, sentence))
-    if fault.case is not None and not task.is_check:
-        case, path = case_of(task, fault.case)
-        sentence = in_a_row(
-            (sentence, view.t("exercises.called_with", given=_given(view, case, path)))
-        )
-    return sentence
-
-
-def _mistake(view: View, grade: Grade) -> list[str]:
-    """The common mistake that was made, if any."""
-    return [] if grade.mistake is None else [grade.mistake.words[view.lang]]
+    if fault.case is None or task.is_check:
+        return [sentence]
+    given = _given(view, *case_of(task, fault.case))
+    return [sentence, view.t("exercises.called_with", given=given)]
 
 
 def _given(view: View, case: TaskCase, path: Path = ()) -> str:
@@ -74,7 +68,8 @@ def _given(view: View, case: TaskCase, path: Path = ()) -> str:
     return " · ".join(f"`{shorten(part, MOST_GIVEN)}`" for part in parts)
 
 
-def _wrong(view: View, task: Task, wrong: Wrong) -> str:
+def _wrong(view: View, task: Task, wrong: Wrong) -> list[str]:
+    """The first wrong value, and its case unless it is the one that is drawn."""
     case = task.cases[wrong.case] if task.cases else None
     if wrong.shape:
         sentence = view.t(
@@ -91,9 +86,9 @@ def _wrong(view: View, task: Task, wrong: Wrong) -> str:
             wanted=_number(wrong.wanted),
         )
     if case is None or (wrong.case == 0 and not wrong.shape):
-        return sentence
+        return [sentence]
     where = "at_hidden" if wrong.case else "called_with"
-    return in_a_row((sentence, view.t(f"exercises.{where}", given=_given(view, case))))
+    return [sentence, view.t(f"exercises.{where}", given=_given(view, case))]
 
 
 def _place(view: View, path: Path, in_matrix: bool) -> str:

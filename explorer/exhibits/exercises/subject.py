@@ -20,11 +20,17 @@ def opened(view: View) -> Task:
     return task_named(view.choices(ExercisesChoices).task)
 
 
+def written(view: View) -> str | None:
+    """The user's program for the open task, or the link's; None until it is edited or run."""
+    choices = view.choices(ExercisesChoices)
+    code = (dict(choices.programs) | dict(choices.drafts)).get(opened(view).id)
+    return None if code is None else code.replace("\r\n", "\n")
+
+
 def program(view: View) -> str:
-    """The user's program for the open task; initially the link's, else the starter code."""
-    choices, task = view.choices(ExercisesChoices), opened(view)
-    code = (dict(choices.programs) | dict(choices.drafts)).get(task.id, task.starter)
-    return code.replace("\r\n", "\n")
+    """What is in the editor: initially the starter code."""
+    code = written(view)
+    return opened(view).starter if code is None else code
 
 
 def absent(view: View) -> b.Blocks:
@@ -39,10 +45,10 @@ def _settled(grade: Grade | None) -> bool:
 
 
 @cached(worth=_settled)
-def graded(task: str, code: str) -> Grade | None:
-    """Grade a program in a separate process, while other sessions compute; None if no program can
-    run here."""
-    if not sandbox.available():
+def graded(task: str, code: str | None) -> Grade | None:
+    """Grade a program in a separate process, while other sessions compute; None without a program,
+    or if none can run here."""
+    if code is None or not sandbox.available():
         return None
     with waiting():
         return grading.grade(task_named(task), code)

@@ -67,7 +67,8 @@ def _entry(view: View, name: str, posed: PosedStep | Missing | None) -> tuple[li
 def task_on_paper(view: View, task: Task) -> b.Blocks:
     """A task: description, formula, and the line or the program to begin with."""
     yield b.Prose(f"{task.text[view.lang]} {task.note[view.lang]}")
-    yield b.Prose(f"${view.formula(task.formula)}$")
+    if not task.is_given_away:
+        yield b.Prose(f"${view.formula(task.formula)}$")
     yield b.Verbatim(task.signature if not task.bug else task.starter, "python")
 
 
