@@ -55,9 +55,10 @@ def _task(view: View, task: Task) -> b.Blocks:
         label = view.t("exercises.pitfall", title=view.t(f"cases.{task.bug}.title"))
         change = b.choose(visit="cases", part="bugs", case=task.bug)
         yield b.Button("exercises.bug", label, change, "stethoscope", kind="quiet")
-    formula = "" if task.is_given_away else f" ${view.formula(task.formula)}$"
-    if words := task.note[view.lang] + formula:
-        yield b.Prose(words)
+    if not task.is_given_away:
+        yield b.Prose(f"${view.formula(task.formula)}$")
+    if task.note[view.lang]:
+        yield b.Prose(task.note[view.lang])
 
 
 def _editor(view: View, task: Task) -> b.Blocks:
