@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from models.config import FORMER_MARKS, ModelConfig
-from models.fast import Undrawn, without_numbers
+from models.fast import Unnumbered, without_numbers
 from models.pictures import PictureTokenizer
 from models.refusals import Refusal
 from models.rows import Stream
@@ -83,7 +83,7 @@ def _load(folder: Path, weights: str) -> Checkpoint:
     if named != ids:
         raise CheckpointError("other_marks", found=str(ids), said=str(named))
     check_sizes(config, folder / weights)
-    with Undrawn():
+    with Unnumbered():
         model = build_model(config)
     model.marks = marks
     load_weights(model, folder / weights)

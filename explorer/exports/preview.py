@@ -91,7 +91,7 @@ def preview_png(
     _labels(image, tokens[1], (left, top - 6), wide, streams[1], across=True)
     _small(image, patterns, site.layer, head, left + wide + 48)
     file = io.BytesIO()
-    image.save(file, "PNG")
+    image.save(file, "PNG", compress_level=3)  # half the time of 6 for a seventh more bytes
     return file.getvalue()
 
 

@@ -281,9 +281,10 @@ class FastSinusoidal(Sinusoidal):
 _DRAWN = frozenset({"normal_", "uniform_", "kaiming_uniform_"})
 
 
-class Undrawn(TorchFunctionMode):
-    """Skip random initialisation inside, for weights that are loaded from a file. Drawing takes
-    longer than reading the file, and on device "meta" torch would import its compiler (5 s)."""
+class Unnumbered(TorchFunctionMode):
+    """Skip random initialisation inside, for weights that are loaded from a file, and join tensors
+    without numbers by their shapes. Drawing takes longer than reading the file, and for either
+    torch would import its compiler on device "meta" (2 to 5 s)."""
 
     def __torch_function__(
         self,
@@ -295,13 +296,24 @@ class Undrawn(TorchFunctionMode):
         named = kwargs or {}
         if getattr(func, "__name__", "") in _DRAWN:  # of torch.nn.init, or a tensor's own
             return args[0] if args else named["tensor"]
+        if func is torch.cat and all(tensor.is_meta for tensor in args[0]):
+            return _joined(*args, **named)
         return func(*args, **named)
+
+
+def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """`torch.cat` on device "meta". Raises RuntimeError if the other axes differ."""
+    rows = [tensor.movedim(dim, 0) for tensor in tensors]
+    if len({tuple(tensor.shape[1:]) for tensor in rows}) > 1:
+        raise RuntimeError(f"shapes differ: {[tuple(tensor.shape) for tensor in tensors]}")
+    total = sum(len(tensor) for tensor in rows)
+    return rows[0].new_empty(total, *rows[0].shape[1:]).movedim(0, dim)
 
 
 @contextmanager
 def without_numbers() -> Iterator[None]:
     """Modules built inside have shapes but no storage (torch's device "meta")."""
-    with torch.device("meta"), Undrawn():
+    with torch.device("meta"), Unnumbered():
         yield
 
 

@@ -2,6 +2,7 @@
 
 import builtins
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tokenizers import Tokenizer
 import explorer as hl
 from explorer.labels import str_tokens
 from models import CheckpointError
-from models.foreign import found, look, open_folder
+from models.foreign import found, gguf_header, look, open_folder
 from models.foreign.gguf_file import GGUF
 from models.foreign.gguf_header import header
 from models.rows import Rows
@@ -202,6 +203,23 @@ def test_files_and_folders_with_one_are_found_and_opened_by_a_notebook(tmp_path,
     monkeypatch.chdir(tmp_path)
     for name in (path.name, Path(path.name), str(tmp_path)):
         assert hl.open_model(name).config == open_folder(path).config
+
+
+def test_the_first_heads_need_each_part_of_the_file_once(tmp_path, monkeypatch):
+    """Opening, and a trace after it, read the header once and no tensor twice."""
+    path = write_gguf(Golden.load("llama-tied"), tmp_path / "tiny.gguf", **byte_level_inside())
+    names = [f"read {name}" for name in GGUF(path).shapes]
+    read: Counter[str] = Counter()
+    for module, name in ((gguf_header, "_header"), (GGUF, "read")):
+        original = getattr(module, name)
+
+        def counted(*args: Any, original: Any = original, name: str = name) -> Any:
+            read[f"{name} {args[-1] if name == 'read' else args[0].name}"] += 1
+            return original(*args)
+
+        monkeypatch.setattr(module, name, counted)
+    hl.trace(path, "the then")
+    assert read == dict.fromkeys(["_header tiny.gguf", *names], 1)
 
 
 def test_the_header_alone_says_how_large_it_is(tmp_path):
