@@ -5,10 +5,10 @@ import sys
 import torch
 
 from benchmarks.timing import medians
-from explorer.analysis.attribution.lens import lens
 from explorer.analysis.attribution.why import remove, why
 from explorer.analysis.attribution.writes import next_word, pushes, runner_up, silence, writes
 from explorer.engine.jobs import walked
+from explorer.exhibits.attribution.lens import lens
 from explorer.library import open_model
 from explorer.runs.trace import trace
 

@@ -12,11 +12,11 @@ from typecheck import unchecked
 
 from explorer import library, text
 from explorer.analysis.atlas.store import BEST, to_json
-from explorer.analysis.card import MOST_CHARS
 from explorer.analysis.mask_tests.certify import FINDINGS, examine_text
 from explorer.analysis.positions.order import four_texts
 from explorer.engine.jobs import walked
 from explorer.exhibits.atlas.measured import find_atlas
+from explorer.exhibits.card.facts import MOST_CHARS
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.masks.twins import CHEAT, LONGEST as LONGEST_READ, RIGHT, twins
 from explorer.exhibits.positions.choices import PositionsChoices

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 import explorer as hl
 from explorer import cli, library
-from explorer.analysis.card import MOST_CHARS, card_words, facts, front_matter
+from explorer.exhibits.card.facts import MOST_CHARS, card_words, facts, front_matter
 from explorer.library import open_model
 from explorer.problems import InputProblem
 from explorer.shelf import Listed, survey

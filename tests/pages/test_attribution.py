@@ -10,9 +10,9 @@ from shown import charts, everything, link, numbers, panels, reading, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.analysis.patching import exchange
 from explorer.analysis.patching.maps import DRAWS, Map
 from explorer.exhibits.attribution.words import token_of
+from explorer.exhibits.patching import second
 from explorer.exhibits.patching.names import said as share
 from explorer.text import t
 from explorer.ui import running
@@ -174,7 +174,7 @@ def test_what_needs_the_second_sentence_is_not_drawn_before_it(open_page, monkey
         found.wait(2)
 
     monkeypatch.setattr(running, "PATIENCE", 0.1)
-    monkeypatch.setattr(exchange, "offered", searching)
+    monkeypatch.setattr(second, "other_text", searching)
     at = open_page("patching", text=FIRST)
     assert len(at.get("progress")) == 1
     at.text_input(key="patching.second").set_value("We went.").run()

@@ -1,12 +1,166 @@
-"""Facts about the open model from its files, and its author's description."""
+"""A model's card: facts counted, measured or read from its files, and its author's text.
 
+The text is CARD.md in our checkpoints, else README.md. It is untrusted, of any length and encoding,
+and nothing in it is interpreted: from the YAML block at the top (the Hub's front matter) the
+licence and languages are read line by line; the rest is text.
+"""
+
+import re
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal, get_args
 
-from explorer.analysis.card import MOST_CHARS, CardWords, ModelFacts, card_words, facts
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.positions.opening import positions_said
 from explorer.library import LoadedModel, split_step
+from explorer.text import script
+from models.hooks import Role
+
+Kind = Literal["translator", "writer", "filler", "reader"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """`layers` per stack; `bytes_stored` of the weights on disk, and their `dtypes`.
+
+    `written_in` counts the tokens whose letters belong to a language, by its code (`text.script`);
+    others, such as digits and single bytes, are not counted. `marks` are the special tokens by
+    purpose. `without_piece` is the number of the model's ids without a token in its tokenizer.
+    """
+
+    kind: Kind
+    layers: dict[Role, int]
+    parameters: int
+    bytes_stored: int
+    dtypes: tuple[str, ...]
+    written_in: dict[str, int]
+    marks: dict[str, str]
+    without_piece: int
+
+
+def facts(loaded: LoadedModel) -> ModelFacts:
+    """Collect the facts about a model from its config, tokenizer and files."""
+    model, marks = loaded.model, loaded.marks
+    ids = {
+        member.name: (getattr(marks, member.name),)
+        for member in fields(marks)
+        if member.name != "source"
+    }
+    ids["end"] += ids.pop("further_ends")[0]
+    return ModelFacts(
+        kind=_kind(loaded),
+        layers={stack.role: stack.n_layers for stack in model.stacks()},
+        parameters=sum(member.numel() for member in model.parameters()),
+        bytes_stored=loaded.stored.n_bytes,
+        dtypes=loaded.stored.dtypes,
+        without_piece=loaded.config.vocab_size - loaded.tokenizer.vocab_size,
+        written_in=_written_in(loaded),
+        marks={
+            name: " ".join(loaded.str_tokens([token])[0] for token in tokens if token is not None)
+            for name, tokens in ids.items()
+            if tokens[0] is not None
+        },
+    )
+
+
+def _kind(loaded: LoadedModel) -> Kind:
+    if loaded.config.reads_source:
+        return "translator"
+    return "writer" if loaded.config.generates else "filler" if loaded.config.fills else "reader"
+
+
+def _written_in(loaded: LoadedModel) -> dict[str, int]:
+    tokenizer = loaded.tokenizer
+    ordinary = [i for i in range(tokenizer.vocab_size) if not tokenizer.is_special(i)]
+    counts = Counter(script(tokenizer.decode([token])) for token in ordinary)
+    return {lang: n for lang, n in counts.most_common() if lang is not None}
+
+
+MOST_CHARS = 40_000
+"""Characters that are read of a card; a longer one is truncated."""
+_MOST_VALUES, _MOST_LETTERS = 12, 60
+_FRONT = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
+_ENTRY = re.compile(r"(\w+):[ \t]*(.*)")
+_ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
+
+
+@dataclass(frozen=True)
+class CardWords:
+    """A card as Markdown, without front matter; "" if there is none.
+
+    `lang` is the language of the text, None if it cannot be determined; `licence` and `languages`
+    are taken from its front matter verbatim.
+    """
+
+    markdown: str
+    lang: str | None
+    licence: str
+    languages: tuple[str, ...]
+    is_cut: bool
+
+
+def card_words(folder: Path, lang: str) -> CardWords:
+    """The card in a model's folder, in this language if available, else as it is.
+
+    The Chinese version of CARD.md is CARD.zh.md; of README.md it is README.zh.md or README_zh.md.
+    Bytes that are not UTF-8 become U+FFFD. Raises nothing: an unreadable file counts as no card.
+    """
+    stems = "CARD", "README"
+    own = [folder / f"{stem}{by}{lang}.md" for stem in stems for by in "._"]
+    for path in (*own, *(folder / f"{stem}.md" for stem in stems)):
+        text, is_cut = _beginning(path)
+        if text.strip():
+            break
+    values, markdown = front_matter(text)
+    licence = values.get("license", [])
+    if licence in ([], ["other"]):
+        licence = values.get("license_name", licence)
+    return CardWords(
+        markdown,
+        lang if path in own else script(markdown),
+        ", ".join(licence),
+        tuple(values.get("language", [])),
+        is_cut,
+    )
+
+
+def _beginning(path: Path) -> tuple[str, bool]:
+    """The first MOST_CHARS characters of a file, and whether it has more."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            text = file.read(MOST_CHARS + 1)
+    except OSError:
+        return "", False
+    return text.removeprefix("\ufeff")[:MOST_CHARS], len(text) > MOST_CHARS
+
+
+def front_matter(text: str) -> tuple[dict[str, list[str]], str]:
+    """The entries of the YAML block at the top of a card, each as a list, and the text below it.
+
+    Only `key: value`, `key: [a, b]` and lists of `- item` lines are supported; other lines are
+    skipped. A block without its closing line is treated as text.
+    """
+    block = _FRONT.match(text)
+    if block is None:
+        return {}, text
+    values: dict[str, list[str]] = {}
+    key = ""
+    for line in block[1].splitlines():
+        if entry := _ENTRY.fullmatch(line):
+            key, listed = entry.groups()
+            items = map(_plain, listed.strip("[] ").split(","))
+            values[key] = [item for item in items if item]
+        elif (item := _ITEM.fullmatch(line)) and key:
+            values[key].append(_plain(item[1]))
+    return {key: value[:_MOST_VALUES] for key, value in values.items()}, text[block.end() :]
+
+
+def _plain(value: str) -> str:
+    return value.strip().strip("\"'")[:_MOST_LETTERS]
 
 
 def compute(loaded: LoadedModel, lang: str) -> tuple[ModelFacts, CardWords]:

@@ -1,14 +1,16 @@
 """Choices on the Circuits page."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from explorer.analysis.circuits.behaviour import BEHAVIOURS, Behaviour
-from explorer.analysis.circuits.composition import WAYS, Way
-from explorer.analysis.circuits.vocabulary import MAPS, Map
 from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import choice, one_of, unlinked
 
+Map = Literal["ov", "qk"]
+MAPS: tuple[Map, ...] = get_args(Map)
+Way = Literal["k", "q", "v"]
+WAYS: tuple[Way, ...] = get_args(Way)
 MADE_UP, OWN, BY_HAND = MADE_OF = ("random", "text", "by-hand")
 
 

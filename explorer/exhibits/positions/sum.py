@@ -1,10 +1,19 @@
-"""Token + position: both vectors of a word and their sum, and why they are not concatenated."""
+"""Token + position: both vectors of a word and their sum, compared with concatenation.
 
+A concatenation [e; p] read by a matrix [W_e W_p] gives W_e e + W_p p. The sum is the special case
+in which both halves are the same matrix: W (e + p) = [W W] [e; p]. Then only the directions that
+training finds separate the two.
+"""
+
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import torch
+from jaxtyping import Float
+from torch import nn
 
-from explorer.analysis.positions.sums import Addends, Overlap, room, sums, widths
+from explorer.analysis.model.parameters import count_config
 from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.picking import pick_stream, pick_token
 from explorer.exhibits.positions.choices import PositionsChoices
@@ -14,7 +23,125 @@ from explorer.figures.positions import sums as figures
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent
 from explorer.runs.trace import Trace
+from models.config import ModelConfig
+from models.foreign.placing import outside
 from models.rows import Stream
+from models.transformer import Stack
+
+ENERGY = 0.99
+"""The share of the position vectors' squared norm that their span must contain."""
+
+
+@dataclass(frozen=True, eq=False)
+class Addends:
+    """The addends at each place of a stream, [pos, d_model]: the scaled embedding, the position
+    vector, and the sum."""
+
+    token: Float[np.ndarray, "pos d_model"]
+    position: Float[np.ndarray, "pos d_model"]
+    total: Float[np.ndarray, "pos d_model"]
+
+    def lengths(self, at: int) -> tuple[float, float, float]:
+        """|token|, |position| and |sum| at one place."""
+        token, position, total = (
+            float(np.linalg.norm(vectors[at]))
+            for vectors in (self.token, self.position, self.total)
+        )
+        return token, position, total
+
+    def angle(self, at: int) -> float:
+        """Between token and position at one place, in degrees."""
+        return angle(self.token[at], self.position[at])
+
+    def turned(self, at: int) -> float:
+        """Between token and sum at one place, in degrees."""
+        return angle(self.token[at], self.total[at])
+
+
+def angle(one: Float[np.ndarray, " n"], other: Float[np.ndarray, " n"]) -> float:
+    """Between two vectors, in degrees, from 0 to 180; NaN where one of them is 0."""
+    lengths = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
+    if lengths == 0:
+        return float("nan")
+    cosine = float(one.astype(np.float64) @ other.astype(np.float64)) / lengths
+    return float(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
+
+
+def sums(traced: Trace, stream: Stream) -> Addends | None:
+    """The sum at each place of a stream of the Trace; None where positions add nothing to it."""
+    for stack in traced.stacks:
+        position = traced.activations.get(stack.hook("pos_embed"))
+        if stack.stream == stream and position is not None:
+            token = traced.activations[stack.hook("embed")]
+            return Addends(token, position, token + position)
+    return None
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How much of the embeddings lies in the subspace of the positions.
+
+    The position vectors lie, up to 1 % of their squared norm, in a subspace of `n` of the `of`
+    dimensions. `share` is the share of the embeddings' squared norm in that subspace; for random
+    directions it would be n / of.
+    """
+
+    n: int
+    of: int
+    share: float
+
+    @property
+    def by_chance(self) -> float:
+        """The share expected for random directions."""
+        return self.n / self.of
+
+
+@torch.inference_mode()
+def room(loaded: LoadedModel, stream: Stream) -> Overlap:
+    """For the whole vocabulary and all n_ctx positions. Only for models that add positions."""
+    stack = loaded.stack(stream)
+    module = loaded.model.get_submodule(stack.name) if stack.name else loaded.model
+    assert isinstance(module, Stack)
+    added = module.positions.added(torch.arange(loaded.config.n_ctx)[None])
+    assert added is not None
+    weight = outside(module.embed.weight)  # of patches, a column for each pixel
+    tokens = weight if isinstance(module.embed, nn.Embedding) else weight.T
+    return shared_room(outside(added[0]).double().numpy(), tokens.double().numpy())
+
+
+def shared_room(
+    positions: Float[np.ndarray, "pos d_model"], tokens: Float[np.ndarray, "token d_model"]
+) -> Overlap:
+    """The `Overlap` of these vectors."""
+    _, sizes, directions = np.linalg.svd(positions, full_matrices=False)
+    held = np.cumsum(sizes**2) / np.sum(sizes**2)
+    n = int(np.searchsorted(held, ENERGY) + 1)
+    inside = tokens @ directions[:n].T
+    share = float(np.sum(inside**2) / np.sum(tokens**2))
+    return Overlap(n, positions.shape[1], share)
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Parameters of the model: with the sum, with [e; p] mapped back to d_model by one matrix, and
+    with blocks as wide as [e; p]."""
+
+    summed: int
+    mapped: int
+    wide: int
+
+
+def widths(config: ModelConfig) -> Widths:
+    """Counted from models on the meta device. Blocks twice as wide need an output matrix of that
+    width, which can no longer be tied to embeddings of d_model."""
+    d, built = config.d_model, count_config(replace(config, d_model=2 * config.d_model))
+    table = (config.vocab_size - (config.src_vocab_size or 0)) * d
+    # Lookup tables have half that width: those of words, and those of learned positions.
+    tables = table if config.tie_embeddings and config.lm_head else -built.by_kind["embedding"] // 2
+    summed = count_config(config).total
+    wide = built.total + tables - built.by_kind["positions"] // 2
+    inputs = 2 if config.reads_source else 1
+    return Widths(summed, summed + inputs * 2 * d * d, wide)
 
 
 def compute(loaded: LoadedModel, trace: Trace, stream: Stream) -> tuple[Addends, Overlap] | None:

@@ -9,8 +9,8 @@ import torch
 
 from explorer.analysis.attribution import writes as writing
 from explorer.analysis.attribution.ledger import Writer, largest
-from explorer.analysis.attribution.lens import Depth, Lens, film, lens
 from explorer.engine.jobs import walked
+from explorer.exhibits.attribution.lens import Depth, Lens, film, lens
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.generation import generate
 from explorer.runs.rerun import rows_of

@@ -81,7 +81,7 @@ def test_what_is_not_of_the_readers_sentence_is_not_called_so(translator, tiny):
 def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it():
     # `certify` names the line that shows a fault; an exercise injects a learner's mask as a bug is
     # injected.
-    showing = ("explorer/exhibits/", "explorer/notebook/", "explorer/analysis/exercises/planted.py")
+    showing = ("explorer/exhibits/", "explorer/notebook/")
     importers = [
         path.relative_to(ROOT).as_posix()
         for folder in ("models", "explorer")

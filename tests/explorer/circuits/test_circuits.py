@@ -18,7 +18,6 @@ from explorer.analysis.circuits.behaviour import (
 )
 from explorer.analysis.circuits.by_hand import LETTERS, by_hand
 from explorer.analysis.circuits.chance import COPIES, RATE, by_chance, shuffle
-from explorer.analysis.circuits.composition import WAYS, composed, composition, random_scores
 from explorer.analysis.circuits.induction import circuit, copied
 from explorer.analysis.circuits.rows import (
     Twice,
@@ -29,9 +28,10 @@ from explorer.analysis.circuits.rows import (
     series_of,
     twice,
 )
-from explorer.analysis.circuits.vocabulary import vocabulary_map
 from explorer.analysis.circuits.weights import HeadWeights, head_weights, unembedding
 from explorer.engine.jobs import walked
+from explorer.exhibits.circuits.composition import WAYS, composed, composition, random_scores
+from explorer.exhibits.circuits.vocabulary import vocabulary_map
 from explorer.library import LoadedModel, open_model
 from explorer.runs.run import run
 from models.rows import Rows
@@ -185,7 +185,7 @@ def test_the_second_heads_ov_copies_and_chunks_change_nothing(built, tiny, monke
     loaded = tiny("maps", family="decoder-only", positions="none")
     site = own_sites(loaded)[1]
     whole = walked(vocabulary_map(loaded, site, 1, "ov"))
-    monkeypatch.setattr("explorer.analysis.circuits.vocabulary.CHUNK", 300)
+    monkeypatch.setattr("explorer.exhibits.circuits.vocabulary.CHUNK", 300)
     told: list[tuple[int, int]] = []
     parts = walked(vocabulary_map(loaded, site, 1, "ov"), lambda *step: told.append(step))
     assert [pair[:2] for pair in parts.pairs] == [pair[:2] for pair in whole.pairs]

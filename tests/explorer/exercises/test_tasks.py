@@ -6,10 +6,10 @@ from hostile import answers
 from explorer import library
 from explorer.analysis.cases import BUGS
 from explorer.analysis.exercises.grading import by_case, grade
-from explorer.analysis.exercises.planted import PlantedError, examined, fits, written
 from explorer.analysis.exercises.tasks import KINDS, Task, read, task_of, tasks
 from explorer.engine.jobs import walked
 from explorer.exhibits.exercises.answer import flat
+from explorer.exhibits.exercises.planted import PlantedError, findings_under, fits, output_under
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
 from explorer.text import LANGUAGES
@@ -161,7 +161,9 @@ def translator() -> tuple[LoadedModel, Trace]:
 
 
 def broken(task: Task, code: str, translator: tuple[LoadedModel, Trace]) -> list[str]:
-    return [each.name for each in walked(examined(task, code, *translator)) if not each.passed]
+    return [
+        each.name for each in walked(findings_under(task, code, *translator)) if not each.passed
+    ]
 
 
 @pytest.mark.parametrize("task", MASKS)
@@ -180,23 +182,25 @@ def test_a_right_mask_keeps_what_its_rule_allows(task, translator):
 def test_wrong_masks_change_what_is_written_and_its_own_do_not(translator):
     for name in ("causal", "both", "cross"):
         task = next(each for each in tasks() if each.id == name)
-        assert not walked(written(task, task.reference, *translator)).changed
+        assert not walked(output_under(task, task.reference, *translator)).changed
     task = tasks()[0]
     upside_down = task.mutants[0].code
     assert {"future_leak", "future_mass"} <= set(broken(task, upside_down, translator))
-    found = walked(written(task, upside_down, *translator))
+    found = walked(output_under(task, upside_down, *translator))
     assert found.loss_after > found.loss_before + 1
 
 
 def test_programs_that_fail_or_belong_nowhere_are_refused(translator):
     code = "def may_attend(q, k):\n    return k <= q if q < 8 else 1 // 0"
     with pytest.raises(PlantedError) as raised:
-        walked(written(tasks()[0], "def may_attend(q, k):\n    return 1 // 0 == k", *translator))
+        walked(
+            output_under(tasks()[0], "def may_attend(q, k):\n    return 1 // 0 == k", *translator)
+        )
     assert raised.value.args[0].error == "ZeroDivisionError"
     with pytest.raises(PlantedError):
-        walked(examined(tasks()[0], code, *translator))
+        walked(findings_under(tasks()[0], code, *translator))
     loaded, traced = translator
     alibi = next(task for task in tasks() if task.id == "alibi")
     assert not fits(alibi, loaded)
     with pytest.raises(ValueError, match="alibi has no place in twin-right"):
-        walked(examined(alibi, alibi.reference, loaded, traced))
+        walked(findings_under(alibi, alibi.reference, loaded, traced))

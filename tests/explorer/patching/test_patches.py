@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from explorer.analysis.patching import maps, paths
-from explorer.analysis.patching.exchange import exchanges, offered
 from explorer.analysis.patching.maps import Cell, Map, MapPart, patches_of
 from explorer.analysis.patching.pair import Pair, align, checked, pair
 from explorer.analysis.patching.patched import by_position, misplaced, patched_run, run_cell
 from explorer.analysis.patching.patches import Patch, gaps, patched_logits
 from explorer.analysis.patching.paths import Into, Paths
 from explorer.engine.jobs import walked
+from explorer.exhibits.patching.second import exchanged, other_text
 from explorer.library import LoadedModel, open_model
 from explorer.problems import InputProblem
 from explorer.runs.run import run
@@ -210,11 +210,11 @@ def test_the_answer_asked_for_is_compared_and_an_offer_differs(translator, write
     logits = patched_logits(translator, found, [])
     assert logits == pytest.approx(found.logits[1], abs=1e-4)
     first = trace(writer, "The cat sat on the mat.")
-    second = walked(offered(writer, first, groups()))
+    second = walked(other_text(writer, first, groups()))
     found = pair(writer, first, second)
     assert found.same_length
     assert found.question.differs
-    assert walked(offered(writer, trace(writer, "!"), groups())) is None
+    assert walked(other_text(writer, trace(writer, "!"), groups())) is None
 
 
 def test_the_best_cell_must_beat_the_best_of_every_misplaced_map():
@@ -247,21 +247,21 @@ def test_equal_misplaced_patches_run_once(writer, what, monkeypatch):
 
 
 def test_exchanges_offer_groups_first_then_letters_and_other_words():
-    found = list(exchanges("She sheared the cat.", GROUPS))
+    found = list(exchanged("She sheared the cat.", GROUPS))
     assert found[:3] == ["He sheared the cat.", "She sheared the dog.", "She sheared the bird."]
     assert len(found) == len(set(found))
-    assert next(exchanges("她爱猫。", GROUPS)) == "他爱猫。"
-    assert next(exchanges("I think I am.", {"en": (("I", "we"),)})) == "We think I am."
-    assert list(exchanges("c a z", {}))[:3] == ["c a a", "c b z", "d a z"]
-    assert "dogs like dogs" in list(exchanges("we like dogs", {}))
-    assert list(exchanges("!", {})) == []
+    assert next(exchanged("她爱猫。", GROUPS)) == "他爱猫。"
+    assert next(exchanged("I think I am.", {"en": (("I", "we"),)})) == "We think I am."
+    assert list(exchanged("c a z", {}))[:3] == ["c a a", "c b z", "d a z"]
+    assert "dogs like dogs" in list(exchanged("we like dogs", {}))
+    assert list(exchanged("!", {})) == []
 
 
 @pytest.mark.parametrize("word", ["Brown", "今天"])
 def test_a_drawn_word_is_paired_with_one_that_differs_in_one_letter(word):
     loaded = open_model("reader")
     first = f"{word} @serif"
-    second = walked(offered(loaded, trace(loaded, first), {}))
+    second = walked(other_text(loaded, trace(loaded, first), {}))
     assert second.endswith(" @serif")
     assert sum(a != b for a, b in zip(first, second, strict=True)) == 1
     assert trace(loaded, second).output != word

@@ -9,11 +9,12 @@ import torch
 from new_kinds import registered
 from torch import nn
 
-from explorer.analysis.positions import encoding as encodings, sums as summing, turning
+from explorer.analysis.positions import encoding as encodings, turning
 from explorer.analysis.positions.encoding import table
-from explorer.analysis.positions.sums import room
 from explorer.analysis.score.steps import module_of, site_inputs
+from explorer.exhibits.positions import sum as summing
 from explorer.exhibits.positions.learned import alike_by_distance, by_chance, learned
+from explorer.exhibits.positions.sum import room
 from explorer.figures.positions.sums import plane, strips
 from explorer.library import CHECKPOINTS, LoadedModel, list_models, open_model
 from explorer.runs.trace import trace

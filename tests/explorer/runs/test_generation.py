@@ -7,7 +7,7 @@ import torch
 
 from explorer.analysis.start import flow as flows
 from explorer.analysis.start.flow import bins, flow, in_bins, text_after
-from explorer.analysis.start.opened import MOST_SIDE, open_head
+from explorer.exhibits.start.picture import MOST_SIDE, head_of_flow
 from explorer.library import LoadedModel
 from explorer.runs.drafted import BEYOND, first_seen
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch
@@ -336,7 +336,7 @@ def test_bins_keep_the_sum_of_a_row_of_long_texts_too(writer, monkeypatch):
 def test_an_opened_head_is_that_of_the_trace(translator):
     traced = trace(translator, TEXT)
     site = traced.sites_of("cross")[1]
-    found = open_head(translator, traced, None, (), site.name, 3)
+    found = head_of_flow(translator, traced, None, (), site.name, 3)
     n_query = min(MOST_SIDE, found.n_query)
     assert found.pattern.shape == (n_query, found.n_key)
     assert found.n_query == len(traced.tgt_tokens)
