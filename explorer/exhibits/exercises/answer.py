@@ -29,9 +29,9 @@ def picture(view: View, task: Task, result: Grade | None) -> b.Blocks:
     if task.cases[0].keys is None:
         yield from _row(view, task.wanted, values)
         return
-    wrong = None if result is None or result.wrong is None else result.wrong
-    is_cell = wrong is not None and not wrong.case and len(wrong.path) > 1
-    cell = wrong.path[:2] if wrong is not None and is_cell else None
+    wrong = None if result is None else result.wrong
+    is_drawn = wrong is not None and not wrong.case and len(wrong.path) > 1
+    cell = (wrong.path[0], wrong.path[1]) if wrong is not None and is_drawn else None
     panels = [(view.t("exercises.wanted"), _matrix(view, task, flat(task)))]
     if values is not None:
         panels.insert(0, (view.t("exercises.yours"), _matrix(view, task, values, cell)))
@@ -47,7 +47,7 @@ def flat(task: Task) -> list[Any]:
 
 
 def _matrix(
-    view: View, task: Task, values: Sequence[Any], selected: tuple[int, ...] | None = None
+    view: View, task: Task, values: Sequence[Any], selected: tuple[int, int] | None = None
 ) -> Matrix:
     """A mask as a matrix of cells, numbers as a heatmap."""
     grid, words = task.cases[0].grid, view.words("exercises.axes")
@@ -120,20 +120,21 @@ def _suspects(view: View, task: Task, values: Sequence[Any] | None) -> b.Table:
 
 
 def numbers(view: View, task: Task, result: Grade | None) -> dict[str, list[object]]:
-    """Every case with its expected value, and the value found."""
+    """Every case with its expected value, and the value found; before the program runs, the
+    expected values of the shown case."""
     if task.is_check:
         names = [suspect.words[view.lang] for suspect in task.suspects]
         first, wanted = view.t("exercises.suspect"), [str(of.right) for of in task.suspects]
         values = result.values[0] if result is not None and result.values else ()
         found = [*map(str, values)]
     else:
-        rows = (task.wanted,) if result is None else result.wanted
-        names, wanted = [str(at + 1) for at in range(len(rows))], [_short(row) for row in rows]
-        first = view.t("exercises.case")
+        wanted = [*map(str, task.wanted)] if result is None else [*map(_short, result.wanted)]
+        names = [str(at + 1) for at in range(len(wanted))]
+        first = "#" if result is None else view.t("exercises.case")
         found = [] if result is None else [*map(_short, result.values)]
     found += ["–"] * (len(wanted) - len(found))
     titles = first, view.t("exercises.wanted"), view.t("exercises.found")
-    return dict(zip(titles, (names, wanted, found), strict=True))
+    return {title: [*column] for title, column in zip(titles, (names, wanted, found), strict=True)}
 
 
 def _short(row: Sequence[Any]) -> str:
