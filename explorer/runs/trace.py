@@ -114,10 +114,10 @@ class Trace:
 
     @property
     def patterns_kept(self) -> bool:
-        """Whether all patterns are stored; otherwise each layer is recomputed on request."""
+        """Whether all patterns are stored, or none; then each layer is recomputed on request."""
         activations = self.activations
         kept = activations.kept if isinstance(activations, Activations) else activations
-        return all(site.hook("pattern") in kept for site in self.sites)
+        return self.sites[0].hook("pattern") in kept
 
     def query_tokens(self, site: str) -> tuple[str, ...]:
         """The tokens on the query axis of a site."""

@@ -234,13 +234,12 @@ def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> 
     # A fixed element, even while empty: otherwise the elements below would be re-created, and a
     # matrix would lose the keyboard focus.
     with st.container():
-        _edits(view, key, reset)
+        if view.edits or view.state.pads:
+            _edits(view, key, reset)
     words_first(view.run)
 
 
 def _edits(view: View, key: str, reset: Callable[[], None] | None) -> None:
-    if not view.edits and not view.state.pads:
-        return
     shown, counted = list(view.trace.edits), []
     for kind, words in ((CellEdit, "edits.cells"), (KeyHidden, "edits.all_hidden")):
         alike = [edit for edit in shown if isinstance(edit, kind)]

@@ -71,12 +71,8 @@ def _open_cells(traced: Trace, kind: Role) -> Bool[np.ndarray, "query key"]:
         return _reach(traced, kind)[-1]
     encoded = _reach(traced, "encoder")[-1]
     known = np.zeros((len(traced.tgt_tokens), len(traced.src_tokens)), np.bool_)
-    for own, site in zip(
-        (_seen(traced, site) for site in traced.sites_of("decoder")),
-        traced.sites_of("cross"),
-        strict=True,
-    ):
-        known = known | own @ known | _seen(traced, site) @ encoded
+    for own, crossing in zip(traced.sites_of("decoder"), traced.sites_of("cross"), strict=True):
+        known = known | _seen(traced, own) @ known | _seen(traced, crossing) @ encoded
     return known
 
 

@@ -119,8 +119,12 @@ def measure_maps(
     for done, site in enumerate(sites, 1):
         layers.append(head_measures(trace, site.name))
         yield done, len(sites)
-    maps = {name: np.stack([layer[name] for layer in layers]) for name in HEAD_MEASURES}
-    return {name: of for name, of in maps.items() if np.isfinite(of).any()}
+    maps = {}
+    for name in HEAD_MEASURES:
+        values = np.stack([layer[name] for layer in layers])
+        if np.isfinite(values).any():
+            maps[name] = values
+    return maps
 
 
 @dataclass(frozen=True)

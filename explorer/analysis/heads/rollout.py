@@ -55,7 +55,9 @@ def layer_mixes(traced: Trace, kind: Role) -> Float[np.ndarray, "layer query key
     sites = traced.sites_of(kind)
     if kind == "cross" or not sites:
         raise ValueError(f"{traced.model} has no self-attention of the kind {kind!r}")
-    return np.stack([_with_residual(mean_head(traced, site.name)) for site in sites])
+    means = np.stack([mean_head(traced, site.name) for site in sites])
+    mixed = RESIDUAL * np.eye(means.shape[1]) + (1 - RESIDUAL) * means
+    return mixed / mixed.sum(-1, keepdims=True)
 
 
 def rollout(traced: Trace, kind: Role) -> Float[np.ndarray, "layer query key"]:
@@ -102,8 +104,3 @@ def cross_rollout(traced: Trace) -> CrossRollout:
         targets.append(target)
         sources.append(source)
     return CrossRollout(np.stack(sources), np.stack(targets))
-
-
-def _with_residual(attention: Float[np.ndarray, "pos pos"]) -> Float[np.ndarray, "pos pos"]:
-    mixed = RESIDUAL * np.eye(len(attention)) + (1 - RESIDUAL) * attention
-    return mixed / mixed.sum(1, keepdims=True)

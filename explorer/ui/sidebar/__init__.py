@@ -78,7 +78,7 @@ def _display() -> None:
         st.segmented_control(
             _t("sidebar.theme"),
             THEMES,
-            format_func=lambda theme: _t("sidebar.light" if theme == "light" else "sidebar.dark"),
+            format_func={"light": _t("sidebar.light"), "dark": _t("sidebar.dark")}.__getitem__,
             key="sidebar.theme",
             help=_t("sidebar.theme_help"),
             on_change=chosen,
