@@ -233,12 +233,12 @@ def build(state: State, dark: bool, usual_pads: int = 0, viewer: Viewer | None =
     kind = state.site if state.site in kinds else kinds[-1]
     sites = trace.sites_of(kind)
     # Select the place in the run without edits, so that a switch never changes the selection.
-    changed = state.head is None and (state.edits or pads)
-    run = Run(loaded.name, sentence, state.target, *(() if changed else (state.edits, pads)))
-    site, head = _place(state, run, sites, notes)
-    n_rows = len(trace.query_tokens(site.name))
-    chosen_row = default_row(trace, site) if state.row in (None, FREE) else state.row
-    row = min(chosen_row or 0, n_rows - 1)
+    plain = Run(loaded.name, sentence, state.target)
+    site, head = _place(state, plain, sites, notes)
+    row = state.row
+    if row is None or row == FREE:
+        row = default_row(cache.trace(plain), site)
+    row = min(row, len(trace.query_tokens(site.name)) - 1)
     place = site, head, row, tuple(notes)
     return View(state, dark, loaded, sentence, pads, trace, *place, viewer)
 
@@ -312,9 +312,8 @@ def _checked(name: str, index: int | None, size: int, notes: list[InputProblem])
 
 
 def default_row(trace: Trace, site: AttentionSite) -> int:
-    """The default query: the first word, after the start token if there is one."""
-    n_rows = len(trace.query_tokens(site.name))
-    return min(1 if site.query_stream == "tgt" else 0, n_rows - 1)
+    """The default query: in the middle of the text, where it can attend to both sides."""
+    return len(trace.query_tokens(site.name)) // 2
 
 
 def without_text(state: State) -> State:

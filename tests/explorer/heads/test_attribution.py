@@ -404,8 +404,9 @@ def test_a_cell_of_the_second_sentence_or_model_swaps_the_two() -> None:
     assert change.choices(state).items() >= (place | swapped).items()
 
 
-@pytest.mark.parametrize(("site", "row"), [("encoder", 0), ("decoder", 1), ("cross", 1)])
-def test_the_first_query_is_a_word_and_no_start_token(site: Role, row: int) -> None:
+@pytest.mark.parametrize("site", ["encoder", "decoder", "cross"])
+def test_the_first_query_is_in_the_middle_of_the_text_also_under_changes(site: Role) -> None:
     view = build(State(text=FIRST, site=site), dark=False)
-    assert view.row == row
-    assert view.trace.query_tokens(view.site.name)[0] == ("I" if site == "encoder" else "<s>")
+    assert view.row == len(view.trace.query_tokens(view.site.name)) // 2
+    changed = State(text=FIRST, site=site, edits=(MaskSwitch("causal", False),), pads=3, head=1)
+    assert build(changed, dark=False).row == view.row
