@@ -11,6 +11,7 @@ from explorer.analysis.attribution.ledger import Kind
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.cases import GROUPS
 from explorer.analysis.cases.design import every_option
+from explorer.analysis.heads.measures import LANDMARKS
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE
 from explorer.analysis.roles import MEASURES as ATLAS_MEASURES
 from explorer.exhibits.heads.choices import MEASURES
@@ -111,6 +112,7 @@ MADE = {
     "cases.groups": {group for groups in GROUPS.values() for group in groups},
     "cases.formulas": {"masks", "model", "training"},
     "heads.measures": {"none", *MEASURES},
+    "heads.roles": {*LANDMARKS},
     "roles": {*ATLAS_MEASURES, "mixed", "successor"},
     "patching.whats": {*BY_PLACE, *BY_HEAD},
     "attribution.writers": {*get_args(Kind), "self", "cross", "from", "rest"} - {"head"},

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from explorer.components.mount import inside, whole
 from explorer.components.payload import BLOCKED, Bools, Bytes, Floats, encode_weights
-from explorer.numbers import whole_percent
+from explorer.numbers import digits, whole_percent
 from explorer.once import once
 
 Address = tuple[int, int]
@@ -273,7 +273,7 @@ def measure_head(measure: Measure) -> dict[str, Any]:
     known = np.isfinite(flat)
     low = min(0.0, float(flat[known].min(initial=0.0)))
     span = float(flat[known].max(initial=0.0)) - low or 1.0
-    write = whole_percent if measure.percent else "{:.3g}".format
+    write = whole_percent if measure.percent else digits
     return {
         "name": measure.name,
         "texts": [write(value) if there else "–" for value, there in zip(flat, known, strict=True)],

@@ -17,7 +17,7 @@ function matches(search, label) {
   return layer === numbers[1] && (!numbers[2] || head === numbers[2]);
 }
 
-/** { node, many, shows(index), side(width, shape) }; `changed()` after every choice. */
+/** { node, many, shows(index), side(width, shape, sorted) }; `changed()` after every choice. */
 export function headSieve(view, changed) {
   const { labels, layers, columns, words } = view.head;
   const many = layers * columns > MANY;
@@ -68,13 +68,14 @@ export function headSieve(view, changed) {
   if (labels.length > layers * columns) groups.append(fold("further", words.further));
   node.append(search, sizes, groups);
 
-  /** The side of a picture: the chosen one, else the largest for which the grid is not too tall. */
-  function side(width, shape) {
+  /** The side of a picture: the chosen one, else the largest with which a layer fits in one row, if
+   * heads are not `sorted`, and the grid is not too tall. */
+  function side(width, shape, sorted) {
     const count = labels.filter((_, index) => shows(index)).length;
     let fitting = state.size ?? LARGEST;
     while (state.size === null && fitting > SMALLEST) {
-      const [across, tall] = [acrossOf(width, fitting, columns), fitting * shape + (fitting < NAMED ? 4 : 32)];
-      if (Math.ceil(count / across) * tall <= TALL) break;
+      const [across, tall] = [acrossOf(width, fitting, columns, sorted), fitting * shape + (fitting < NAMED ? 4 : 32)];
+      if ((sorted || across === columns) && Math.ceil(count / across) * tall <= TALL) break;
       fitting -= 4;
     }
     size.value = fitting;
@@ -86,8 +87,8 @@ export function headSieve(view, changed) {
 /** Whether pictures of this side are too small for a name; they then have narrow gaps. */
 export const isTiny = (side) => side < NAMED;
 
-/** How many pictures of this side fit in a row: whole layers if possible. */
-export function acrossOf(width, side, columns) {
+/** How many pictures of this side are in a row: a layer if it fits, or all that fit if `sorted`. */
+export function acrossOf(width, side, columns, sorted) {
   const most = Math.max(1, Math.floor((width + 8) / (side + (isTiny(side) ? 4 : 14))));
-  return most < columns ? most : most - most % columns;
+  return sorted ? most : Math.min(most, columns);
 }

@@ -14,9 +14,10 @@ import { isInSight, whenSeen } from "./sight.js";
 const MAX_SIDE = 64; // as in heads_payload.py
 const CODED = Float32Array.from({ length: 256 }, (_, code) => weightOf(code)); // the weight of each byte
 
+const NUMBERS = 34; // px for the number of a layer, in front of its row
 const TALLEST = 12000; // px that a canvas may measure in every browser
 
-/** All heads as thumbnails: { node, tools, draw(width, most side), repaint(), arrange(), mark(), light(lit) }. */
+/** All heads as thumbnails: { node, tools, many, draw(width, most side), repaint(), arrange(), mark(), light(lit) }. */
 export function headThumbs(view) {
   const { head, arrays } = view;
   const { queries, keys, labels, step, measure, words } = head;
@@ -72,7 +73,9 @@ export function headThumbs(view) {
   const sieve = headSieve(view, () => draw(...drawn));
   let drawn = [0, 0];
   heads.forEach(({ cell, button }, index) => { [cell.index, button.title] = [index, sieve.many ? labels[index] : ""]; });
+  const layers = Array.from({ length: sieve.many ? head.layers : 0 }, (_, layer) => el("span", "layer", `L${layer + 1}`));
   let order = [];
+  const isSorted = () => view.chosen.by_measure && measure !== null;
   let [side, tall, across] = [0, 0, 1];
   const veil = el("canvas", "veil");
   veil.setAttribute("aria-hidden", "true");
@@ -82,10 +85,12 @@ export function headThumbs(view) {
   /** The order: by layer, or by the measure, largest first; aggregates come last. */
   function arrange() {
     const all = labels.map((_, index) => index);
-    order = view.chosen.by_measure && measure ? [...measure.order, ...all.slice(measure.order.length)] : all;
-    grid.replaceChildren(sheets.node, ...order.map((index) => heads[index].cell), veil);
+    order = isSorted() ? [...measure.order, ...all.slice(measure.order.length)] : all;
+    const cells = order.flatMap((index) => [
+      ...(isSorted() || index % head.columns ? [] : layers.slice(index / head.columns, index / head.columns + 1)), heads[index].cell]);
+    grid.replaceChildren(sheets.node, ...cells, veil);
     stop(view.chosen.opened ?? order[0]);
-    if (side) { spread(); repaint(); }
+    if (side) draw(...drawn);
   }
 
   /** The head that takes the focus by Tab. */
@@ -118,13 +123,16 @@ export function headThumbs(view) {
     const shape = Math.min(1.25, view.pictured ? view.picture.tall(100) / 100 : Math.max(0.6, rows / columns));
     side = Math.max(40, Math.min(most, Math.floor((width - 8 * (across - 1)) / across) - 6));
     if (sieve.many) {
-      side = sieve.side(width, shape);
-      across = acrossOf(width, side, head.columns);
+      side = sieve.side(width - NUMBERS, shape, isSorted());
+      across = acrossOf(width - NUMBERS, side, head.columns, isSorted());
     }
+    const lined = sieve.many && !isSorted() && across === head.columns; // a row is a layer, with its number
+    layers.forEach((number, layer) => { number.hidden = !lined || !sieve.shows(layer * head.columns); });
+    heads.forEach(({ cell }, index) => { cell.style.gridColumnStart = lined ? 2 + index % head.columns : ""; });
     tall = Math.round(side * shape);
     const tiny = sieve.many && isTiny(side);
     grid.classList.toggle("tiny", tiny);
-    grid.style.gridTemplateColumns = `repeat(${across}, ${side + (tiny ? 2 : 6)}px)`;
+    grid.style.gridTemplateColumns = `${lined ? NUMBERS - 8 + "px " : ""}repeat(${across}, ${side + (tiny ? 2 : 6)}px)`;
     for (const { picture } of heads) [picture.style.width, picture.style.height] = [side + "px", tall + "px"];
     spread();
     repaint();
@@ -137,9 +145,9 @@ export function headThumbs(view) {
     painted = [...heads.keys()].filter((index) => !heads[index].cell.hidden);
     places = painted.map((index) => {
       const { left, top } = heads[index].picture.getBoundingClientRect();
-      return [left - corner.left, top - corner.top];
+      return [left - corner.left, top - corner.top + grid.scrollTop];
     });
-    [veilWide, veilTall] = [grid.clientWidth, grid.clientHeight];
+    [veilWide, veilTall] = [grid.clientWidth, grid.scrollHeight];
     sheets.lay(painted, places, veilWide, tall);
     if (veilTall > TALLEST) [places, veilWide, veilTall] = [[], 0, 0];
     over = fit(veil, veilWide, veilTall);
@@ -240,5 +248,5 @@ export function headThumbs(view) {
   /** The (possibly pooled) byte of a cell, shown until the head's exact cells arrive. */
   const codeAt = (index, query, key) => codeOf(index, Math.floor(query / step) * columns + Math.floor(key / step));
 
-  return { node: grid, tools: sieve.node, draw, repaint, arrange, mark, light, codeAt };
+  return { node: grid, tools: sieve.node, many: sieve.many, draw, repaint, arrange, mark, light, codeAt };
 }

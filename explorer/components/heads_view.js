@@ -1,4 +1,5 @@
-import { choice, el, rebuild, redraws } from "./dom.js";
+import { el, rebuild, redraws } from "./dom.js";
+import { headsBar } from "./heads_bar.js";
 import { headPanel } from "./heads_panel.js";
 import { headsPicture } from "./heads_picture.js";
 import { headThumbs } from "./heads_thumbs.js";
@@ -23,6 +24,7 @@ export default function ({ parentElement, data, setTriggerValue, plays = false }
   if (!hold(head, arrays)) { setTriggerValue("lost", head.small); return root.stop; }
   if (!same) root.view = headsView(root, head, arrays, theme, likeness, old);
   root.view.send = setTriggerValue;
+  root.classList.remove("waiting");
   root.view.receive(head.chosen, arrays);
   if (!same) root.view.start();
   return root.stop;
@@ -49,12 +51,15 @@ function headsView(root, head, arrays, theme, likeness, old) {
   let panels = [];
   view.lit = free;
 
-  const nodes = { bar: el("div", "bar-row"), readout: el("div", "readout", words.hint), panels: el("div", "panels") };
+  const nodes = { readout: el("div", "readout", words.hint), panels: el("div", "panels") };
   const live = el("div", "unseen");
   live.setAttribute("aria-live", "polite");
   const left = el("div", "left");
   const body = el("div", "body");
   view.picture = head.picture && headsPicture(view, old);
+  const change = (what) => { const before = view.chosen; choose(what); recolour(before); };
+  const ask = (name) => { root.classList.add("waiting"); view.send("asked", name); };
+  const bar = headsBar(view, change, ask, () => redraw(root.clientWidth, true));
   const thumbs = headThumbs(view);
   view.codeAt = thumbs.codeAt;
   left.append(thumbs.tools, ...(view.picture ? [view.picture.node] : []), thumbs.node, nodes.readout);
@@ -112,8 +117,8 @@ function headsView(root, head, arrays, theme, likeness, old) {
     view.isHead(index) ? index % head.columns : index - head.layers * head.columns];
 
   /** Applies a choice at once, and sends it to Python. */
-  function choose(change) {
-    view.chosen = { ...view.chosen, ...change };
+  function choose(choices) {
+    view.chosen = { ...view.chosen, ...choices };
     view.turn += 1;
     settle();
     const { opened, pinned, query, key, scale, shared, by_measure } = view.chosen;
@@ -127,7 +132,8 @@ function headsView(root, head, arrays, theme, likeness, old) {
   /** Opens the page Attention score. */
   view.goDown = (index, query, key) => view.send("down", [...addressOf(index), query, key]);
 
-  view.open = (index) => choose({ opened: view.chosen.opened === index ? null : index });
+  view.find = (index) => choose({ opened: index });
+  view.open = (index) => view.find(view.chosen.opened === index ? null : index);
   view.close = (index) => {
     choose({
       opened: view.chosen.opened === index ? null : view.chosen.opened,
@@ -192,6 +198,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     if (!hovered) view.lit = { ...free, query, key: view.chosen.key };
     const changed = panels.length !== before.length || panels.some((panel, place) => panel !== before[place]);
     thumbs.mark();
+    bar.mark();
     panels.forEach((panel) => panel.mark());
     if (changed && view.drawn) {
       rebuild(nodes.panels, ...panels.map(({ node }) => node));
@@ -210,8 +217,9 @@ function headsView(root, head, arrays, theme, likeness, old) {
 
   /** Thumbnails next to one large head if both fit, else above it. */
   function redraw(width, withThumbs) {
-    const beside = panels.length === 1 && width >= 960 && head.columns * 62 <= (width - 28) / 2;
+    const beside = panels.length === 1 && width >= 960 && head.columns * (thumbs.many ? 28 : 62) <= (width - 28) / 2;
     body.classList.toggle("beside", beside);
+    body.classList.toggle("many", thumbs.many);
     nodes.panels.style.setProperty("--columns", Math.max(1, Math.min(panels.length, Math.floor(width / 340))));
     if (withThumbs) thumbs.draw(left.clientWidth, beside ? 120 : panels.length > 1 ? 76 : panels.length ? 92 : 148);
     view.picture?.draw(left.clientWidth);
@@ -222,27 +230,18 @@ function headsView(root, head, arrays, theme, likeness, old) {
   function recolour(before) {
     if (!view.drawn) return;
     const { scale, shared, by_measure } = view.chosen;
-    for (const input of nodes.bar.querySelectorAll("input")) if (input.name in view.chosen) input.checked = input.value === String(view.chosen[input.name]);
+    bar.show(view.chosen);
     if (scale !== before.scale || shared !== before.shared) {
       for (const part of [thumbs, view.picture]) part?.repaint();
       panels.forEach((panel) => panel.draw());
     }
     if (by_measure !== before.by_measure) thumbs.arrange();
   }
-  const change = (what) => { const before = view.chosen; choose(what); recolour(before); };
 
   view.start = () => {
-    nodes.bar.append(
-      choice("scale", words.scale, ["linear", "log", "rank"].map((name) => [name, words[name]]), view.chosen.scale, (scale) => change({ scale })),
-      choice("shared", words.range, [[true, words.shared], [false, words.own]], view.chosen.shared, (shared) => change({ shared })));
-    if (head.measure) {
-      nodes.bar.append(choice("by_measure", words.order, [[false, words.layers], [true, head.measure.name]],
-        view.chosen.by_measure, (by_measure) => change({ by_measure })));
-    }
-    if (view.picture) nodes.bar.append(...view.picture.choices(() => redraw(root.clientWidth, true)));
     nodes.panels.replaceChildren(...panels.map(({ node }) => node));
     thumbs.arrange();
-    rebuild(root, nodes.bar, body, live);
+    rebuild(root, bar.node, body, live);
     view.drawn = true;
     redraws(root, (width) => { redraw(width, true); shine(); reveal(); });
   };

@@ -1,6 +1,6 @@
 """All heads of one kind of attention, the open ones as heatmap and text, linked in the browser."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -42,6 +42,7 @@ def heads_view(
     selection: HeadsSelection | None = None,
     on_picked: Callable[[], None] = lambda: None,
     on_down: Callable[[], None] = lambda: None,
+    on_asked: Callable[[], None] = lambda: None,
     **options: Any,
 ) -> HeadsSelection:
     """Show the heads of a grid linked; return what is selected now.
@@ -49,7 +50,8 @@ def heads_view(
     `selection` is what is open, pinned and locked. A click in the browser takes precedence and is
     returned in the run that it starts (`sent_selection` reads it earlier in that run), so store the
     result and pass it again. `on_picked` is called before that run, `on_down` before
-    the run of a click on the link of a cell. `options` are those of
+    the run of a click on the link of a cell, `on_asked` before that of a button of the `bar` that
+    needs another picture (its name is sent as "asked"). `options` are those of
     `pack_heads_view`. Hovering and locking are handled in the browser, without a run. Thumbnails
     that the browser already has are not sent again. A click on other thumbnails, such as another
     sentence's, locks no row here.
@@ -77,6 +79,7 @@ def heads_view(
         data=payload.without(data, "cells") if holds else data,
         on_picked_change=on_picked,
         on_down_change=on_down,
+        on_asked_change=on_asked,
         on_lost_change=lambda: None,  # the browser lacks thumbnails: this run sends them
     )
     return now
@@ -111,6 +114,7 @@ def pack_heads_view(
     aggregates: Iterable[str] = (),
     measure: Measure | None = None,
     picture: PictureAxis | None = None,
+    bar: Mapping[str, Any] | None = None,
     turn: int | None = None,
     alone: bool = False,
     file: str = "headlight",
@@ -130,6 +134,8 @@ def pack_heads_view(
     counter of choices. `alone`: a standalone view without Python, so every head is sent in full:
     exactly while all fit into `EXACT_BYTES`, else in 8 bits, and the view states the rounding
     error. `file` is the prefix of the names of saved pictures.
+    The `bar` above the heads offers `kinds`, each with its name, of which `kind` is shown; `roles`,
+    each a label and the index of its head; and, labelled `matter`, the ablation of all heads.
     """
     n_layers, n_heads, n_query, n_key = small.shape
     queries, keys = map(payload.axis_head, axes)
@@ -176,6 +182,7 @@ def pack_heads_view(
         "least": LEAST,
         "most": MAX_PINNED,
         "file": file,
+        "bar": bar or {},
         "picture": None if picture is None else picture.head(),
         "measure": None if measure is None else measure_head(measure),
         "words": dict(words)

@@ -191,7 +191,8 @@ class AllHeads:
     """All heads of one kind of attention, with the `options` of `components.heads_view`.
 
     `change` is what a selection in it does, `down` what the link of a cell [layer, head, query,
-    key] does; the view itself remembers what is pinned and locked.
+    key] does, `asked` what its buttons do that need another picture, by name; the view itself
+    remembers what is pinned and locked.
     """
 
     name: str
@@ -199,6 +200,7 @@ class AllHeads:
     options: Mapping[str, Any]
     change: Callable[[HeadsSelection], Change | None]
     down: Callable[[Index], Change] | None = None
+    asked: Mapping[str, Change] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

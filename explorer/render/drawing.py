@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from explorer.components.heads_view import heads_view, sent_cell, sent_selection
-from explorer.components.mount import view as canvas
+from explorer.components.mount import sent, view as canvas
 from explorer.exhibits import block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.view import View
@@ -110,6 +110,7 @@ def _all_heads(sheet: Sheet, block: b.AllHeads) -> None:
         file=sheet.picture(block.name),
         on_picked=partial(_selected, block),
         on_down=partial(_down, block),
+        on_asked=partial(_asked, block),
         **block.options,
     )
 
@@ -125,6 +126,12 @@ def _down(block: b.AllHeads) -> None:
     place = sent_cell(block.name, block.grid.shape)
     if place is not None and block.down is not None:
         apply(block.down(place))
+
+
+def _asked(block: b.AllHeads) -> None:
+    name = sent(block.name, "asked")
+    if isinstance(name, str) and name in block.asked:
+        apply(block.asked[name])
 
 
 def _metrics(sheet: Sheet, block: b.Metrics) -> None:

@@ -197,7 +197,7 @@ def test_an_example_goes_into_the_link_and_an_own_translation_is_read_instead(op
     assert "(given)" in reading(at, "→")
     assert at.query_params["target"] == "我喜欢你"
     before = spec(type_text(at, ""))  # controls still work on the last good picture
-    at.segmented_control(key="heads.kind").set_value("encoder").run()
+    at.selectbox(key="heads.measure").select("entropy").run()
     assert spec(at) != before
 
 

@@ -9,7 +9,7 @@ import pytest
 from designs import VISITS, Visit
 from foreign import OWN
 from new_kinds import KINDS, registered
-from shown import WHOLE, everything, has_picture, unlinked, words_of
+from shown import WHOLE, everything, everything_and_titles, has_picture, payloads, words_of
 from streamlit import file_util
 from torch import nn
 
@@ -181,12 +181,11 @@ def test_without_a_mask_there_is_nothing_to_decode_and_the_page_says_so(open_pag
         assert any(t(f"problems.{problem}", lang="en") in each for each in shown), shown
 
 
-def test_a_model_without_an_output_is_not_asked_for_more_words(open_page):
-    """No word that a visitor adds would give it one."""
-    at = open_page("heads", model="headless", text=FILL_IN)
-    said = [unlinked(each.value) for each in at.caption]
-    assert t("matter.no_logits", lang="en") in said
-    assert t("matter.nothing", lang="en") not in said
+def test_without_an_output_no_head_is_measured_by_its_effect_on_it(open_page):
+    at = open_page("heads", model="headless", text=FILL_IN, measure="needed")
+    assert "matter" not in payloads(at)[0][0]["bar"]
+    assert t("heads.measures.needed", lang="en") not in at.selectbox(key="heads.measure").options
+    assert t("matter.title", lang="en") not in everything_and_titles(at)
 
 
 @pytest.mark.parametrize("page", ["masks", "decoding", "attribution", "circuits", "cases"])

@@ -170,11 +170,12 @@ def test_a_bias_stands_in_the_formula_and_vectors_not_added_are_not_measured(ope
 
 def test_a_row_with_one_visible_key_has_no_ranking_and_an_encoder_predicts_at_its_tokens(open_page):
     """The start token sees itself alone, with weight 1 in every head; heads matter all the same."""
-    words = everything(open_page("heads", site="decoder", layer="1", head="1", row="0"))
+    place = {"site": "decoder", "layer": "1", "head": "1", "measure": "needed"}
+    words = everything(open_page("heads", **place, row="0"))
     equal = t("measured.agree_equal", lang="en")
     assert equal in words
     assert "Correlation with ablation" in words
-    words = everything(open_page("heads", site="decoder", layer="1", head="1", row="4"))
+    words = everything(open_page("heads", **place, row="4"))
     assert equal not in words
     at = open_page("masks", model="reader", text=FILL_IN, edits="pad_keys-off", pads="2")
     words = everything(at)

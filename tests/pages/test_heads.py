@@ -16,9 +16,10 @@ from explorer import library
 from explorer.analysis.heads.rollout import cross_rollout, rollout
 from explorer.analysis.heads.words import by_word, words_of
 from explorer.engine import cache
+from explorer.engine.cache import Run
 from explorer.exhibits import block as b
 from explorer.exhibits.block import escape, plain
-from explorer.exhibits.heads import matter
+from explorer.exhibits.heads import opened
 from explorer.exhibits.heads.exports import folder_of
 from explorer.exhibits.heads.heads import EXHIBIT
 from explorer.exhibits.heads.opened import Opened
@@ -29,10 +30,12 @@ from explorer.figures.theme import show
 from explorer.guard import EMBEDDING
 from explorer.library import StoredWeights, open_model
 from explorer.numbers import percent
+from explorer.render import drawing
 from explorer.runs import activations
 from explorer.runs.trace import trace
 from explorer.shell import LINKS
 from explorer.text import t
+from models.hooks import ROLES
 
 
 def sent(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -136,10 +139,23 @@ def test_the_language_switch_changes_every_word_and_keeps_the_picture(open_page)
     assert titles(at) == ("查询 · 目标序列", "键 · 源序列")
 
 
-def test_another_kind_or_model_has_its_own_axes_and_forgets_the_place(open_page):
+def press(at: AppTest, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Press a button above the heads that Python answers."""
+    with monkeypatch.context() as patched:
+        patched.setattr(drawing, "heads_view", lambda *_, on_asked, **__: on_asked())
+        patched.setattr(drawing, "sent", lambda key, event: {"asked": name}[event])
+        at.run()
+    at.run()
+
+
+def test_another_kind_or_model_has_its_own_axes_and_forgets_the_place(open_page, monkeypatch):
     at = open_page("heads", pins="2.1")
     assert titles(at) == ("query · target", "key · source")
-    at.segmented_control(key="heads.kind").set_value("encoder").run()
+    press(at, monkeypatch, "another")  # not one of its buttons
+    assert titles(at) == ("query · target", "key · source")
+    bar = sent(at)[0]["bar"]
+    assert (bar["kind"], [kind for kind, _ in bar["kinds"]]) == ("cross", [*ROLES])
+    press(at, monkeypatch, "encoder")
     assert titles(at) == ("query · source", "key · source")
     assert at.query_params["site"] == "encoder"
     assert "pins" not in at.query_params
@@ -165,7 +181,9 @@ def test_switching_a_head_off_says_what_became_of_the_translation(open_page):
 
 
 def test_four_numbers_of_the_head_and_what_their_order_says(open_page):
-    at = open_page("heads", site="cross", layer="1", head="2", row="1")
+    place = {"site": "cross", "layer": "1", "head": "2", "row": "1"}
+    assert t("measured.title", lang="en") not in everything_and_titles(open_page("heads", **place))
+    at = open_page("heads", **place, measure="needed")
     words = everything(at)
     for name in ("weight", "contribution", "gradient", "off"):
         assert t(f"measured.{name}", lang="en") in words
@@ -173,12 +191,13 @@ def test_four_numbers_of_the_head_and_what_their_order_says(open_page):
     assert len(ranks) == 4
     assert all(1 <= int(rank) <= 8 for rank in ranks)
     assert re.search(r"ρ = 0.\d\d \(random rankings: rarely above 0.62\)", words)  # 1.645 / √7
-    other = open_page("heads", site="cross", layer="2", head="4", row="3")
+    place = {"site": "cross", "layer": "2", "head": "4", "row": "3"}
+    other = open_page("heads", **place, measure="needed")
     assert re.findall(r"rank (\d+) of 8", everything(other)) != ranks
 
 
 def test_two_heads_side_by_side_are_subtracted_and_the_encoder_asks_for_a_token(open_page):
-    at = open_page("heads", site="encoder", layer="1", head="2")
+    at = open_page("heads", site="encoder", layer="1", head="2", measure="needed")
     first = reading(at, "How much does L1·H2")
     at.selectbox(key="heads.token").select(2).run()
     assert reading(at, "How much does L1·H2") != first
@@ -247,7 +266,7 @@ def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page):
     assert left["opened"] == right["opened"]
     assert second in everything(at).replace("&#46;", ".")
     unread = open_page("heads", beside="a " * 600)
-    assert [each.key for each in unread.main.get("bidi_component")] == ["heads.view", "heads.map"]
+    assert [each.key for each in unread.main.get("bidi_component")] == ["heads.view"]
     assert unread.error or unread.warning
 
 
@@ -322,7 +341,7 @@ def test_the_heads_of_a_long_text_come_layer_by_layer_and_measures_when_chosen(
 
 
 def test_the_map_of_heads_marks_what_is_off_and_names_the_most_needed(open_page):
-    at = open_page("heads", edits="head-decoder.blocks.0.cross_attn-1")
+    at = open_page("heads", edits="head-decoder.blocks.0.cross_attn-1", measure="needed")
     maps = panels(at, "heads.map")
     assert [each["words"].shape for each in maps] == [(3, 4), (2, 4), (2, 4)]
     off = [np.argwhere(each["words"] == "✕").tolist() for each in maps]
@@ -335,17 +354,27 @@ def test_the_map_of_heads_marks_what_is_off_and_names_the_most_needed(open_page)
     assert (at.query_params["layer"], at.query_params["head"]) == needed.groups()[1:]
 
 
-def test_it_is_the_work_that_is_asked_for_and_not_the_length(open_page, monkeypatch):
-    """A sentence of a few tokens is long work where the model is large."""
-    loaded = cache.open_model("en-zh")
-    n_heads = sum(site.n_heads for site in loaded.sites)
-    for n_tokens, text in ((50, "We saw the park."), (5, "We went to the park.")):
-        monkeypatch.setattr(matter, "AT_ONCE", n_heads * n_tokens * loaded.n_parameters)
-        at = open_page("heads", model="en-zh", text=text)
-        assert ("heads.ablate" in [button.key for button in at.button]) == (n_tokens == 5)
-        assert (t("matter.title", lang="en") in everything_and_titles(at)) != (n_tokens == 5)
-    at.button(key="heads.ablate").click().run()
-    assert t("matter.title", lang="en") in everything_and_titles(at)
-    at.selectbox(key="heads.measure").select("needed").run()
-    assert payloads(at)[0][0]["measure"]["name"] == t("heads.measures.needed", lang="en")
-    assert t("matter.title", lang="en") in everything_and_titles(at)
+def test_heads_are_ablated_only_when_asked_for_and_the_link_asks_too(open_page, monkeypatch):
+    at = open_page("heads", text="We went to the park.")
+    title = t("matter.title", lang="en")
+    assert sent(at)[0]["bar"]["matter"] == t("matter.run", lang="en")
+    assert title not in everything_and_titles(at)
+    assert not opened.ablation.is_kept(Run("en-zh", "We went to the park."))
+    press(at, monkeypatch, "needed")
+    assert sent(at)[0]["measure"]["name"] == t("heads.measures.needed", lang="en")
+    assert "matter" not in sent(at)[0]["bar"]
+    assert title in everything_and_titles(at)
+    assert at.query_params["measure"] == "needed"
+    at.selectbox(key="heads.measure").select("").run()
+    assert title not in everything_and_titles(at)
+
+
+def test_one_click_finds_the_head_of_each_role(open_page):
+    for site, names in (("cross", {"first", "end_mark", "alignment"}), ("encoder", {"previous"})):
+        at = open_page("heads", site=site)
+        roles = dict(sent(at)[0]["bar"]["roles"])
+        measures = cache.measures(Run("en-zh", at.text_area(key="sidebar.text").value), site)
+        for name in names:
+            best = measures[name].argmax()
+            label = f"{t(f'heads.roles.{name}', lang='en')} {percent(measures[name].max())}"
+            assert roles[label] == best

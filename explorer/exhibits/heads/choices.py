@@ -6,17 +6,8 @@ from typing import ClassVar, get_args
 
 from explorer.analysis.heads.measures import HeadMeasure
 from explorer.components.heads_payload import MAX_PINNED, SCALES, Scale
-from explorer.engine.cache import Run
 from explorer.exhibits import PageChoices
-from explorer.exhibits.choices import (
-    RefusedError,
-    as_digit,
-    choice,
-    model_name,
-    one_of,
-    switch,
-    unlinked,
-)
+from explorer.exhibits.choices import RefusedError, as_digit, choice, model_name, one_of, switch
 
 MEASURES: tuple[str, ...] = (*get_args(HeadMeasure), "needed", "differs")
 """The measures of heads; the last two are the ablation loss, and the difference from the head of
@@ -76,8 +67,7 @@ class HeadsChoices(PageChoices):
     """`instead` is the aggregate or head opened instead of the selected head (NOTHING: none),
     `pins` are the pinned ones, `measure` is the measure of heads, `by_measure` whether it sorts
     them. `scale` and `own_range` define how weights become colours, `words` whether the tokens of a
-    word are merged. `with_` is the compared model, `with_head` its open head. `ablated` is the run
-    for which the ablation of every head was requested."""
+    word are merged. `with_` is the compared model, `with_head` its open head."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "": ("heads.verdict", "heads.heads", "heads.versus", "heads.matter", "heads.measured")
@@ -92,4 +82,3 @@ class HeadsChoices(PageChoices):
     words: bool = choice(False, switch, as_digit)
     with_: str = model_name()
     with_head: tuple[int, int] | None = choice(None, _one_head, _format_one, of_site=True)
-    ablated: Run | None = unlinked(None)

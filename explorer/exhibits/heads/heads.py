@@ -9,6 +9,7 @@ from explorer.analysis.heads.aggregates import MAX_ROWS
 from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.measures import (
     HEAD_MEASURES,
+    LANDMARKS,
     KeyWeight,
     head_measures,
     measures_of,
@@ -25,17 +26,10 @@ from explorer.exhibits.exhibit import WORDS
 from explorer.exhibits.heads import exports
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.heads.opened import Opened, ablation, grid_of
-from explorer.exhibits.heads.picture import (
-    SHARES,
-    Values,
-    even_of,
-    pictures,
-    predictions,
-    values_of,
-)
+from explorer.exhibits.heads.picture import Values, even_of, pictures, predictions, values_of
 from explorer.exhibits.heads.sides import compare_with, sides_of
 from explorer.exhibits.links import State
-from explorer.exhibits.picking import pick_kind, pick_one, toggle
+from explorer.exhibits.picking import pick_one, toggle
 from explorer.exhibits.saying import quoted, quoted_at, site_axes
 from explorer.figures.matrix import change
 from explorer.numbers import fixed, percent
@@ -96,8 +90,8 @@ def show(values: tuple[Values, ...] | None, view: View) -> b.Blocks:
     yield b.Hero((b.Sentence("heads", _reading(choice)),))
     yield _controls(choice)
     yield b.Hero((pictures(sides, grids, values or [None] * len(grids)),))
-    if values is not None:
-        yield from _even(choice)
+    if values is not None and choice.measure in HEAD_MEASURES:
+        yield from _even(choice, choice.measure)
     yield b.Note(_aggregates(choice))
     yield from _switch_off(choice)
     if len(choice.shown) == 2:
@@ -185,17 +179,17 @@ def _controls(choice: Opened) -> b.Row:
         250,
     )
     by_words = (words,) if WORDS.met(view.loaded) else ()
-    return b.Row((pick_kind(view, "heads"), measure, *by_words, other))
+    return b.Row((measure, *by_words, other))
 
 
-def _even(choice: Opened) -> Iterator[b.Note]:
-    """The chosen measure of the open head if it attended uniformly."""
-    view, shown, name = choice.view, choice.current, choice.measure
-    if shown is None or shown.site is None or shown.head is None or name not in HEAD_MEASURES:
+def _even(choice: Opened, name: str) -> Iterator[b.Note]:
+    """A measure of the open head if it attended uniformly."""
+    view, shown = choice.view, choice.current
+    if shown is None or shown.site is None or shown.head is None:
         return
     even = even_of(view.run, shown.site.name, shown.head, name)
     if not math.isnan(even):
-        value = percent(even) if name in SHARES else fixed(even)
+        value = percent(even) if name in LANDMARKS else fixed(even)
         measure = view.t(f"heads.measures.{name}")
         yield b.Note(view.t("heads.even", measure=measure, value=value, name=shown.name))
 

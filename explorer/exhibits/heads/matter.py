@@ -1,11 +1,11 @@
-"""Which heads matter: the ablation of every head as a map; a click ablates a head as an edit."""
+"""Which heads matter: the ablation of every head as a map, together with the measure of that name.
+A click ablates a head as an edit."""
 
 from typing import Any
 
 import numpy as np
 
 from explorer.analysis.heads.ablation import Ablation, ablating
-from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.heads.opened import Opened, ablation
@@ -13,60 +13,22 @@ from explorer.exhibits.links import State
 from explorer.exhibits.saying import head_name
 from explorer.figures.maps import head_maps
 from explorer.runs.edits import HeadOff
-from explorer.runs.passes import Steps
 from explorer.runs.rerun import written_tokens
 from models.hooks import ROLES
 
 LITTLE = 0.1
 """Nats: a smaller change of the whole text's log-probability counts as negligible."""
-AT_ONCE = 45e9
-"""Most heads x tokens (source and target) x parameters that run without a click: 80 tokens of a
-translator with 72 heads and 7.6 million parameters."""
 
 
-def ablated(run: Run, is_wanted: bool) -> Steps[Ablation | None]:
-    """Every head of a run ablated, one at a time; None if nobody asks for it."""
-    return (yield from ablation.steps(run)) if is_wanted else None
-
-
-def is_wanted(view: View) -> bool:
-    """Whether the ablation is quick, requested, or cached."""
-    if not written_tokens(view.trace):
-        return False
-    heads, count = _sizes(view)
-    choices = view.choices(HeadsChoices)
-    return (
-        not view.asks
-        or heads * count * view.loaded.n_parameters <= AT_ONCE
-        or choices.ablated == view.run
-        or choices.measure == "needed"
-        or ablation.is_kept(view.run)
-    )
-
-
-def _sizes(view: View) -> tuple[int, int]:
-    """The numbers of heads and tokens."""
-    trace = view.trace
-    heads = sum(site.n_heads for site in trace.sites)
-    return heads, len(trace.src_tokens) + len(trace.tgt_tokens)
-
-
-def _request(view: View) -> b.Blocks:
-    """Why nothing is ablated: nothing was predicted, or it takes long, with a button."""
-    if not written_tokens(view.trace):
-        silent = not view.trace.config.lm_head
-        yield b.Note(view.t("matter.no_logits" if silent else "matter.nothing"))
-        return
-    heads, count = _sizes(view)
-    yield b.Prose(view.t("matter.ask", heads=heads, count=count))
-    yield b.Button("heads.ablate", view.t("matter.run"), b.choose(ablated=view.run))
+def is_open(view: View) -> bool:
+    """Whether the ablation of all heads is requested, and has an output to measure."""
+    is_requested = view.choices(HeadsChoices).measure == "needed" or not view.asks
+    return is_requested and bool(written_tokens(view.trace))
 
 
 def show(result: Ablation | None, view: View) -> b.Blocks:
-    """The map of all heads with its reading, or a button that computes it."""
-    if result is None:
-        if not is_wanted(view):
-            yield from _request(view)
+    """The map of all heads with its reading."""
+    if result is None:  # the heads above are still measured
         return
     yield b.Title(view.t("matter.title"), large=True)
     (site, head), totals = result.most_needed(), result.totals
@@ -122,13 +84,4 @@ def _switch(edit: HeadOff) -> b.Change:
     return b.Change(choices)
 
 
-EXHIBIT = Exhibit(
-    ablated,
-    show,
-    inputs={"is_wanted": is_wanted},
-    wait=Wait(
-        "matter.working",
-        long=lambda view: is_wanted(view) and not ablation.is_kept(view.run),
-        after="heads.heads",
-    ),
-)
+EXHIBIT = Exhibit(ablation, show, open=is_open, wait=Wait("matter.working", after="heads.heads"))

@@ -12,6 +12,7 @@ from explorer.analysis.heads.attribution import (
     likely,
 )
 from explorer.exhibits import Exhibit, View, Wait, block as b
+from explorer.exhibits.heads.matter import is_open
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import quoted, quoted_at
@@ -22,12 +23,9 @@ from explorer.runs.trace import Trace
 
 
 def measured(
-    loaded: LoadedModel, trace: Trace, matter: Ablation | None, position: int | str
-) -> Attribution | str | None:
-    """The four measures of all heads; instead of a position, the reason why there is none. None
-    without an ablation."""
-    if matter is None:
-        return None
+    loaded: LoadedModel, trace: Trace, matter: Ablation, position: int | str
+) -> Attribution | str:
+    """The four measures of all heads; instead of a position, the reason why there is none."""
     if isinstance(position, str):
         return position
     return attribute(loaded, trace, position, matter)
@@ -103,4 +101,6 @@ def _verdict(view: View, ranked: HeadRanks) -> str:
     return view.t("measured.agree", rho=fixed(rho), limit=fixed(limit), count=ranked.n_heads)
 
 
-EXHIBIT = Exhibit(measured, show, inputs={"position": _position}, wait=Wait(after="heads.matter"))
+EXHIBIT = Exhibit(
+    measured, show, inputs={"position": _position}, open=is_open, wait=Wait(after="heads.matter")
+)

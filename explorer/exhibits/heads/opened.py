@@ -30,6 +30,7 @@ from explorer.exhibits.links import FREE
 from explorer.exhibits.saying import head_name
 from explorer.once import once
 from explorer.runs.passes import Steps
+from explorer.runs.rerun import written_tokens
 from models.hooks import AttentionSite, Role
 
 
@@ -109,7 +110,9 @@ class Opened:
     @once
     def measure_names(self) -> tuple[str, ...]:
         """The available measures; each is computed only when chosen."""
-        offered = {*measure_names(self.view.trace, self.view.kind), "needed"}
+        offered: set[str] = {*measure_names(self.view.trace, self.view.kind)}
+        if written_tokens(self.view.trace):
+            offered.add("needed")
         if self.differs is not None:
             offered.add("differs")
         return tuple(name for name in MEASURES if name in offered)
@@ -145,23 +148,17 @@ class Opened:
         state, choices = self.view.state, self.view.choices(HeadsChoices)
         opened: HeadOrAggregate = choices.instead or (self.view.layer, self.view.head)
         pinned = tuple(filter(None, map(self.address, choices.pins)))
+        n_key = len(self.view.trace.key_tokens(self.view.site.name))
+        has_cell = state.row not in (None, FREE) and state.key is not None and state.key < n_key
         return HeadsSelection(
             self.address(opened) if opened != NOTHING else None,
             pinned,
             None if state.row == FREE else self.view.row,
-            self._column,
+            state.key if has_cell else None,
             choices.scale,
             not choices.own_range,
             choices.by_measure,
         )
-
-    @property
-    def _column(self) -> int | None:
-        """The key of the selected cell; None without a selected query or if out of range."""
-        state = self.view.state
-        n_key = len(self.view.trace.key_tokens(self.view.site.name))
-        row_chosen = state.row not in (None, FREE)
-        return state.key if row_chosen and state.key is not None and state.key < n_key else None
 
     @property
     def shown(self) -> tuple[EnlargedPattern, ...]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.analysis.heads.measures import HeadMeasure, head_measures
+from explorer.analysis.heads.measures import LANDMARKS, HeadMeasure, head_measures
 from explorer.components.heads_payload import HeadGrid, HeadsSelection, Measure
 from explorer.components.mount import Index
 from explorer.engine import cache
@@ -22,8 +22,8 @@ from explorer.exhibits.pictured import picture_axis
 from explorer.exhibits.reasons import blocked_by
 from explorer.exhibits.saying import blocker_words, model_title, site_axes, trained
 from explorer.exports.picture import site_svg
+from explorer.numbers import percent
 from explorer.runs.passes import Steps
-from explorer.runs.rerun import written_tokens
 from explorer.runs.sentences import one_per_line
 from models.hooks import Role
 
@@ -37,8 +37,6 @@ def values_of(run: Run, kind: Role, name: str) -> Steps[Values]:
     """A measure of the heads of a run; None if it cannot be computed for one run. Raises
     InputProblem."""
     if name == "needed":
-        if not written_tokens(cache.trace(run)):
-            return None
         return -(yield from ablation.steps(run)).delta_logprob[kind] + 0.0  # no -0.0
     measures = yield from cache.measures.steps(run, kind)
     return measures.get(cast(HeadMeasure, name))
@@ -79,23 +77,41 @@ def _column(sides: Sides, at: int, grid: HeadGrid | None, values: Values) -> b.B
     if sides.pair is not None and at and (words := trained(view)):
         yield b.Note(words)
     if grid is not None:
-        yield all_heads(choice, grid, values, key, **_clicks(sides, at, choice))
-
-
-def all_heads(
-    choice: Opened, grid: HeadGrid, values: Values, key: str, **clicks: Any
-) -> b.AllHeads:
-    """All heads of a view, with these values of the chosen measure."""
-    name = choice.measure
-    known = choice.differs if name == "differs" else values
-    measure = None if name is None else measure_of(choice.view, name, known)
-    return b.AllHeads(key, grid, options(choice, measure), **clicks)
+        name = choice.measure
+        known = choice.differs if name == "differs" else values
+        measure = None if name is None else measure_of(choice.view, name, known)
+        shown = options(choice, measure) | {"bar": _bar(choice, is_first=at == 0)}
+        yield b.AllHeads(key, grid, shown, **_clicks(sides, at, choice))
 
 
 # What the picture shows.
 
 
-SHARES = ("previous", "diagonal", "first", "end_mark", "alignment")
+def _bar(choice: Opened, is_first: bool) -> dict[str, Any]:
+    """What is offered above the heads; the buttons of the `is_first` picture are for both."""
+    view = choice.view
+    offered: dict[str, Any] = {"roles": _roles(choice)}
+    if is_first:
+        kinds = [(kind, view.t(f"kinds.{kind}")) for kind in view.kinds]
+        offered |= {"kinds": kinds, "kind": view.kind}
+        if "needed" in choice.measure_names and choice.measure != "needed":
+            offered["matter"] = view.t("matter.run")
+    return offered
+
+
+def _roles(choice: Opened) -> list[tuple[str, int]]:
+    """For each role its name with the highest value of a head, and the index of that head; none for
+    a long text, whose patterns would be computed again."""
+    view = choice.view
+    if not (view.trace.patterns_kept or cache.measures.is_kept(view.run, view.kind)):
+        return []
+    roles, measures = [], cache.measures(view.run, view.kind)
+    for name in LANDMARKS:
+        if name in measures:
+            best = int(np.nanargmax(measures[name]))
+            value = percent(float(measures[name].flat[best]))
+            roles.append((f"{view.t(f'heads.roles.{name}')} {value}", best))
+    return roles
 
 
 def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
@@ -130,7 +146,7 @@ def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
 def measure_of(view: View, name: str, values: Values) -> Measure | None:
     """A measure of all heads with its title; None without values."""
     title = view.t(f"heads.measures.{name}")
-    return None if values is None else Measure(title, values, percent=name in SHARES)
+    return None if values is None else Measure(title, values, percent=name in LANDMARKS)
 
 
 def _by_word(choice: Opened) -> HeadsSelection:
@@ -209,6 +225,8 @@ def _clicks(sides: Sides, at: int, choice: Opened) -> dict[str, Any]:
 
     All other pages show the left side: a link on the right one swaps them.
     """
+    asked = {kind: b.choose(elsewhere=True, site=kind) for kind in choice.view.kinds}
+    asked["needed"] = b.choose(measure="needed")
     if at and sides.pair is not None:
         down = partial(_down, choice, elsewhere=True, **swapped(sides.pair))
         return {"change": partial(_picked_there, sides.pair), "down": down}
@@ -216,7 +234,8 @@ def _clicks(sides: Sides, at: int, choice: Opened) -> dict[str, Any]:
     if at:
         further = sides.view.text, *sides.view.others[1:]
         texts = {"text": choice.view.text, "target": None, "beside": one_per_line(further)}
-    return {"change": partial(_picked, choice), "down": partial(_down, choice, **texts)}
+    picked, down = partial(_picked, choice), partial(_down, choice, **texts)
+    return {"change": picked, "down": down, "asked": asked}
 
 
 def _picked(choice: Opened, chosen: HeadsSelection) -> b.Change:

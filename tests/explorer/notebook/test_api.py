@@ -238,8 +238,7 @@ def test_a_model_that_is_not_listed_is_shown_under_its_own_name(tmp_path) -> Non
 def test_what_the_app_computes_only_when_asked_for_is_computed_at_once(
     translator, monkeypatch
 ) -> None:
-    for module in ("patching.map", "heads.matter"):
-        monkeypatch.setattr(f"explorer.exhibits.{module}.AT_ONCE", 0)
+    monkeypatch.setattr("explorer.exhibits.patching.map.AT_ONCE", 0)
     assert hl.show("patching.map", translator, "We went to the park.").numpy()
     shown = hl.show("heads.matter", translator, "We went to the park.")
     assert 'headlight("matrices"' in shown.html()
