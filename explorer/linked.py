@@ -248,7 +248,7 @@ def _top(choices: "type[PageChoices]", view: "View") -> dict[str, Any]:
                 reading = SENTENCE_END.split(unbroken(block.words), maxsplit=1)[0]
                 first["reading"] = b.plain(reading)
             if isinstance(block, b.Picture):
-                file = f"{file_name(view, exhibit.subject)}-{b.picture_name(block.name)}"
+                file = b.picture_file(file_name(view, exhibit.subject), block.name)
             if isinstance(block, b.AllHeads):
                 payload = pack_heads_view(block.grid, file=file, **block.options)
             elif isinstance(block, b.Matrices):

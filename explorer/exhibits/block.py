@@ -191,7 +191,7 @@ class AllHeads:
     """All heads of one kind of attention, with the `options` of `components.heads_view`.
 
     `change` is what a selection in it does, `down` what the link of a cell [layer, head, query,
-    key] does, `asked` what its buttons do that need another picture, by name; the view itself
+    key] does, `asked` what a button of its `bar` does that needs another picture; the view itself
     remembers what is pinned and locked.
     """
 
@@ -200,7 +200,7 @@ class AllHeads:
     options: Mapping[str, Any]
     change: Callable[[HeadsSelection], Change | None]
     down: Callable[[Index], Change] | None = None
-    asked: Mapping[str, Change] = field(default_factory=dict)
+    asked: Callable[[str], Change | None] = lambda name: None
 
 
 @dataclass(frozen=True)
@@ -284,15 +284,11 @@ class Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """Blocks side by side, as wide as they need, wrapped if there is no room.
-
-    `waits`: its place is here, but it is sent after the block below it.
-    """
+    """Blocks side by side, as wide as they need, wrapped if there is no room."""
 
     blocks: Sequence["Block"]
     align: Align = "bottom"
     gap: Gap = "small"
-    waits: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,9 +394,10 @@ def inside(blocks: Iterable[Block]) -> Blocks:
             yield from inside(block.blocks)
 
 
-def picture_name(address: str) -> str:
-    """The part of a file name that identifies a picture of a page."""
-    return re.sub(r"\W+", "-", address.split(".", 1)[-1])
+def picture_file(page: str, address: str) -> str:
+    """The file name, without extension, of a picture; `page` is the prefix of its page's files."""
+    name = re.sub(r"\W+", "-", address.split(".", 1)[-1])
+    return f"{page}-{name}"
 
 
 _WORD_JOINER = "\u2060"

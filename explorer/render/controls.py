@@ -50,10 +50,6 @@ class Sheet:
         """All blocks in page order, including those inside groups."""
         return [block for blocks in self.blocks.values() for block in blocks]
 
-    def picture(self, name: str) -> str:
-        """The file name, without extension, of the picture with this name."""
-        return f"{self.file}-{b.picture_name(name)}"
-
 
 def visit_due() -> None:
     """Open the page that a control asked for in the last run."""

@@ -20,11 +20,7 @@ _RULES = {"l": ":--", "r": "--:"}
 
 def draw(sheet: Sheet, blocks: Iterable[b.Block]) -> None:
     """Draw blocks in sequence, each as soon as it is available."""
-    waiting: list[tuple[Any, b.Row]] = []
     for block in blocks:
-        if isinstance(block, b.Row) and block.waits:
-            waiting.append((_row(block), block))
-            continue
         if isinstance(block, b.Hero):
             outside, sheet.in_picture = sheet.in_picture, True
             with sheet.above:
@@ -32,10 +28,6 @@ def draw(sheet: Sheet, blocks: Iterable[b.Block]) -> None:
             sheet.in_picture = outside
         else:
             _DRAW[type(block)](sheet, block)
-        for place, row in waiting:
-            with place:
-                draw(sheet, row.blocks)
-        waiting = []
 
 
 def _address(change: b.Change) -> str:
@@ -84,7 +76,7 @@ def _chart(sheet: Sheet, block: b.Chart) -> None:
         key = f"{block.name}.{st.session_state.setdefault(f'{block.name}.turn', 0)}"
         more = {"on_select": partial(_clicked, key, block), "selection_mode": "points"}
     figure = block.draw(dark=sheet.view.dark)
-    controls.chart(figure, key, block.alt, sheet.picture(block.name), **more)
+    controls.chart(figure, key, block.alt, b.picture_file(sheet.file, block.name), **more)
 
 
 def _clicked(key: str, block: b.Chart) -> None:
@@ -99,7 +91,7 @@ def _canvas(sheet: Sheet, block: b.Canvas) -> None:
         f"on_{event}_change": partial(_sent, block.name, event, change)
         for event, change in block.on.items()
     }
-    data = block.payload(sheet.picture(block.name), _address)
+    data = block.payload(b.picture_file(sheet.file, block.name), _address)
     canvas(block.view)(key=block.name, data=data, **told)
 
 
@@ -107,7 +99,7 @@ def _all_heads(sheet: Sheet, block: b.AllHeads) -> None:
     heads_view(
         block.grid,
         key=block.name,
-        file=sheet.picture(block.name),
+        file=b.picture_file(sheet.file, block.name),
         on_picked=partial(_selected, block),
         on_down=partial(_down, block),
         on_asked=partial(_asked, block),
@@ -130,8 +122,9 @@ def _down(block: b.AllHeads) -> None:
 
 def _asked(block: b.AllHeads) -> None:
     name = sent(block.name, "asked")
-    if isinstance(name, str) and name in block.asked:
-        apply(block.asked[name])
+    change = block.asked(name) if isinstance(name, str) else None
+    if change is not None:
+        apply(change)
 
 
 def _metrics(sheet: Sheet, block: b.Metrics) -> None:
@@ -140,12 +133,8 @@ def _metrics(sheet: Sheet, block: b.Metrics) -> None:
             st.metric(label, value, width="content")
 
 
-def _row(block: b.Row) -> Any:
-    return st.container(horizontal=True, vertical_alignment=block.align, gap=block.gap)
-
-
-def _row_drawn(sheet: Sheet, block: b.Row) -> None:
-    with _row(block):
+def _row(sheet: Sheet, block: b.Row) -> None:
+    with st.container(horizontal=True, vertical_alignment=block.align, gap=block.gap):
         draw(sheet, block.blocks)
 
 
@@ -240,7 +229,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Formula: _kept,
     b.Code: _kept,
     b.Numbers: _kept,
-    b.Row: _row_drawn,
+    b.Row: _row,
     b.Columns: _columns,
     b.Pane: _box,
     b.Fold: _fold,

@@ -60,23 +60,23 @@ def _told(block: b.Title | b.Prose | b.Hint, to: Reader) -> Iterator[standalone.
 
 def _chart(block: b.Chart, to: Reader) -> Iterator[standalone.Block]:
     light, dark = block.draw(dark=False), block.draw(dark=True)
-    yield standalone.Plot(light, plain(block.alt), f"{to.file}-{b.picture_name(block.name)}", dark)
+    yield standalone.Plot(light, plain(block.alt), b.picture_file(to.file, block.name), dark)
 
 
 def _matrices(block: b.Matrices, to: Reader) -> Iterator[standalone.Block]:
     """The matrices, and a link to save them as an SVG."""
     yield from _canvas(block.canvas(to.view), to)
-    file = escape(f"{to.file}-{b.picture_name(block.name)}.svg")
+    file = escape(f"{b.picture_file(to.file, block.name)}.svg")
     link = f'<a download="{file}" href="data:image/svg+xml,{quote(block.svg())}">SVG</a>'
     yield standalone.Markup(f'<p class="note">{link}</p>')
 
 
 def _canvas(block: b.Canvas, to: Reader) -> Iterator[standalone.Block]:
-    yield standalone.Component(block.view, block.payload(f"{to.file}-{b.picture_name(block.name)}"))
+    yield standalone.Component(block.view, block.payload(b.picture_file(to.file, block.name)))
 
 
 def _all_heads(block: b.AllHeads, to: Reader) -> Iterator[standalone.Block]:
-    file = f"{to.file}-{b.picture_name(block.name)}"
+    file = b.picture_file(to.file, block.name)
     yield standalone.Component(
         "heads_view", pack_heads_view(block.grid, file=file, **block.options)
     )

@@ -127,6 +127,7 @@ def test_heads_open_and_pin_by_keyboard_and_the_link_restores_them(heads):
     heads.page.keyboard.press("Enter")
     link_has(heads, "layer=2", "head=2", "pins=1.2")
     panel(heads, "L2·H2").wait_for()
+    heads.page.locator(".hl .colours summary").click()
     heads.at("scalelog").check(force=True)
     link_has(heads, "scale=log")
     heads.at("sharedfalse").check(force=True)
@@ -141,6 +142,8 @@ def test_heads_open_and_pin_by_keyboard_and_the_link_restores_them(heads):
 
 
 def test_a_click_on_the_map_switches_the_head_off_and_a_second_one_on_again(heads):
+    heads.at("matter").click()
+    link_has(heads, "measure=needed")
     cells = heads.page.locator(".st-key-heads-map canvas[data-at=cells0]")
     cells.wait_for()
     cells.scroll_into_view_if_needed()
@@ -152,6 +155,16 @@ def test_a_click_on_the_map_switches_the_head_off_and_a_second_one_on_again(head
         heads.page.wait_for_url(lambda url, there=there: (off in url) == there)
         heads.settle()
         expect(heads.text(t("edits.reset", lang="en"))).to_have_count(int(there))
+
+
+def test_a_tab_shows_another_attention_and_a_role_opens_its_head(heads):
+    heads.at("kindencoder").check(force=True)
+    link_has(heads, "site=encoder")
+    role = heads.page.locator(".hl .role", has_text=t("heads.roles.previous", lang="en"))
+    role.click()
+    expect(role).to_have_attribute("aria-pressed", "true")
+    expect(heads.page.locator(".hl .head.opened")).to_have_count(1)
+    link_has(heads, "layer=", "head=")
 
 
 def test_a_locked_row_beyond_the_edge_of_a_phone_is_brought_into_sight(visitor):

@@ -25,7 +25,7 @@ from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import View
-from explorer.exhibits.heads.choices import MEASURES, NOTHING, HeadOrAggregate, HeadsChoices
+from explorer.exhibits.heads.choices import NOTHING, HeadOrAggregate, HeadsChoices
 from explorer.exhibits.links import FREE
 from explorer.exhibits.saying import head_name
 from explorer.once import once
@@ -110,12 +110,12 @@ class Opened:
     @once
     def measure_names(self) -> tuple[str, ...]:
         """The available measures; each is computed only when chosen."""
-        offered: set[str] = {*measure_names(self.view.trace, self.view.kind)}
+        offered: list[str] = [*measure_names(self.view.trace, self.view.kind)]
         if written_tokens(self.view.trace):
-            offered.add("needed")
+            offered.append("needed")
         if self.differs is not None:
-            offered.add("differs")
-        return tuple(name for name in MEASURES if name in offered)
+            offered.append("differs")
+        return tuple(offered)
 
     @property
     def measure(self) -> str | None:

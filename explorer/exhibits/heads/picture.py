@@ -225,8 +225,6 @@ def _clicks(sides: Sides, at: int, choice: Opened) -> dict[str, Any]:
 
     All other pages show the left side: a link on the right one swaps them.
     """
-    asked = {kind: b.choose(elsewhere=True, site=kind) for kind in choice.view.kinds}
-    asked["needed"] = b.choose(measure="needed")
     if at and sides.pair is not None:
         down = partial(_down, choice, elsewhere=True, **swapped(sides.pair))
         return {"change": partial(_picked_there, sides.pair), "down": down}
@@ -235,7 +233,14 @@ def _clicks(sides: Sides, at: int, choice: Opened) -> dict[str, Any]:
         further = sides.view.text, *sides.view.others[1:]
         texts = {"text": choice.view.text, "target": None, "beside": one_per_line(further)}
     picked, down = partial(_picked, choice), partial(_down, choice, **texts)
-    return {"change": picked, "down": down, "asked": asked}
+    return {"change": picked, "down": down, "asked": partial(_asked, choice.view)}
+
+
+def _asked(view: View, name: str) -> b.Change | None:
+    """Another kind of attention, or the ablation of all heads."""
+    if name in view.kinds:
+        return b.choose(elsewhere=True, site=name)
+    return b.choose(measure=name) if name == "needed" else None
 
 
 def _picked(choice: Opened, chosen: HeadsSelection) -> b.Change:

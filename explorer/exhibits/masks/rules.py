@@ -23,7 +23,7 @@ _CONCERNS: dict[str, Role] = {"cross_pad": "cross", "causal": "decoder", "prefix
 
 
 def show(answer: None, view: View) -> b.Blocks:
-    """The sentence, one row of switches, and below it the changes as text; all are sent first."""
+    """The sentence, the changes as text, and one row of switches."""
     yield b.SentenceLine()
     in_force = rules_in_force(view.edits)
     pads = slider(view, "masks.pads", b.Span(0, MOST_PADS), view.pads, display=b.Display(170))
@@ -39,8 +39,8 @@ def show(answer: None, view: View) -> b.Blocks:
         if _concerns(view, part)
     ]
     further = b.Fold(view.t("masks.further"), tuple(_sizes(view, in_force)))
-    yield b.Row((pads, *switches, further), align="center", gap="medium", waits=True)
     yield b.Changes("masks.reset")
+    yield b.Row((pads, *switches, further), align="center", gap="medium")
 
 
 def _concerns(view: View, part: MaskPart | SizePart) -> bool:
