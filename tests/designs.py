@@ -12,7 +12,6 @@ import pytest
 from explorer import library
 from explorer.analysis.cases import BUGS, CLAIMS
 from explorer.analysis.cases.case import inputs
-from explorer.exhibits.model.choices import ASIDES as FURTHER
 from explorer.exhibits.score.choices import ASIDES
 from explorer.exhibits.tour.course import STEPS as COURSE
 from explorer.pages import LESSONS
@@ -50,7 +49,7 @@ VISITS: dict[str, list[Visit]] = {
     "start": [("start", {}), ("start", {"door": "head"}), ("start", {"edits": "window-1"})],
     "masks": parts_of("heads", "masks", "mask_tests"),
     "blocks": parts_of("blocks"),
-    "model": [*parts_of("model"), *(("model", {"further": aside}) for aside in FURTHER)],
+    "model": parts_of("model"),
     "score": [*parts_of("score"), *(("score", {"aside": aside}) for aside in ASIDES if aside)],
     "claims": [*claims(own=True, slow=False), *claims(own=True, slow=True)],
     "fixed": claims(own=False, slow=False),

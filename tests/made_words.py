@@ -67,8 +67,6 @@ REGISTRIES = {
     "card.kinds": "explorer.exhibits.card.facts:KINDS",
     "model.parts": "explorer.exhibits.model.boxes:What",
     "model.kinds": "explorer.analysis.model.parameters:KINDS",
-    "model.asides": "explorer.exhibits.model.choices:ASIDES",
-    "reach.nets": "explorer.exhibits.model.reach:KINDS",
     "exercises.groups": "explorer.analysis.exercises.tasks:KINDS",
     "exercises.faults": "explorer.sandbox:Kind",
     "cases.verdicts": "explorer.analysis.cases:VERDICTS",

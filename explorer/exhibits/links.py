@@ -33,7 +33,8 @@ FREE = -1
 
 GONE: dict[str, tuple[str, ...]] = {
     "part": ("speculation", "flow", "without", "file", "paper", "search"),
-    "further": ("history",),
+    "further": (),
+    "aside": ("engines", "layouts"),
     "draft": (),
     "ahead": (),
     "story": (),

@@ -134,7 +134,7 @@ def test_every_quick_claim_is_shown_in_both_languages_and_for_both_families(open
     assert "。 " not in "".join(words_of(each) for each in (*at.markdown, *at.caption))
 
 
-def test_a_choice_opens_where_it_is_measured_and_a_claim_names_its_missing_model(
+def test_a_choice_is_measured_or_opens_elsewhere_and_a_claim_names_its_missing_model(
     open_page, shelf, monkeypatch
 ):
     at = open_page("cases", part="choices")
@@ -143,9 +143,13 @@ def test_a_choice_opens_where_it_is_measured_and_a_claim_names_its_missing_model
     assert at.query_params["option"] == "design"
     assert t("cases.design.lead", lang="en") in everything(at)
     for choice in CHOICES:
-        page, asked = PLACES[choice.id]["visit"], PLACES[choice.id]
+        asked = PLACES.get(choice.id, {"visit": "cases", "part": "choices", "option": choice.id})
+        page = asked["visit"]
         there = open_page(page, **{name: value for name, value in asked.items() if name != "visit"})
         assert t(f"cases.{choice.id}.lead", lang="en") in everything(there)
+        assert page == "masks" or "\n| " in everything(there)  # its table
+    at = open_page("cases", part="choices", option="design", model="headless")
+    assert "no LM head" in everything(at)
     monkeypatch.setattr(positions, "open_model", lambda name: library.open_model(name, shelf))
     at = open_page("cases", part="claims", claim="extrapolation", guess="true")
     assert "reverse" in str(at.warning[0].value)

@@ -1,16 +1,11 @@
 """The Machine page: the diagram of the loaded model, the calculator, costs."""
 
-import re
-
-import numpy as np
 import pytest
 from payloads import unpack
-from shown import everything, reading, words_of
+from shown import everything, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.exhibits.model import reach
-from explorer.exhibits.model.reach import Kind, Reach
 from explorer.text import t
 
 
@@ -27,9 +22,7 @@ def metric(at: AppTest) -> int:
 @pytest.mark.parametrize(
     ("lang", "model", "n_self"), [("en", "en-zh", 2), ("zh", "writer", 1), ("zh", "headless", 1)]
 )
-def test_the_diagram_has_every_part_and_the_gradient_is_drawn_by_distance(
-    open_page, lang, model, n_self
-):
+def test_the_diagram_has_every_part(open_page, lang, model, n_self):
     at = open_page("model", lang=lang, model=model, text="I like you.")
     shown = [box["name"] for box in boxes(at)]
     assert shown.count(t("model.parts.self", lang=lang)) == n_self
@@ -37,9 +30,6 @@ def test_the_diagram_has_every_part_and_the_gradient_is_drawn_by_distance(
     tied = t("model.tied_note", lang=lang) in [box["note"] for box in boxes(at)]
     assert tied == (model != "headless")
     assert f"{metric(at):,}" in everything(at)  # the same number in the reading
-    assert t("reach.repeated", lang=lang, least=12) in everything(at)
-    factors = [float(line.split("**")[1]) for line in net_rows(at, lang)]
-    assert factors[0] > 0.9 > factors[2] > factors[1]
 
 
 @pytest.mark.parametrize(
@@ -90,40 +80,9 @@ def test_sizes_and_switches_move_the_count(open_page):
     assert metric(at) > tied + 2 * 37_000 * 512
 
 
-def test_the_curves_say_where_attention_overtakes_and_without_predictions_none_change(open_page):
+def test_the_curves_say_where_attention_overtakes(open_page):
     at = open_page("model", sizes="llama")
     words = reading(at, "Attention itself costs more")
     # 2 · weights / (4 · d · layers), the weights without the table that is only looked up
     weights = 32 * (4 * 4096**2 + 3 * 4096 * 11_008) + 32_000 * 4096
     assert f"{2 * weights // (4 * 4096 * 32) + 1:,}" in words  # at 25,204 both cost the same
-    at = open_page("model", model="headless", text="I like you.", further="differences")
-    assert any("no LM head" in each.value for each in at.info)
-
-
-@pytest.mark.parametrize("model", ["en-zh", "reader"])
-def test_where_implementations_differ(open_page, model):
-    at = open_page("model", model=model, text="I like you.", further="differences")
-    rows = reading(at, "Scale of the scores")
-    assert "| Scale of the scores · divided by √d_head | this model | – |" in rows
-    said = next(words_of(each) for each in at.markdown if "probabilities only" in each.value)
-    (count,), kinds = re.findall(r"Of (\d+) swaps", said), re.findall(r"\*\*(\d+)\*\*", said)
-    assert int(count) == sum(map(int, kinds)) > 15
-
-
-def net_rows(at: AppTest, lang: str = "en") -> list[str]:
-    """The table of the gradients: a line for attention and both recurrent nets."""
-    name = t("reach.nets.orthogonal", lang=lang)
-    (rows,) = (words_of(each) for each in at.markdown if f"| {name}" in each.value)
-    return rows.splitlines()[2:]
-
-
-def test_the_gradients_are_what_is_said_of_them(open_page, monkeypatch):
-    distance, factor = np.arange(12), 0.8
-    rates: dict[Kind, float] = {"attention": 1.0, "recurrent": factor, "orthogonal": factor}
-    world = tuple(Reach(kind, np.stack([rate**distance] * 2)) for kind, rate in rates.items())
-    monkeypatch.setattr(reach, "reaches", lambda x: world)
-    at = open_page("model", text="I like you.")
-    said = reading(at, "At the first token, 11 tokens back")
-    assert "is 0.11 times" in said  # 0.8 to the power of 10
-    assert "In attention, 1.00 times" in said
-    assert net_rows(at)[1].count(f"{factor:.2f}") == 3  # the median, the least and the most

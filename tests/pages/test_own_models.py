@@ -58,15 +58,25 @@ SHORT = "We love you."
         ("qwen3", {"stage": "1"}, "then normalised, rotated by position (RoPE)."),
         ("gpt_neox", {"stage": "1"}, "by position in the first 4 dimensions (RoPE)."),
         ("llama", {"stage": "1"}, "then rotated by position (RoPE)."),
-        ("t5", {"aside": "engines"}, "its heads are always d_model ÷ heads = 6 wide"),
-        ("gemma2", {"aside": "engines"}, "F.sdpa and nn.MHA cannot cap the scores"),
         ("gemma2", {"aside": "backward"}, "(dS ∘ (1 − tanh²)) K ÷ √7"),
-        ("gpt2", {"aside": "engines"}, "| the same |"),
     ],
 )
 def test_one_cell_says_what_the_model_does(open_page, model, link, said):
     at = open_page("score", model=f"my-{model}", text=SHORT, layer="1", head="1", row="2", **link)
     assert said in "\n".join(words_of(each) for each in at.markdown)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("t5", "its heads are always d_model ÷ heads = 6 wide"),
+        ("gemma2", "F.sdpa and nn.MHA cannot cap the scores"),
+        ("gpt2", "| the same |"),
+    ],
+)
+def test_implementations_of_its_attention_are_compared(open_page, model, said):
+    at = open_page("cases", part="choices", option="backend", model=f"my-{model}", text=SHORT)
+    assert said in everything(at)
 
 
 def test_the_dropout_of_another_librarys_training_is_not_named(open_page):

@@ -94,17 +94,18 @@ def test_the_parts_of_a_score_are_added_up(open_page):
     assert "This cell" in everything(elsewhere)
 
 
-def test_dropout_and_shared_keys_move_with_their_sliders(open_page):
+def test_dropout_moves_with_its_slider_and_earlier_links_open_the_widths(open_page):
     at = open_page("score", aside="dropout", site="encoder", layer="1", head="1")
     before = reading(at, "now sums to")
     at.slider(key="score.drop").set_value(0).run()
     assert "now sums to 1.00" in reading(at, "now sums to")
     assert reading(at, "now sums to") != before
-    groups = open_page("score", aside="groups", site="decoder", layer="1", head="1")
-    assert "Averaging" not in everything(groups)
-    groups.select_slider(key="score.kv_heads").set_value(1).run()
-    assert "Averaging this layer’s keys into 1" in everything(groups)
-    assert groups.query_params["kv_heads"] == "1"
+    for aside in ("groups", "single", "widths"):
+        there = open_page("score", aside=aside, site="decoder", layer="1", head="1")
+        assert "| **6** |" in everything(there)  # the model's own width
+        assert "24x24" in there.code[-1].value  # the refusal of a W_O that expects d_in
+    gone = open_page("score", aside="engines")
+    assert t("shell.gone", lang="en") in "".join(str(each.value) for each in gone.info)
 
 
 def test_an_initialisation_is_chosen_and_measured(open_page):
@@ -118,51 +119,16 @@ def test_an_initialisation_is_chosen_and_measured(open_page):
     assert "spread as much" in reading(at, "Fused into one matrix")
 
 
-@pytest.mark.parametrize("aside", ["single", "engines", "backward"])
+@pytest.mark.parametrize("aside", ["widths", "backward"])
 @pytest.mark.parametrize("model", ["reader", "headless"])
 def test_models_with_biased_scores_or_without_logits_have_these_asides_too(open_page, model, aside):
     at = open_page("score", model=model, aside=aside, layer="1", head="2", row="1")
     assert not at.warning
-    if aside == "single":
+    if aside == "widths":
         assert "It lacks the model’s rotation or bias by position." in everything(at)
-    if aside == "engines":
-        assert everything(at).count("| the same |") == 3
     if aside == "backward":
         assert ("Without logits" in everything(at)) == (model == "headless")
         assert "differ from autograd’s by at most" in everything(at)
-
-
-def test_a_single_head_is_the_models_own_at_its_own_width_only(open_page):
-    at = open_page("score", aside="single", site="cross", layer="1", head="2", row="1")
-    assert "It lacks" not in everything(at)
-    assert at.select_slider(key="score.d_out").value == 6
-    assert "24x24" in at.code[-1].value  # the refusal of a W_O that expects d_in
-    assert "| **Q** | X W_Q · 24 → 6 |" in everything(at)
-    at.select_slider(key="score.d_out").set_value(24).run()
-    assert at.query_params["d_out"] == "24"
-    assert len(at.code) == 2  # d_in = d_out: nothing is refused
-    unknown = open_page("score", aside="single", d_out="5")  # a width that this layer cannot give
-    assert unknown.select_slider(key="score.d_out").value == 6
-
-
-def test_the_engine_is_a_switch(open_page):
-    place = {"site": "decoder", "layer": "1", "head": "1"}
-    at = open_page("score", aside="engines", **place)
-    drops = t("cases.backend.drops", lang="en")
-    assert drops in everything(at)
-    assert len(panels(at)) == 2  # this head's weights, and the model's own
-    at.segmented_control(key="score.engine").set_value("fused").run()
-    assert at.query_params["engine"] == "fused"
-    assert t("cases.backend.no_weights", lang="en") in everything(at)
-    assert not panels(at)
-    at.segmented_control(key="score.engine").set_value("module").run()
-    assert "averages its heads" in everything(at)
-    assert len(panels(at)) == 2
-    at.toggle(key="score.training").set_value(True).run()
-    assert at.query_params["training"] == "1"
-    assert drops not in everything(at)
-    at.slider(key="score.engine_drop").set_value(0).run()
-    assert at.query_params["drop"] == "0"
 
 
 def test_each_gradient_of_the_head_has_its_picture(open_page):

@@ -53,10 +53,12 @@ _EXPERIMENTS = {
         compared.rms_quality, blocks.original, blocks.batch_norm, blocks.gelu_tanh,
     ),
 }  # fmt: skip
-CLAIMS = tuple(
-    Case(test.__name__, group, test) for group, tests in _EXPERIMENTS.items() for test in tests
+CLAIMS = (
+    *(Case(test.__name__, group, test) for group, tests in _EXPERIMENTS.items() for test in tests),
+    Case("reach", "attention", attention.reach),
+    Case("tied_logits", "counting", counting.tied_logits),
 )
-"""Every claim, group by group, in the order of the page; links hold the guesses in this order."""
+"""Every claim; links hold the guesses in this order, so new ones are last."""
 CHOICES = (NOTATION, FILL, DESIGN, BACKEND, OPTIONS, LAYOUTS)
 """Every choice, in the order of the page."""
 BY_ID = {case.id: case for case in (*BUGS, *CLAIMS, *CHOICES)}

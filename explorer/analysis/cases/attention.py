@@ -1,4 +1,5 @@
-"""Claims about attention: variance, saturation, fill values, reference code, a single head."""
+"""Claims about attention: variance, saturation, fill values, reference code, a single head,
+reach."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from explorer.analysis.cases.case import Result, ResultRow, curve_of, judged, matching
+from explorer.analysis.cases.case import Curves, Result, ResultRow, curve_of, judged, matching
 from explorer.analysis.cases.fills import (
     hidden_with_a_billion,
     hidden_with_infinity,
@@ -19,6 +20,7 @@ from explorer.analysis.cases.fixed import causal_keep, fixed_scores, own_case, o
 from explorer.analysis.cases.planting import Pattern
 from explorer.analysis.heads.measures import entropy
 from explorer.analysis.score.scaling import Scaling, scaled, softmax_gradient
+from explorer.runs.passes import seeded
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
 from models.masks import causal_mask
@@ -188,3 +190,100 @@ def _tried(run: Callable[[], Tensor]) -> Tensor | None:
         return run()
     except (RuntimeError, ValueError):
         return None
+
+
+LEAST, WIDTH, SEEDS = 12, 64, tuple(range(8))
+"""The least number of tokens (a shorter text is repeated), the largest width of the nets, and their
+seeds."""
+
+
+def reach(traced: Trace) -> Result:
+    """How much of the last output's gradient reaches every token, in recurrence and in attention.
+
+    The state of a recurrent net is h_t = tanh(W_x x_t + W_h h_{t-1} + b), so the gradient of the
+    last state with respect to the token k steps earlier has passed k factors diag(1 - h^2) W_h.
+    Their product shrinks or grows geometrically with k (Bengio et al. 1994; Pascanu et al. 2013).
+    One layer of attention reads every token directly, z = sum_j a_j W_V x_j, at any distance.
+
+    The values are medians over the seeds: the longest path in steps; the factor per token, which
+    is the best-fitting geometric sequence from distance 1; the gradient at the first token divided
+    by that at the last but one (attention reads the last as key, value *and* query).
+    """
+    nets = reaches(read_vectors(traced))
+    n_tokens = nets["attention"].shape[1]
+    rows, far = [], {}
+    for kind, norms in nets.items():
+        tiny = np.finfo(np.float64).tiny  # a gradient that is 0 has no logarithm
+        logs = np.log(np.maximum(norms[:, 1:], tiny))
+        per_token = np.exp(np.polyfit(np.arange(n_tokens - 1), logs.T, 1)[0])
+        far[kind] = float(np.median(norms[:, -1] / norms[:, 1]))
+        path = 1 if kind == "attention" else n_tokens
+        rows.append(ResultRow(f"net_{kind}", (path, float(np.median(per_token)), far[kind])))
+    medians = np.stack([np.median(norms, 0) for norms in nets.values()])
+    names = tuple(row.name for row in rows)
+    curve = Curves(np.arange(n_tokens), medians, names, "distance", "gradient_norm", log_y=True)
+    fades = [2 * far[kind] < far["attention"] for kind in nets if kind != "attention"]
+    numbers = {"width": min(traced.config.d_model, WIDTH), "seeds": len(SEEDS), "n": n_tokens}
+    verdict = judged(all(fades), false=not any(fades))
+    return Result(verdict, ("path", "per_token", "far"), rows, curve, numbers=numbers)
+
+
+def read_vectors(traced: Trace) -> Float[np.ndarray, "pos d_model"]:
+    """The embeddings of a Trace's longer text, without padding, repeated to at least `LEAST`."""
+    valid = {"src": traced.src_valid, "tgt": traced.tgt_valid}
+    texts = [traced.activations[s.hook("embed")][valid[s.stream]] for s in traced.stacks]
+    longest = max(texts, key=len)
+    return np.resize(longest, (max(len(longest), LEAST), longest.shape[1]))
+
+
+def reaches(x: Float[np.ndarray, "pos d_in"]) -> dict[str, Float[np.ndarray, "seed distance"]]:
+    """Norms of the gradient of one random direction of the last output, by net: new ones for each
+    seed, all reading the same vectors; distance 0 is the last token itself.
+
+    Each vector is first scaled to mean 0 and variance 1, as by a LayerNorm, so that the scale of
+    a model's embeddings has no effect.
+    """
+    vectors = nn.functional.layer_norm(torch.tensor(x, dtype=torch.float64), x.shape[1:])
+    width = min(x.shape[1], WIDTH)
+
+    def norms(kind: str, seed: int) -> Float[np.ndarray, " distance"]:
+        with seeded(seed):
+            last = NETS[kind](x.shape[1], width)
+            direction = torch.randn(width, dtype=vectors.dtype)
+        return gradient_norms(last, vectors, direction / direction.norm())
+
+    return {kind: np.stack([norms(kind, seed) for seed in SEEDS]) for kind in NETS}
+
+
+def gradient_norms(
+    last: Callable[[Tensor], Tensor],
+    x: Float[Tensor, "pos d_in"],
+    direction: Float[Tensor, " width"],
+) -> Float[np.ndarray, " distance"]:
+    """|d(direction . last(x)) / d x_j| for every token j, the last token first."""
+    x = x.clone().requires_grad_()
+    (grad,) = torch.autograd.grad(last(x) @ direction, [x])
+    return grad.norm(dim=-1).flip(0).numpy()
+
+
+def recurrent(d_in: int, width: int, orthogonal: bool = False) -> Callable[[Tensor], Tensor]:
+    """torch's `nn.RNN` (tanh) at initialisation, every number uniform in +-1 / sqrt(width); returns
+    the last state. An `orthogonal` W_h preserves norms: only tanh shrinks the state."""
+    net = nn.RNN(d_in, width, batch_first=True).double()
+    if orthogonal:
+        nn.init.orthogonal_(net.get_parameter("weight_hh_l0"))
+    return lambda x: net(x[None])[0][0, -1]
+
+
+def attention(d_in: int, width: int) -> Callable[[Tensor], Tensor]:
+    """One head without positions, its matrices initialised as by `nn.Linear`; returns the last row,
+    which sees all tokens."""
+    w_q, w_k, w_v = (nn.Linear(d_in, width).double() for _ in range(3))
+    return lambda x: (w_q(x[-1]) @ w_k(x).T / math.sqrt(width)).softmax(-1) @ w_v(x)
+
+
+NETS: dict[str, Callable[[int, int], Callable[[Tensor], Tensor]]] = {
+    "attention": attention,
+    "recurrent": recurrent,
+    "orthogonal": partial(recurrent, orthogonal=True),
+}

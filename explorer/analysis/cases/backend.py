@@ -5,15 +5,14 @@ model's. Each has its own options and defaults, which are tested too.
 """
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from explorer.analysis.cases.case import Case, Measured, Result, ResultRow
-from explorer.analysis.score.scaling import Scaling, divisor_of
+from explorer.analysis.cases.case import Case, Result, ResultRow
+from explorer.analysis.score.scaling import divisor_of
 from explorer.analysis.score.steps import attend_as, averaged, bias_of, module_of, site_inputs
 from explorer.library import LoadedModel
 from explorer.runs.passes import seeded
@@ -22,8 +21,9 @@ from explorer.runs.trace import Trace
 from models.attention import Attention, attend, share_heads
 from models.hooks import AttentionSite
 
-ENGINES = {"explicit": "score.engine_explicit", "fused": "F.sdpa", "module": "nn.MHA"}
+ENGINES = {"explicit": "cases.backend.explicit", "fused": "F.sdpa", "module": "nn.MHA"}
 """What torch names them, or the key of their name."""
+DROPOUT = 0.5
 SAME = 1e-4
 """Largest output difference at which implementations agree (float32 sums in different order)."""
 
@@ -72,97 +72,66 @@ def module_like(layer: Attention) -> nn.MultiheadAttention:
     return module.eval()
 
 
-def backend(
-    loaded: LoadedModel,
-    trace: Trace,
-    site: AttentionSite,
-    head: int,
-    engine: str = "explicit",
-    p: float = 0.5,
-    training: bool = False,
-) -> Result:
-    """Run a layer of a Trace with all three implementations; `engine` is open.
+def backend(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) -> Result:
+    """Run a layer of a Trace with all three implementations, in eval mode.
 
     The values are the largest difference of the output from the model's, over rows without NaN; the
-    number of the other rows; the largest difference between two calls with dropout `p`, in eval or
-    training mode; the smallest and largest row sum of the head's returned weights, NaN if none are
-    returned. Raises ValueError for a p outside [0, 1).
+    number of the other rows; the largest difference between two calls with dropout DROPOUT. The
+    module averages its heads unless asked for all: `apart` is how far the mean of the returned
+    weights is from the head's own, in percent.
     """
-    if not 0.0 <= p < 1.0:
-        raise ValueError(f"p is {p}: dropout must be at least 0 and below 1")
     layer = module_of(loaded, site)
-    x, memory = (entry[None] for entry in site_inputs(loaded, trace, site))
-    q, k, v, mask, bias = _inputs(trace, site)
+    x, memory = (entry[None] for entry in site_inputs(loaded, traced, site))
+    q, k, v, mask, bias = _inputs(traced, site)
     module = module_like(layer) if layer.n_heads * layer.d_head == layer.w_q.in_features else None
 
     def finish(z: Tensor) -> Tensor:
         return F.linear(z.transpose(1, 2).flatten(2), layer.w_o.weight, layer.w_o.bias)[0]
 
-    def explicit_run(dropout: float) -> tuple[Tensor, Tensor | None]:
-        p_now = dropout if training else 0.0
-        z, pattern = attend_as(trace.config)(q, k, v, mask, bias=bias, dropout=p_now)
-        return finish(z), pattern[0]
+    def explicit_run(dropout: float) -> Tensor:
+        return finish(attend_as(traced.config)(q, k, v, mask, bias=bias)[0])
 
-    def fused_run(dropout: float) -> tuple[Tensor, Tensor | None]:
-        return finish(fused(q, k, v, mask, bias, layer.divisor, dropout)), None
+    def fused_run(dropout: float) -> Tensor:
+        return finish(fused(q, k, v, mask, bias, layer.divisor, dropout))
 
-    def module_run(dropout: float) -> tuple[Tensor, Tensor | None]:
+    def module_run(dropout: float) -> Tensor:
         assert module is not None
         module.dropout = dropout
-        module.train(training)
         additive = ~mask[0] if bias is None else _with_bias(mask, bias)[0]
-        out, weights = module(x, memory, memory, attn_mask=additive, average_attn_weights=False)
-        return out[0], weights[0]
+        # With the weights, the module computes a fully masked row as its own code does.
+        out, _ = module(x, memory, memory, attn_mask=additive, average_attn_weights=False)
+        return out[0]
 
-    runs: dict[str, Callable[[float], tuple[Tensor, Tensor | None]]] = {
-        "explicit": explicit_run,
-        "fused": fused_run,
-        "module": module_run,
-    }
-    keep, own = mask[0, head], torch.tensor(trace.pattern(site.name)[head])
-    rows, shown, nothing = [], {}, (math.nan, math.nan)
+    runs = {"explicit": explicit_run, "fused": fused_run, "module": module_run}
+    rows = []
     with torch.no_grad(), seeded(0):
         # An ablated head wrote nothing; these implementations support no edits.
-        own_z = torch.tensor(trace.activations[site.hook("z")])[None]
-        right = explicit_run(0.0)[0] if heads_off(trace, site.name) else finish(own_z)
+        own_z = torch.tensor(traced.activations[site.hook("z")])[None]
+        right = explicit_run(0.0) if heads_off(traced, site.name) else finish(own_z)
         for name, run in runs.items():
             if name == "module" and module is None:
-                values = (math.nan, 0.0, math.nan, *nothing)
+                values = (math.nan, 0.0, math.nan)
                 rows.append(ResultRow(ENGINES[name], values, outcomes=(("unfit", math.nan),)))
                 continue
-            (out, weights), (first, dropped), second = run(0.0), run(p), run(p)[0]
+            out, first, second = run(0.0), run(DROPOUT), run(DROPOUT)
             told = ~out.isnan().any(-1)
             difference = _apart(out[told], right[told])
-            sums = dropped[head][keep.any(-1)].sum(-1) if dropped is not None else torch.zeros(0)
-            ends = (float(sums.min()), float(sums.max())) if len(sums) else nothing
-            values = (difference, float((~told).sum()), _apart(first[told], second[told]), *ends)
+            values = (difference, float((~told).sum()), _apart(first[told], second[told]))
             kind = "differs" if difference >= SAME else "agrees"
             rows.append(ResultRow(ENGINES[name], values, outcomes=((kind, math.nan),)))
-            if weights is not None:  # the module's are averaged unless one asks for all
-                shown[name] = weights.mean(0) if name == "module" else weights[head]
-    numbers = {"d_head": layer.d_head, "usual": trace.config.d_model / layer.n_heads}
-    if engine in shown:
-        told = ~shown[engine].isnan().any(-1)
-        numbers["apart"] = 100 * _apart(shown[engine][told], own[told])
+    patterns = torch.tensor(traced.pattern(site.name))
+    numbers = {
+        "d_head": layer.d_head,
+        "usual": traced.config.d_model / layer.n_heads,
+        "apart": 100 * _apart(patterns.mean(0), patterns[head]),
+    }
     why = ["unfit"] if module is None else []
     if any(row.values[0] >= SAME for row in rows):
-        why += [f"lacks_{feature}" for feature in _lacking(trace, site)]
-    if not training and rows[1].values[2] > SAME:
-        why.append("drops")
-    opened = {"explicit": "shown", "fused": "no_weights", "module": "averages"}[engine]
-    return Result(
-        verdict="",
-        columns=("output_difference", "nan_rows", "two_calls", "lowest_sum", "highest_sum"),
-        rows=rows,
-        why=tuple(why),
-        numbers=numbers,
-        ways=(
-            Measured(picture=shown.get(engine), site=site.name),
-            Measured(picture=own, site=site.name, keep=keep),
-        ),
-        opened=() if engine == "module" and module is None else (opened,),
-        code=(attend, fused, module_like),
-    )
+        why += [f"lacks_{feature}" for feature in _lacking(traced, site)]
+    why += ["drops"] if rows[1].values[2] > SAME else []
+    why += ["no_weights"] if module is None else ["no_weights", "averages"]
+    columns = ("output_difference", "nan_rows", "two_calls")
+    return Result("", columns, rows, why=tuple(why), numbers=numbers, code=(fused, module_like))
 
 
 def _inputs(
@@ -197,24 +166,19 @@ def _apart(one: Tensor, other: Tensor) -> float:
     return float((one - other).abs().max()) if one.numel() else math.nan
 
 
-def options(
-    loaded: LoadedModel,
-    trace: Trace,
-    site: AttentionSite,
-    p: float = 0.5,
-    scaling: Scaling = "model",
-    n_kv_heads: int = 1,
-) -> Result:
+def options(loaded: LoadedModel, traced: Trace, site: AttentionSite) -> Result:
     """`scale`, `dropout_p`, `enable_gqa` and `is_causal` of the fused function, compared with
     `attend` with the same option, and without it or with the wrong setting; without any cap.
 
-    `scaling` is the divisor tested with `scale`, `n_kv_heads` the number of shared heads tested
-    with `enable_gqa` (the layer's own keys and values, averaged if it has more). Raises ValueError
-    for head counts that do not divide evenly.
+    `scale` is tried with the first divisor that is not the layer's own, `enable_gqa` with two
+    heads of keys and values if the layer has more, averages of its own.
     """
     layer = module_of(loaded, site)
-    q, k, v, mask, bias = _inputs(trace, site)
-    own, divisor = layer.divisor, divisor_of(scaling, layer.d_head, layer.w_q.in_features)
+    q, k, v, mask, bias = _inputs(traced, site)
+    own, widths = layer.divisor, (layer.d_head, layer.w_q.in_features)
+    scaling = next(name for name in ("head", "model", "none") if divisor_of(name, *widths) != own)
+    divisor = divisor_of(scaling, *widths)
+    n_kv_heads = min(layer.n_kv_heads, 2) if site.n_heads % 2 == 0 else layer.n_kv_heads
     attn_mask = _with_bias(mask, bias)
     plain, by_torch = partial(attend, divisor=own), F.scaled_dot_product_attention
     with torch.no_grad(), seeded(0):
@@ -222,7 +186,7 @@ def options(
         usual, _ = plain(q, k, v, mask, bias=bias)
         rescaled, _ = attend(q, k, v, mask, bias=bias, divisor=divisor)
         scaled = by_torch(q, whole_k, whole_v, attn_mask=attn_mask, scale=1 / divisor)
-        dropped = fused(q, k, v, mask, bias, own, p)
+        dropped = fused(q, k, v, mask, bias, own, DROPOUT)
         if n_kv_heads < k.shape[1]:
             k, v = (averaged(tensor, n_kv_heads) for tensor in (k, v))
         grouped, _ = plain(q, k, v, mask, bias=bias)
@@ -234,16 +198,16 @@ def options(
         top_left, _ = plain(q, whole_k, whole_v, causal)
     pairs = {
         "scale": (_apart(scaled, rescaled), _apart(scaled, usual), f"score.scalings.{scaling}"),
-        "dropout_p": (math.nan, _apart(dropped, usual), f"{p:g}"),
+        "dropout_p": (math.nan, _apart(dropped, usual), f"{DROPOUT:g}"),
         "enable_gqa": (_apart(shared, grouped), _apart(shared, tiled), str(n_kv_heads)),
         "is_causal": (_apart(triangle, top_left), _apart(triangle, usual), ""),
     }
     rows = [ResultRow(f"option_{name}", pair[:2], pair[2]) for name, pair in pairs.items()]
-    why = () if trace.config.score_cap is None else ("uncapped",)
+    why = () if traced.config.score_cap is None else ("uncapped",)
     return Result("", ("same_setting", "other_setting"), rows, why=why)
 
 
-def layouts(loaded: LoadedModel, trace: Trace, site: AttentionSite) -> Result:
+def layouts(loaded: LoadedModel, traced: Trace, site: AttentionSite) -> Result:
     """One matrix each for Q, K and V; one small module per head; one fused W_qkv: the same results.
 
     The weights are this site's own, cut or joined for each layout, and read the site's input. In
@@ -252,7 +216,7 @@ def layouts(loaded: LoadedModel, trace: Trace, site: AttentionSite) -> Result:
     first layout.
     """
     module = module_of(loaded, site)
-    x, memory = site_inputs(loaded, trace, site)
+    x, memory = site_inputs(loaded, traced, site)
     linears = (module.w_q, module.w_k, module.w_v)
     # Of each matrix its input, its rows and, if it has any, their biases.
     one = [

@@ -20,7 +20,7 @@ from explorer.analysis.mask_tests.probe import Subject
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
-from models.hooks import Edits
+from models.hooks import AttentionSite, Edits
 from models.rows import Rows
 
 Verdict = Literal["true", "false", "depends"]
@@ -156,8 +156,8 @@ class Result:
 class Case:
     """Something that is run and measured on the user's model and sentence, or on a fixed case.
 
-    The `measure` of a claim or a choice returns the Result; it may be a generator. Parameters of a
-    choice's `measure` beyond the model and the run are inputs of its exhibit. A bug also has the
+    The `measure` of a claim or a choice returns the Result; it may be a generator. A choice may
+    also take the open head. A bug also has the
     wrong lines, `variant`, and the right ones, `plain`: its `measure(way, traced)` returns what one
     of the two gives, with None for a fixed case. `plant` injects it into a model's run; None if it
     is not in the forward pass. `cached`: it shows only when decoding with a cache. `batched`: it
@@ -185,11 +185,13 @@ class Case:
         """Whether injecting it changes anything in a run of this model."""
         return self.plant is not None and bool(self.plant(model, rows).functions)
 
-    def steps(self, loaded: LoadedModel, traced: Trace) -> Steps[Result]:
+    def steps(
+        self, loaded: LoadedModel, traced: Trace, site: AttentionSite | None = None, head: int = 0
+    ) -> Steps[Result]:
         """Run it, step by step if it has steps. Raises InputProblem."""
         if self.variant is not None:
             return self.compared(traced)
-        result = self.measure(*inputs(self.measure, loaded, traced))
+        result = self.measure(*inputs(self.measure, loaded, traced, site, head))
         return (yield from result) if isinstance(result, Generator) else result
 
     def compared(self, traced: Trace | None = None) -> Result:
@@ -205,10 +207,13 @@ class Case:
         return Result("", ("wrong_lines", "right_lines"), rows, why=(), ways=(wrong, right))
 
 
-def inputs(measure: Callable[..., Any], loaded: Any, traced: Any) -> list[Any]:
-    """The model and the Trace, as far as the first parameters of an experiment name them."""
+def inputs(
+    measure: Callable[..., Any], loaded: Any, traced: Any, site: Any = None, head: int = 0
+) -> list[Any]:
+    """The model, the Trace and the head, as far as the first parameters of an experiment name
+    them."""
     names = inspect.signature(measure).parameters
-    offered = {"loaded": loaded, "traced": traced}
+    offered = {"loaded": loaded, "traced": traced, "site": site, "head": head}
     return [value for name, value in offered.items() if name in names]
 
 

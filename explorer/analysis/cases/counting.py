@@ -1,21 +1,27 @@
 """Claims about sizes: counted from the real modules, without allocating weights."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import torch
+from jaxtyping import Float, Int
 from torch import nn
 
 from explorer.analysis.cases.case import Result, ResultRow, judged, matching
 from explorer.analysis.cases.training import symbol_config
 from explorer.analysis.model.parameters import llama, numbers_of, on_paper
 from explorer.library import LoadedModel
+from explorer.numerics import cosines
 from explorer.runs.passes import Steps
-from models.attention import Attention
+from explorer.runs.trace import Trace
+from models.attention import Attention, capped
 from models.blocks import Block, DecoderBlock
 from models.config import ModelConfig
 from models.feedforward import FeedForward
+from models.foreign.placing import outside, shown
 from models.hooks import Record, StackSite, name_hook_points, visiting
 from models.transformer import build_model
 
@@ -175,3 +181,57 @@ def two_vocabularies(
         d_ff=2048, final_norm=final_norm, tie_embeddings=False, unembed_bias=True,
     )  # fmt: skip
     return count(on_paper(partial(build_model, config)))
+
+
+N_NEAR, N_RANDOM = 10, 2000
+
+
+@torch.inference_mode()
+def tied_logits(loaded: LoadedModel, traced: Trace) -> Result:
+    """The logits as dot products of the last vector with the embeddings, and the logits of similar
+    tokens. Press & Wolf 2017; Inan et al. 2017.
+
+    The logit of word w is h . E[w] if the output is tied. So the blocks must produce a vector that
+    points to the embedding of the next word, and words with similar embeddings get similar logits.
+    (The mean of all embeddings adds h . mean to every dot product alike, so embeddings are compared
+    without it.) NaN for a model without logits.
+    """
+    names, columns = ("dot_error", "near_rank", "same_row"), ("value", "by_chance")
+    if not traced.config.lm_head:
+        return Result("depends", columns, [ResultRow(name, (math.nan,) * 2) for name in names])
+    model, config = loaded.model, loaded.config
+    rows = outside(model.unembed.weight).numpy()
+    embedding = outside(model.last_stack.embed.weight).numpy()
+    final = torch.tensor(traced.activations[traced.stacks[-1].hook("resid_final")])
+    last = shown(model.head)(shown(model.last_stack.final_norm)(final[None]))[0]
+    bias = 0 if model.unembed.bias is None else outside(model.unembed.bias)
+    as_dots = capped(last @ torch.tensor(embedding).T + bias, config.logit_cap).numpy()
+    error = float(np.abs(as_dots - traced.logits).max())
+    centred, centred_rows = embedding - embedding.mean(0), rows - rows.mean(0)
+    rank = float(np.mean([_rank(logits, centred) for logits in traced.logits]))
+    random = np.random.default_rng(0).permutation(len(embedding))[:N_RANDOM]
+    same = float(cosines(centred[random], centred_rows[random]).mean())
+    other = float(cosines(centred[random], centred_rows[np.roll(random, 1)]).mean())
+    values = (error, math.nan), (rank, 0.5), (same, other)
+    equal = error < 1e-3 * float(np.abs(traced.logits).max())
+    verdict = judged(equal and rank < 0.25, false=rank >= 0.5)
+    return Result(verdict, columns, [*map(ResultRow, names, values)])
+
+
+def nearest(
+    embedding: Float[np.ndarray, "word d_model"], word: int, n: int = N_NEAR
+) -> Int[np.ndarray, " near"]:
+    """The `n` words with the highest cosine to this word's embedding, without itself."""
+    like = cosines(embedding, embedding[word][None])
+    like[word] = -np.inf
+    return np.argsort(-like, kind="stable")[:n]
+
+
+def _rank(
+    logits: Float[np.ndarray, " word"], embedding: Float[np.ndarray, "word d_model"]
+) -> float:
+    """The mean rank of the best word's nearest embeddings among the other words, as a share."""
+    best = int(logits.argmax())
+    near = nearest(embedding, best)
+    above = (logits[None, :] > logits[near][:, None]).sum(1) - 1  # without the best word itself
+    return float(above.mean() / (len(logits) - 2))

@@ -79,7 +79,7 @@ def options(config: ModelConfig) -> tuple[Option, ...]:
     return tuple(option for option in every_option() if option.fits(config))
 
 
-def design(loaded: LoadedModel, trace: Trace) -> Steps[Result]:
+def design(loaded: LoadedModel, traced: Trace) -> Steps[Result]:
     """Every option that applies, in a copy of the model that reads the Trace's input once.
 
     The values are the largest change of any logit; the change of the mean loss on the written
@@ -87,15 +87,19 @@ def design(loaded: LoadedModel, trace: Trace) -> Steps[Result]:
     model has. They are NaN for what the model has already. Without rows for a model without logits
     and for one with more than SMALL parameters. Raises ValueError for another model's Trace.
     """
-    rerun.require_same_model(loaded, trace)
-    runs = trace.config.lm_head and loaded.n_parameters <= SMALL
+    rerun.require_same_model(loaded, traced)
+    if not traced.config.lm_head:
+        return Result("", (), (), why=("no_logits",))
+    if loaded.n_parameters > SMALL:
+        return Result("", (), (), why=("too_large",), numbers={"limit": f"{SMALL:,}"})
     rows: list[ResultRow] = []
-    tried = options(loaded.config) if runs else ()
+    tried = options(loaded.config)
     for option in tried:
-        rows.append(_measured(loaded, trace, option))
+        rows.append(_measured(loaded, traced, option))
         yield len(rows), len(tried)
     kinds = [row.outcomes[0][0] for row in rows]
     numbers: dict[str, float | str] = {
+        "p": f"{100 * P:g} %",
         "count": len(rows) - kinds.count("own"),
         **{kind: kinds.count(kind) for kind in ("same", "moved", "changed")},
     }
@@ -105,6 +109,7 @@ def design(loaded: LoadedModel, trace: Trace) -> Steps[Result]:
     if worst is not None and worst.values[1] > 0:
         why = ("reading", "costliest")
         numbers |= {"choice": worst.name, "option": worst.of, "loss": worst.values[1]}
+    why += ("dropout_note",) if loaded.config.final_norm else ("dropout_note", "norm_note")
     columns = ("logit_change", "loss_change", "best_kept", "more_parameters")
     return Result("", columns, rows, why=why, numbers=numbers, code=(run,))
 

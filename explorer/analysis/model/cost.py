@@ -45,34 +45,6 @@ class Cost:
     weight_bytes: int
 
 
-@dataclass(frozen=True)
-class Way:
-    """How one kind of layer connects `length` tokens (Vaswani et al. 2017, table 1).
-
-    `steps` is the number of sequential computations until every position has seen all that it
-    can see; `path` is how many of them lead from the first token to the vector at the last
-    position, the two that are farthest apart.
-    """
-
-    kind: str
-    steps: int
-    path: int
-
-
-def ways(length: int) -> tuple[Way, ...]:
-    """Self-attention, a recurrent layer, and as many centred convolutions of width 3 as needed:
-    each convolution connects a token to its neighbours on either side. Raises ValueError for a
-    length below 1."""
-    if length < 1:
-        raise ValueError(f"length is {length}: at least 1 is needed")
-    apart = max(1, length - 1)
-    return (
-        Way("attention", 1, 1),
-        Way("recurrent", length, length),
-        Way("convolution", apart, apart),
-    )
-
-
 def cost(
     config: ModelConfig, length: int, weight_bytes: int | None = None, *, unembeds: bool = True
 ) -> Cost:

@@ -9,7 +9,7 @@ from typing import Any
 from explorer.analysis.cases import BUGS, BY_ID, CHOICES, CLAIMS, GROUPS, Case
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cases.choices import GUESSES, CasesChoices
-from explorer.exhibits.picking import pick_group, pick_one
+from explorer.exhibits.picking import pick_group, pick_one, pick_place
 from models.training.home import asset
 
 CASES = {"bugs": BUGS, "claims": CLAIMS, "choices": CHOICES}
@@ -19,12 +19,8 @@ FIELDS = {"bugs": "case", "claims": "claim", "choices": "option"}
 PLACES: dict[str, dict[str, Any]] = {
     "notation": {"visit": "masks", "part": "conventions"},
     "fill": {"visit": "masks", "part": "fills"},
-    "design": {"visit": "model", "further": "differences"},
-    "backend": {"visit": "score", "aside": "engines"},
-    "options": {"visit": "score", "aside": "engines"},
-    "layouts": {"visit": "score", "aside": "layouts"},
 }
-"""Where a choice is measured, with its controls."""
+"""Where a choice is measured that has controls of its own."""
 
 
 @cache
@@ -73,11 +69,12 @@ def show(answer: None, view: View) -> b.Blocks:
         return
     if case.part == "choices":
         yield b.Hero((title, b.Prose(view.t(f"cases.{case.id}.lead"))))
-        yield b.Button("cases.open", view.t("cases.open"), b.choose(**PLACES[case.id]))
+        if case.id in PLACES:
+            yield b.Button("cases.open", view.t("cases.open"), b.choose(**PLACES[case.id]))
+        elif case.group == "backend":
+            yield b.Row(pick_place(view, "cases"))
         yield b.Formula(formulas()[case.id], view.t(f"cases.{case.id}.formula"))
         yield b.Code((case.measure,))
-        names = [view.t(f"cases.{entry.id}.title") for entry in CHOICES]
-        yield b.Numbers(lambda: {view.t("cases.case"): names})
         return
     yield b.Hero((title, b.Sentence("cases", view.t(f"cases.{case.id}.symptom"))))
     lines = zip(("wrong", "right"), formulas()[case.id], strict=True)

@@ -53,7 +53,7 @@ class CasesChoices(PageChoices):
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "bugs": ("cases.case", "cases.outcome", "cases.planted"),
         "claims": ("cases.case", "cases.outcome"),
-        "choices": ("cases.case",),
+        "choices": ("cases.case", "cases.outcome"),
     }
     case: str = choice("", of_part("bugs"))
     claim: str = choice("", of_part("claims"))

@@ -14,7 +14,7 @@ from explorer.engine.cache import Run, open_model, trace
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.block import escape
-from explorer.exhibits.cases.case import formulas, opened
+from explorer.exhibits.cases.case import CASES, PLACES, formulas, opened
 from explorer.exhibits.cases.choices import CasesChoices
 from explorer.figures.bars import measured, paired
 from explorer.figures.curves import lines
@@ -25,6 +25,7 @@ from explorer.numbers import digits, percent, tabled
 from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 from explorer.text import has
+from models.hooks import AttentionSite
 
 LEVELS: dict[str, Level] = {
     **dict.fromkeys(("right", "blocks", "zero", "own", "same", "moved", "agrees"), "good"),
@@ -34,9 +35,12 @@ LEVELS: dict[str, Level] = {
 
 
 @cached
-def finding_of(run: Run, case: str, turn: int = 0) -> Steps[Result]:
-    """The result of a case on one run; another `turn` runs it again. Raises InputProblem."""
-    return (yield from BY_ID[case].steps(open_model(run.model), trace(run)))
+def finding_of(
+    run: Run, case: str, turn: int = 0, at: tuple[AttentionSite, int] | None = None
+) -> Steps[Result]:
+    """The result of a case on one run, for a choice also `at` a head; another `turn` runs it again.
+    Raises InputProblem."""
+    return (yield from BY_ID[case].steps(open_model(run.model), trace(run), *(at or ())))
 
 
 def _run_of(view: View) -> Run:
@@ -45,20 +49,32 @@ def _run_of(view: View) -> Run:
     return view.run.plain if plain else replace(view.run, edits=())
 
 
-def compute(measured_on: Run, opened_case: str, guess: str, turn: int) -> Steps[Result | None]:
-    """The result for the model as trained; None before the guess on a claim. Raises
-    InputProblem."""
-    if BY_ID[opened_case].part == "claims" and not guess:
+def _at(view: View) -> tuple[AttentionSite, int] | None:
+    return (view.site, view.head) if opened(view).group == "backend" else None
+
+
+def compute(
+    measured_on: Run, opened_case: str, guess: str, turn: int, at: tuple[AttentionSite, int] | None
+) -> Steps[Result | None]:
+    """The result for the model as trained; None before the guess on a claim, and for what is
+    measured elsewhere. Raises InputProblem."""
+    if opened_case in PLACES or (BY_ID[opened_case].part == "claims" and not guess):
         return None
-    return (yield from finding_of.steps(measured_on, opened_case, turn))
+    return (yield from finding_of.steps(measured_on, opened_case, turn, at))
 
 
 def show(result: Result | None, view: View) -> b.Blocks:
     """The verdict, the pictures, and the numbers that it follows from."""
     case = opened(view)
     if result is None:
-        titles = [view.t(f"cases.{claim.id}.title") for claim in CLAIMS]
+        titles = [view.t(f"cases.{entry.id}.title") for entry in CASES[case.part]]
         yield b.Numbers(lambda: {view.t("cases.case"): titles})
+        return
+    if case.part == "choices":
+        words = words_of(view, case.id, result)
+        yield b.Hero((b.Sentence("cases", words), *table_of(view, result)))
+        yield b.Code(result.code)
+        yield b.Numbers(lambda: _numbers(view, result))
         return
     claims = case.part == "claims"
     where = "cases.own" if result.ways[1].own else "cases.fixed"
@@ -111,14 +127,15 @@ def table_of(view: View, result: Result) -> Iterator[b.Table | b.Note]:
     number = as_text if result.ways[1].numbers else tabled
     rows = [[_label(view, row), *map(number, row.values)] for row in result.rows]
     align = "l" + "r" * len(result.columns)
-    if result.rows[0].outcomes:
+    if rows and result.rows[0].outcomes:
         align = f"l{align}"
         head[:1] = view.t("cases.way"), view.t("cases.columns.outcome")
         for cells, row in zip(rows, result.rows, strict=True):
             bold = level_of(row.outcomes[0]) != "good"
             word = spelt(view, row.outcomes[0])
             cells.insert(1, f":orange[**{word}**]" if bold else word)
-    yield b.Table(head, rows, align)
+    if rows:
+        yield b.Table(head, rows, align)
     values = [value for row in result.rows for value in row.values]
     if result.verdict and any(map(math.isnan, values)):
         yield b.Note(view.t("cases.dash"))
@@ -320,6 +337,6 @@ def _numbers(view: View, result: Result) -> dict[str, list[object]]:
 EXHIBIT = Exhibit(
     compute,
     show,
-    inputs={"measured_on": _run_of, "opened_case": lambda view: opened(view).id},
-    wait=Wait("cases.working", long=lambda view: opened(view).part == "claims"),
+    inputs={"measured_on": _run_of, "opened_case": lambda view: opened(view).id, "at": _at},
+    wait=Wait("cases.working", long=lambda view: opened(view).part != "bugs"),
 )

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.model.cost import cost, ways
+from explorer.analysis.model.cost import cost
 from explorer.analysis.model.parameters import Count, count
 from explorer.components.machine_view import Box, Column, pack_machine_view
 from explorer.components.mount import inside
@@ -229,7 +229,7 @@ def show(anatomy: Anatomy, view: View) -> b.Blocks:
         r"\text{cache}(n) = 2\,n\,n_\mathrm{kv}d_\mathrm{head}\cdot\text{layers}\cdot 4",
     )
     yield b.Formula(lines, view.t("model.formula"))
-    yield b.Code((*_model(view), towers, count, cost, ways))
+    yield b.Code((*_model(view), towers, count, cost))
     yield b.Numbers(
         lambda: {
             view.t("model.tensor"): list(anatomy.shapes),

@@ -1,4 +1,4 @@
-"""The calculator: parameters for any sizes, FLOPs and bytes by length, published tables checked."""
+"""The calculator: parameters for any sizes, FLOPs and bytes by length."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,18 +6,14 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.cases import Result
 from explorer.analysis.model import parameters
 from explorer.analysis.model.cost import Cost, cost
 from explorer.analysis.model.parameters import KINDS, Count
-from explorer.engine.cache import Run
-from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.block import escape
-from explorer.exhibits.cases.outcome import finding_of, table_of, words_of
 from explorer.exhibits.model.choices import ModelChoices
 from explorer.exhibits.model.sizes import OWN, PRESETS, Sizes, parse_sizes
-from explorer.exhibits.picking import pick_one, toggle
+from explorer.exhibits.picking import pick_one
 from explorer.figures.bars import measured
 from explorer.figures.curves import lines
 from explorer.numbers import byte_size, percent
@@ -39,8 +35,6 @@ CHOICES = {
 SWITCHES = ("has_encoder", "swiglu", "bias", "tied", "out_bias", "final_norm")
 EXAMPLE = (2, 10, 5)
 """Batch size, source length and target length for the shape of the logits."""
-TABLES = ("totals", "ffn_table", "layer_shapes", "mha_count", "tying")
-"""Claims whose experiments recount frequently published tables."""
 
 
 @dataclass(frozen=True)
@@ -53,22 +47,13 @@ class ModelCost:
     costs: tuple[Cost, ...]
 
 
-@cached
-def counted(config: ModelConfig, whole: bool) -> ModelCost:
+def compute(config: ModelConfig, whole: bool) -> ModelCost:
     """A model of these sizes; only its layers unless `whole`. Raises ValueError."""
     count = parameters.count_config if whole else parameters.count_layers
     shape = parameters.logits_shape(config, *EXAMPLE) if whole and config.lm_head else None
     counted = count(config)
     costs = (cost(config, n, 4 * counted.total, unembeds=whole) for n in LENGTHS)
     return ModelCost(counted, shape, tuple(costs))
-
-
-def compute(
-    run: Run, config: ModelConfig, whole: bool, recounted: bool
-) -> tuple[ModelCost, Mapping[str, Result]]:
-    """The sizes counted, and the experiment of each claim of TABLES, if asked for."""
-    tables = {claim: finding_of(run, claim) for claim in TABLES} if recounted else {}
-    return counted(config, whole), tables
 
 
 def sizes_of(view: View) -> Sizes:
@@ -88,15 +73,13 @@ def config_of(view: View) -> ModelConfig:
     return view.loaded.config if _preset(view) == OWN else sizes_of(view).config()
 
 
-def show(answer: tuple[ModelCost, Mapping[str, Result]], view: View) -> b.Blocks:
-    """The sizes, the parameters by part, the cost by length, and the tables."""
-    counted, tables = answer
+def show(counted: ModelCost, view: View) -> b.Blocks:
+    """The sizes, the parameters by part, and the cost by length."""
     blocks = [
         b.Prose(view.t("model.calculator_lead")),
         *_controls(view),
         b.Columns((_parts(view, counted), (*_totals(view, counted),)), (3, 2)),
         *_lengths(view, counted.costs),
-        *_tables(view, tables),
     ]
     yield b.Fold(view.t("model.calculator"), blocks, inline=True)
 
@@ -189,15 +172,6 @@ def _curves(
         log_y=True,
     )
     return b.Note(view.t(key)), b.Chart(key, draw, view.t(key))
-
-
-def _tables(view: View, found: Mapping[str, Result]) -> b.Blocks:
-    """Frequently published tables, recomputed, with their errors."""
-    yield toggle(view, "model.tables", view.choices(ModelChoices).recounted, "recounted")
-    for claim, finding in found.items():
-        yield b.Title(view.t(f"cases.{claim}.title"))
-        yield from table_of(view, finding)
-        yield b.Prose(words_of(view, claim, finding))
 
 
 EXHIBIT = Exhibit(

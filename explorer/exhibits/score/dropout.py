@@ -9,8 +9,10 @@ from jaxtyping import Float
 
 from explorer.analysis.score.steps import attended
 from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.picking import slider
 from explorer.exhibits.saying import in_a_row
-from explorer.exhibits.score.place import drop_of, is_open, pick_dropout
+from explorer.exhibits.score.choices import ScoreChoices
+from explorer.exhibits.score.place import is_open
 from explorer.figures.bars import paired
 from explorer.numbers import fixed
 from explorer.runs.passes import seeded
@@ -53,7 +55,8 @@ def show(row: Dropped, view: View) -> b.Blocks:
     if not view.loaded.foreign:  # other libraries' settings of training are not read
         words.append(view.t("score.dropout_config", p=view.loaded.config.pattern_dropout))
     yield b.Prose(in_a_row(words))
-    yield pick_dropout(view, "score.drop", 320)
+    shares, now = b.Span(0, 90, 5, "%d %%"), view.choices(ScoreChoices).drop
+    yield slider(view, "score.drop", shares, now, display=b.Display(320))
     draw = partial(
         paired,
         view.trace.key_tokens(site.name),
@@ -70,5 +73,9 @@ def show(row: Dropped, view: View) -> b.Blocks:
     yield b.Code((dropped,), first=True)
 
 
-INPUTS = {"query": lambda view: view.row, "p": drop_of, "seed": lambda view: 0}
+INPUTS = {
+    "query": lambda view: view.row,
+    "p": lambda view: view.choices(ScoreChoices).drop / 100,
+    "seed": lambda view: 0,
+}
 EXHIBIT = Exhibit(dropped, show, inputs=INPUTS, open=partial(is_open, "dropout"))

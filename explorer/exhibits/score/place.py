@@ -9,7 +9,7 @@ from explorer.analysis.score.steps import chosen_token
 from explorer.exhibits import View, block as b
 from explorer.exhibits.saying import quoted_at, site_axes
 from explorer.exhibits.score.choices import ScoreChoices
-from explorer.figures.matrix import signed, weights
+from explorer.figures.matrix import signed
 
 
 def key_of(view: View) -> int:
@@ -54,23 +54,3 @@ def matrices(
     more: dict[str, Any] = {"limit": limit, "selected": at}
     drawn = [(named, signed(scores, site_axes(view), title, **more)) for named, scores in shown]
     return b.Matrices(f"score.{name}", drawn)
-
-
-def patterns(view: View, name: str, shown: Sequence[tuple[str, np.ndarray]]) -> b.Matrices:
-    """Patterns [query, key] under this head's mask side by side, each with its title."""
-    more: dict[str, Any] = {"selected": view.row, "words": view.words("figures.heatmap")}
-    cells, axes = view.trace.mask(view.site.name)[view.head], site_axes(view)
-    drawn = [(title, weights(pattern, cells, axes, **more)) for title, pattern in shown]
-    return b.Matrices(f"score.{name}", drawn)
-
-
-def pick_dropout(view: View, key: str, width: int) -> b.Slider:
-    """The share of zeroed weights in percent, 0 to 90."""
-    label, now = view.t("score.drop"), view.choices(ScoreChoices).drop
-    shares = b.Span(0, 90, 5, "%d %%")
-    return b.Slider(key, label, shares, now, b.sets("drop"), display=b.Display(width))
-
-
-def drop_of(view: View) -> float:
-    """The chosen dropout, 0 to 0.9."""
-    return view.choices(ScoreChoices).drop / 100

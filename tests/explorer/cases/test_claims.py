@@ -42,6 +42,7 @@ FOUND = {
     "causal_order": None, "original": "false", "warmup": None, "deep_pre": "false",
     "batch_norm": "depends", "gelu_tanh": "true",
     "fused_qkv": None, "swiglu_equal": None, "rms_quality": None, "tying_quality": None,
+    "reach": "true", "tied_logits": None,
     "no_positions": None, "learned_positions": None, "norm_stabilises": None,
 }  # fmt: skip
 

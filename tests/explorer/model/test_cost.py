@@ -11,14 +11,12 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from explorer.analysis.cases import ResultRow
+from explorer.analysis.cases import Result, ResultRow, attention as reach
+from explorer.analysis.cases.counting import nearest, tied_logits
 from explorer.analysis.cases.design import SAME, design, every_option, options
-from explorer.analysis.model.cost import best_time, cost, measure_passes, ways
+from explorer.analysis.model.cost import best_time, cost, measure_passes
 from explorer.engine.jobs import walked
 from explorer.exhibits.decoding.caching import held_bytes
-from explorer.exhibits.model import reach
-from explorer.exhibits.model.reach import Reach
-from explorer.exhibits.model.tying import nearest, tying
 from explorer.library import LoadedModel, open_model
 from explorer.numerics import cosines
 from explorer.runs.passes import finished, letting
@@ -123,18 +121,6 @@ def test_the_cache_holds_what_is_said(translator, writer):
     assert cost(translator.config, 9).cache_bytes == held_bytes(held)
 
 
-def test_ways_between_the_ends_of_a_text():
-    """A convolution of width 3 carries a token one place further per layer."""
-    assert [(way.kind, way.steps, way.path) for way in ways(9)] == [
-        ("attention", 1, 1),
-        ("recurrent", 9, 9),
-        ("convolution", 8, 8),
-    ]
-    assert ways(1)[2].path == 1
-    with pytest.raises(ValueError, match="length is 0"):
-        ways(0)
-
-
 def vectors(n: int, width: int = 6) -> torch.Tensor:
     generator = torch.Generator().manual_seed(3)
     return torch.randn(n, width, generator=generator, dtype=torch.float64)
@@ -151,9 +137,6 @@ def test_a_linear_chain_by_hand():
 
     norms = reach.gradient_norms(last, vectors(4, 2), torch.tensor([0.6, 0.8], dtype=torch.float64))
     np.testing.assert_allclose(norms, [1, 0.5, 0.25, 0.125])
-    found = Reach("recurrent", norms[None])
-    assert found.per_token == pytest.approx([0.5])
-    assert found.far == pytest.approx([0.25])  # distance 3 relative to distance 1
 
 
 def test_gradients_of_recurrence_and_attention_are_those_of_their_formulas():
@@ -183,19 +166,27 @@ def test_gradients_of_recurrence_and_attention_are_those_of_their_formulas():
         assert norms[4 - j] == pytest.approx(float((weights[j] * u @ inner).norm()))
 
 
-def test_each_kind_has_its_seeds_and_distances():
-    x = vectors(20).numpy()
-    found = {each.kind: each for each in reach.reaches(x)}
-    assert all(each.norms.shape == (len(reach.SEEDS), 20) for each in found.values())
+def test_the_far_gradient_is_that_of_attention_and_a_chain_is_fitted(translator, monkeypatch):
+    traced = trace(translator, TEXT)
+    rows = {row.name: row.values for row in reach.reach(traced).rows}
     # Of default weights, W_h multiplies a random vector by about 1 / sqrt 3: hence below 0.8.
-    assert found["recurrent"].per_token.max() < 0.8 < found["attention"].per_token.min()
-    assert (found["recurrent"].per_token < found["orthogonal"].per_token).all()
-    assert found["recurrent"].far.max() < 1e-3 < found["attention"].far.min()
+    assert rows["net_recurrent"][1] < rows["net_orthogonal"][1] < 0.8 < rows["net_attention"][1]
+    x = vectors(20).numpy()
+    nets = reach.reaches(x)
+    assert all(norms.shape == (len(reach.SEEDS), 20) for norms in nets.values())
     # The scale of what is read decides nothing, nor does the order of calls.
     again = reach.reaches(5 * x + 1)
-    np.testing.assert_allclose(again[0].norms, found["attention"].norms, rtol=1e-4)
-    with pytest.raises(ValueError, match="2 vectors"):
-        reach.reaches(x[:2])
+    np.testing.assert_allclose(again["attention"], nets["attention"], rtol=1e-4)
+    chains = {
+        "attention": np.ones((2, 5)),
+        "recurrent": np.stack([0.5 ** np.arange(5)] * 2),
+        "orthogonal": np.ones((2, 5)),
+    }
+    monkeypatch.setattr(reach, "reaches", lambda x: chains)
+    found = reach.reach(traced)
+    assert found.rows[1].values == pytest.approx((5, 0.5, 0.125))  # distance 4 over distance 1
+    assert found.rows[0].values == pytest.approx((1, 1, 1))
+    assert found.verdict == "depends"  # one of the nets does not fade
 
 
 def test_the_longer_text_is_read_without_padding(translator):
@@ -218,45 +209,41 @@ def test_cosines_and_neighbours_by_hand():
     assert nearest(rows, 2, 1).tolist() == [1]
 
 
+def numbers_of(found: Result) -> dict[str, tuple[float, ...]]:
+    return {row.name: row.values for row in found.rows}
+
+
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
 @pytest.mark.parametrize("final_norm", [True, False])
-def test_the_logit_is_the_product_of_its_columns(tiny, tied, family, final_norm):
+def test_a_tied_logit_is_the_product_with_the_embedding(tiny, tied, family, final_norm):
     loaded = tiny("ends", family=family, tie_embeddings=tied, final_norm=final_norm)
-    traced = trace(loaded, TEXT)
-    found = tying(loaded, traced, 1)
-    assert found.tied == tied
-    assert found.error < 1e-4
-    tables = 2 if family == "encoder-decoder" else 1  # of both languages, the output's own one
-    assert found.saved == (tables * loaded.config.vocab_size * 24 if tied else 0)
-    assert [each.logit for each in found.best] == sorted(traced.logits[1], reverse=True)[:8]
-    for each in found.best:
-        assert found.h * each.length * each.cosine == pytest.approx(each.logit, abs=1e-4)
+    found = numbers_of(tied_logits(loaded, trace(loaded, TEXT)))
+    assert (found["dot_error"][0] < 1e-4) == tied
     # A tied row is the word's own; untied, random ones have nothing to do with each other.
-    assert (found.same == pytest.approx(1)) == tied
-    assert abs(found.other) < 0.2
+    assert (found["same_row"][0] == pytest.approx(1)) == tied
+    assert abs(found["same_row"][1]) < 0.2
 
 
-def test_what_standing_between_product_and_logit_is_counted_and_none_refused(tiny):
+def test_what_is_between_product_and_logit_is_counted(tiny):
     """BERT's matrix and norm before its output, a bias of every word, Gemma 2's cap."""
-    loaded = tiny(
-        "more", family="encoder-only", head_net=True, unembed_bias=True, logit_cap=2.0, ffn="gelu"
-    )
+    more = {"head_net": True, "unembed_bias": True, "logit_cap": 2.0, "tie_embeddings": True}
+    loaded = tiny("more", family="encoder-only", ffn="gelu", **more)
     with torch.no_grad():
         loaded.model.unembed.bias.copy_(torch.linspace(-1, 1, loaded.config.vocab_size))
-    traced = trace(loaded, TEXT)
-    found = tying(loaded, traced, 1)
-    assert found.biased
-    assert found.error < 1e-4
-    for each in found.best:
-        assert found.h * each.length * each.cosine == pytest.approx(each.logit, abs=1e-4)
+    assert numbers_of(tied_logits(loaded, trace(loaded, TEXT)))["dot_error"][0] < 1e-4
     trained = open_model("twin-right")
-    assert tying(trained, trace(trained, "I love you."), 1).near_rank < 0.1
-    random = tiny("random")  # not tied: its two matrices were drawn apart
-    assert 0.3 < tying(random, trace(random, TEXT), 1).near_rank < 0.7
+    found = tied_logits(trained, trace(trained, "I love you."))
+    assert numbers_of(found)["near_rank"][0] < 0.1
+    assert found.verdict == "true"
+    random = tiny("random", tie_embeddings=False)  # its two matrices were drawn apart
+    found = tied_logits(random, trace(random, TEXT))
+    assert 0.3 < numbers_of(found)["near_rank"][0] < 0.7
+    assert found.verdict != "true"
     silent = tiny("silent", family="encoder-only", lm_head=False)
-    with pytest.raises(ValueError, match="silent has no output matrix"):
-        tying(silent, trace(silent, TEXT), 0)
+    found = tied_logits(silent, trace(silent, TEXT))
+    assert found.verdict == "depends"
+    assert np.isnan(found.rows[0].values).all()
 
 
 # Choices exchanged in a model: each against torch, the formula, or a model built that way.
@@ -367,7 +354,7 @@ def test_choices_of_tied_and_of_other_models(tiny, writer):
                   bias=False)  # fmt: skip
     assert not {option.choice for option in options(modern.config)} & {"norm", "activation", "bias"}
     silent = tiny("silent", family="encoder-only", lm_head=False)
-    assert walked(design(silent, trace(silent, TEXT))).rows == []
+    assert walked(design(silent, trace(silent, TEXT))).why == ("no_logits",)
     with pytest.raises(ValueError, match="the trace was made by"):
         walked(design(writer, trace(modern, TEXT)))
 

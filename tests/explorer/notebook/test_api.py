@@ -198,14 +198,12 @@ def test_what_the_notebook_shows_of_a_page_and_an_exhibit() -> None:
     made = hl.show("masks", "en-zh", TEXT, part="fills", pads=2).html()
     assert "finfo.min" in made
     assert "Subtract from all scores" not in re.sub(r"<script>.*?</script>", "", made, flags=re.S)
-    made = hl.show("cell", "en-zh", TEXT, stage=3, aside="layouts")  # its earlier name
+    made = hl.show("cell", "en-zh", TEXT, stage=3, aside="raw")  # its earlier name
     assert "softmax denominator" in made.html()
-    layouts, engines = (
-        t(f"cases.{aside}.lead", lang="en")[:20] for aside in ("layouts", "backend")
-    )
-    assert layouts in made.html()
-    assert engines not in made.html()
-    assert engines in hl.show("cell", "en-zh", TEXT, stage=3, aside="engines").html()
+    raw, backend = (t(key, lang="en")[:20] for key in ("score.raw_lead", "cases.backend.lead"))
+    assert raw in made.html()
+    assert backend not in made.html()
+    assert backend in hl.show("cases", "en-zh", TEXT, part="choices", option="backend").html()
     weights = np.array(made.numpy()["weight"])
     assert abs(weights.sum() - 1) < 1e-3
     drawn = hl.show("masks.matrices", "en-zh", TEXT).svg()

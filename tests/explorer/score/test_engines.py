@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 
 from explorer.analysis.cases import Result
 from explorer.analysis.cases.backend import backend, fused, module_like, options
@@ -16,7 +17,7 @@ from explorer.analysis.score.initial import (
     stored_rows,
     weight_std,
 )
-from explorer.analysis.score.steps import cell_of, module_of
+from explorer.analysis.score.steps import module_of
 from explorer.engine.jobs import walked
 from explorer.exhibits.score.backward import (
     GRADIENTS,
@@ -28,7 +29,7 @@ from explorer.exhibits.score.backward import (
     head_backward,
     memory_kept,
 )
-from explorer.exhibits.score.single import SingleHead, cut_head, single, widths
+from explorer.exhibits.score.widths import compute, single
 from explorer.runs.edits import HeadOff, MaskSwitch
 from explorer.runs.trace import trace
 from models.attention import Attention
@@ -53,6 +54,9 @@ CUT_FROM = [
 ]
 
 
+ALWAYS = ("drops", "no_weights", "averages")
+
+
 def differences(found: Result) -> list[float]:
     return [row.values[0] for row in found.rows]
 
@@ -62,18 +66,15 @@ def test_all_three_compute_the_layer(tiny, changes) -> None:
     loaded = tiny("engines", **changes)
     traced = trace(loaded, TEXT, pads=2)
     for site in traced.sites:
-        found = backend(loaded, traced, site, 1, "module")
+        found = backend(loaded, traced, site, 1)
         assert max(differences(found)) < 1e-5
         assert [row.values[1] for row in found.rows] == [0, 0, 0]
-        assert found.why == ("drops",)
+        explicit, by_torch, module = (row.values[2] for row in found.rows)
+        assert explicit == module == 0  # in eval mode
+        assert by_torch > 0.01
+        assert found.why == ALWAYS
         own, mean = traced.pattern(site.name)[1], traced.pattern(site.name).mean(0)
-        assert found.pair is not None
-        np.testing.assert_allclose(found.pair.wrong, mean, atol=1e-6)
-        np.testing.assert_array_equal(found.pair.right, own)
         assert found.numbers["apart"] == pytest.approx(100 * np.abs(mean - own).max(), abs=1e-4)
-        explicit = backend(loaded, traced, site, 1).pair
-        assert explicit is not None
-        np.testing.assert_allclose(explicit.wrong, own, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -92,15 +93,14 @@ def test_what_torch_cannot_do_is_named_and_shows(tiny, changes, role, differs, w
     found = backend(loaded, traced, traced.sites_of(role)[0], 0)
     for at, difference in enumerate(differences(found)):
         assert difference > 1e-3 if at in differs else difference < 1e-5
-    assert found.why == (*why, "drops")
+    assert found.why == (*why, *ALWAYS)
 
 
 def test_heads_of_another_width_do_not_fit_the_module_and_every_weight_is_taken_over(tiny) -> None:
     wide = tiny("wide", head_dim=10)
-    found = backend(wide, trace(wide, TEXT), wide.sites[0], 0, "module")
+    found = backend(wide, trace(wide, TEXT), wide.sites[0], 0)
     assert [row.outcomes[0][0] for row in found.rows] == ["agrees", "agrees", "unfit"]
-    assert found.why == ("unfit", "drops")
-    assert (found.pair, found.opened) == (None, ())
+    assert found.why == ("unfit", "drops", "no_weights")
     with pytest.raises(ValueError, match="4 heads of 10 are no 24"):
         module_like(module_of(wide, wide.sites[0]))
     loaded = tiny("few", n_kv_heads=2)
@@ -113,41 +113,18 @@ def test_heads_of_another_width_do_not_fit_the_module_and_every_weight_is_taken_
     assert module.in_proj_bias[2 * d_model] == layer.w_v.bias[0]
 
 
-def test_where_each_engine_drops_and_which_weights_come_back(translator, traced) -> None:
-
-    def twice(**chosen) -> list[float]:
-        found = backend(translator, traced, traced.sites[0], 0, **chosen)
-        return [row.values[2] for row in found.rows]
-
-    explicit, by_torch, module = twice(p=0.5)
-    assert explicit == module == 0
-    assert by_torch > 0.01
-    assert min(twice(p=0.5, training=True)) > 0.01
-    assert twice(p=0.0, training=True) == [0, 0, 0]
-    explicit, by_torch, module = (
-        row.values[3:]
-        for row in backend(translator, traced, traced.sites[0], 0, training=True).rows
-    )
-    assert explicit == pytest.approx((1, 1), abs=1e-5)  # returned before dropout
-    assert np.isnan(by_torch).all()
-    assert module[0] < 0.9 < 1.1 < module[1]  # returned after dropout
-
-
-def test_options_mean_what_they_say(translator, traced) -> None:
+def test_options_mean_what_they_say(tiny, translator, traced) -> None:
     encoder, decoder = traced.sites_of("encoder")[0], traced.sites_of("decoder")[0]
-
-    def tried(site, **chosen) -> list[tuple[float, ...]]:
-        return [row.values for row in options(translator, traced, site, **chosen).rows]
-
-    scale, dropout, groups, causal = tried(encoder, scaling="none", n_kv_heads=2)
-    for same, other in (scale, groups, causal):  # an encoder has no triangle
+    scale, dropout, groups, causal = options(translator, traced, encoder).rows
+    for same, other in (scale.values, groups.values, causal.values):  # an encoder has no triangle
         assert same < 1e-5 < 1e-3 < other
-    assert math.isnan(dropout[0])
-    assert dropout[1] > 0.01
-    assert tried(decoder)[3][1] < 1e-5  # a decoder has
-    alone = tried(encoder, scaling="head", n_kv_heads=4)
-    assert alone[0][1] < 1e-5  # the usual divisor
-    assert alone[2][1] < 1e-5  # nothing is shared
+    assert (scale.of, groups.of) == ("score.scalings.model", "2")
+    assert math.isnan(dropout.values[0])
+    assert dropout.values[1] > 0.01
+    assert options(translator, traced, decoder).rows[3].values[1] < 1e-5  # a decoder has
+    one = tiny("one_head", family="decoder-only", n_kv_heads=1)
+    shared = options(one, trace(one, TEXT), one.sites[0]).rows[2]
+    assert (shared.of, shared.values[1]) == ("1", pytest.approx(0, abs=1e-5))
 
 
 def test_a_row_that_may_attend_to_nothing_is_nan_in_the_module_alone(translator) -> None:
@@ -165,68 +142,43 @@ def test_a_row_that_may_attend_to_nothing_is_nan_in_the_module_alone(translator)
     np.testing.assert_allclose(layer.w_o(z.transpose(1, 2).flatten(2))[0], own, atol=1e-5)
 
 
-@pytest.mark.parametrize("p", [-0.1, 1.0])
-def test_a_bad_dropout_is_refused(translator, p, traced) -> None:
-    with pytest.raises(ValueError, match="dropout must be at least 0"):
-        backend(translator, traced, traced.sites[0], 0, p=p)
-
-
-def test_a_head_worked_out_by_hand() -> None:
-    """d_in = 2, d_out = 1: q = x1, k = x2, v = x1 + x2, then out = (z, -z)."""
-    head = SingleHead(2, 1, bias=False)
-    weights = {
-        head.w_q: [[1.0, 0.0]],
-        head.w_k: [[0.0, 1.0]],
-        head.w_v: [[1.0, 1.0]],
-        head.w_o: [[1.0], [-1.0]],
-    }
-    with torch.no_grad():
-        for linear, weight in weights.items():
-            linear.weight.copy_(torch.tensor(weight))
-        x = torch.tensor([[1.0, 0.0], [0.0, math.log(3.0)]])
-        found = head(x, x, torch.ones(2, 2, dtype=torch.bool))
-    # scores: row 0 is 1 * (0, ln 3), so weights 1/4 and 3/4; row 1 is 0: even
-    torch.testing.assert_close(found["pattern"], torch.tensor([[0.25, 0.75], [0.5, 0.5]]))
-    z = 0.25 * 1.0 + 0.75 * math.log(3.0)
-    torch.testing.assert_close(found["out"][0], torch.tensor([z, -z], dtype=torch.float32))
-
-
 @pytest.mark.parametrize("changes", CUT_FROM)
 def test_at_its_own_width_it_is_the_head_of_the_model(tiny, changes) -> None:
     loaded = tiny("single", **changes)
     traced = trace(loaded, TEXT, pads=1)
     for site in traced.sites:
-        found = single(loaded, traced, site, 3, 6)
-        assert found.apart < 1e-5
-        for query in range(len(found.tensors["out"])):
-            own = cell_of(loaded, traced, site, 3, query, 0).head_written
-            np.testing.assert_allclose(found.tensors["out"][query], own, atol=1e-5)
+        assert single(loaded, traced, site, 3, 6).apart < 1e-5
 
 
-def test_shapes_follow_d_out_and_the_root_of_d_in_flattens(translator, traced) -> None:
-    site = traced.sites_of("cross")[0]
-    n_query, n_key = traced.pattern(site.name).shape[1:]
-    assert widths(translator, site) == (1, 2, 4, 6, 8, 16, 24)
-    for d_out in widths(translator, site):
-        found = single(translator, traced, site, 1, d_out)
-        shapes = {name: array.shape for name, array in found.tensors.items()}
-        assert shapes == {
-            "x": (n_query, 24),
-            "memory": (n_key, 24),
-            "q": (n_query, d_out),
-            "k": (n_key, d_out),
-            "v": (n_key, d_out),
-            "pattern": (n_query, n_key),
-            "z": (n_query, d_out),
-            "out": (n_query, 24),
-        }
-        assert found.parameters == 3 * (24 * d_out + d_out) + d_out * 24
-        assert (found.apart < 1e-5) == (d_out == 6)
-        assert bool(found.refused) == (d_out != 24)
+def test_the_widths_of_a_layer_and_the_root_of_d_in_flattens(tiny, translator, traced) -> None:
+    found = compute(translator, traced, traced.sites_of("cross")[0], 1)
+    assert [head.d_out for head in found.heads] == [1, 2, 4, 6, 8, 16, 24]
+    for head in found.heads:
+        assert head.parameters == 3 * (24 * head.d_out + head.d_out) + head.d_out * 24
+        assert (head.apart < 1e-5) == (head.d_out == 6)
+    assert "24x24" in found.refused
     site = traced.sites[0]
     narrow, whole = (single(translator, traced, site, 0, d_out) for d_out in (2, 24))
     assert narrow.entropy < narrow.entropy_wide < np.log2(traced.pattern(site.name).shape[2])
     assert whole.entropy == pytest.approx(whole.entropy_wide)  # the two roots are one
+    alone = tiny("alone", n_heads=1)
+    assert compute(alone, trace(alone, TEXT), alone.sites[0], 0).refused == ""
+    few = tiny("few", n_kv_heads=2)
+    found = compute(few, trace(few, TEXT), few.sites[0], 1)
+    assert found.heads[-1].d_out == 12  # two key heads of 6
+    undivided = tiny("undivided", score_divisor=1.0)
+    assert np.isnan(single(undivided, trace(undivided, TEXT), undivided.sites[0], 1, 2).entropy)
+
+
+def test_a_narrow_head_is_softmax_of_the_first_rows(translator, traced) -> None:
+    site, cut = traced.sites[0], slice(18, 20)  # two rows of the fourth head
+    layer = module_of(translator, site)
+    x = torch.tensor(traced.activations[site.block_hook("resid_pre")])
+    q, k = (F.linear(x, each.weight[cut], each.bias[cut]) for each in (layer.w_q, layer.w_k))
+    mask = torch.tensor(traced.mask(site.name)[3])
+    scores = (q @ k.T / math.sqrt(2)).masked_fill(~mask, -math.inf)
+    apart = np.abs(scores.softmax(-1).detach().numpy() - traced.pattern(site.name)[3]).max()
+    assert single(translator, traced, site, 3, 2).apart == pytest.approx(apart, abs=1e-5)
 
 
 def test_what_a_single_head_leaves_out_is_named(tiny) -> None:
@@ -234,30 +186,10 @@ def test_what_a_single_head_leaves_out_is_named(tiny) -> None:
     traced = trace(loaded, TEXT)
     decoder, cross = traced.sites_of("decoder")[0], traced.sites_of("cross")[0]
     for site, lacks in ((decoder, ("positions",)), (cross, ())):  # not turned there
-        found = single(loaded, traced, site, 1, 6)
-        assert found.lacks == lacks
-        assert (found.apart > 1e-3) == bool(lacks)
+        assert compute(loaded, traced, site, 1).lacks == lacks
+        assert (single(loaded, traced, site, 1, 6).apart > 1e-3) == bool(lacks)
     loaded = tiny("normed", qk_norm=True)
-    found = single(loaded, trace(loaded, TEXT), loaded.sites[0], 1, 6)
-    assert found.lacks == ("normed",)
-    assert found.apart > 1e-3
-
-
-def test_a_single_head_keeps_its_divisor_and_repeats_rows_up_to_its_width(tiny, translator) -> None:
-    loaded = tiny("undivided", score_divisor=1.0)
-    traced = trace(loaded, TEXT)
-    found = single(loaded, traced, loaded.sites[0], 1, 2).tensors
-    expected = torch.tensor(found["q"] @ found["k"].T).softmax(-1)
-    np.testing.assert_allclose(found["pattern"], expected, atol=1e-6)
-    site = translator.sites[0]
-    weight = translator.model.get_submodule(site.name).w_q.weight
-    head = cut_head(translator, site, 3, 8)
-    torch.testing.assert_close(head.w_q.weight, torch.cat([weight[18:], weight[:2]]))
-    loaded = tiny("few", n_kv_heads=2)
-    traced = trace(loaded, TEXT)
-    assert widths(loaded, traced.sites[0])[-1] == 12  # two key heads of 6
-    with pytest.raises(ValueError, match="d_out is 24"):
-        single(loaded, traced, traced.sites[0], 0, 24)
+    assert compute(loaded, trace(loaded, TEXT), loaded.sites[0], 1).lacks == ("normed",)
 
 
 # The backward pass of a head by hand, whole and tile by tile, against autograd.

@@ -20,7 +20,7 @@ from explorer.analysis.score.steps import (
     output_weights,
     stream_before,
 )
-from explorer.exhibits.score import dropout, groups, raw, split
+from explorer.exhibits.score import dropout, raw, split, widths
 from explorer.library import LoadedModel
 from explorer.runs.edits import HeadOff, MaskSwitch
 from explorer.runs.trace import Trace, trace
@@ -285,27 +285,19 @@ def test_unprojected_scores_are_symmetric_and_projected_ones_are_not(translator,
     np.testing.assert_allclose(unprojected, x @ x.T / math.sqrt(24), atol=1e-4)
 
 
-def test_groups_share_in_order_and_the_cache_shrinks(tiny, traced) -> None:
+def test_shared_keys_shrink_the_cache(tiny, translator, traced) -> None:
     site = next(site for site in traced.sites if site.role == "decoder")
-    assert groups.possible_groups(site) == (1, 2, 4)
-    own, two, one = (groups.grouped(traced, site, n) for n in (4, 2, 1))
-    assert own.group_of == (0, 1, 2, 3)
-    assert two.group_of == (0, 0, 1, 1)
-    assert own.moved is None
+    one, two, own = widths.compute(translator, traced, site, 0).sharings
+    assert (one.n_kv_heads, two.n_kv_heads, own.n_kv_heads) == (1, 2, 4)
+    assert np.isnan(own.moved)
     assert own.cache_bytes == 2 * 2 * 4 * 6 * 4  # k and v, 2 layers, 4 heads of 6, 4 bytes
     assert two.cache_bytes * 2 == own.cache_bytes == one.cache_bytes * 4
-    assert two.moved is not None
     assert 0 < two.moved <= 1
     assert two.tiled != two.moved
     assert one.tiled == one.moved  # one group has no order
-    with pytest.raises(ValueError, match="evenly"):
-        groups.grouped(traced, site, 3)
     loaded = tiny("gqa", family="decoder-only", n_kv_heads=2)
-    traced = trace(loaded, TEXT)
-    site = traced.sites[0]
-    assert groups.grouped(traced, site, 2).moved is None
-    assert groups.grouped(traced, site, 4).moved is None
-    assert groups.grouped(traced, site, 1).moved is not None
+    found = widths.compute(loaded, trace(loaded, TEXT), loaded.sites[0], 0).sharings
+    assert [np.isnan(sharing.moved) for sharing in found] == [False, True, True]
 
 
 def test_dropout_leaves_rows_that_no_longer_sum_to_one(traced) -> None:
