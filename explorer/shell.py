@@ -223,7 +223,7 @@ def _settle() -> None:
 def first_state(lang: str) -> State:
     """The state of a first visit: the model that comes first in this language.
 
-    The model of the first language is omitted, as in links since the first version.
+    That of a link without a model is omitted.
     """
     model = default_model(cache.models(), lang)
     return State(lang=lang, model="" if model == default_model(cache.models()) else model)

@@ -13,10 +13,11 @@ from models.training.corpus import DataConfig, read_rows
 from models.training.evaluate import evaluate_translation
 from models.training.recipe import read_recipe
 from recipes.drawing import Split, save_pictures
+from recipes.glossing import CREDIT, glosses_of
 from recipes.joining import joined_pairs
 from recipes.numbering import numbered_rows, numbers_kept
 
-DESCRIPTION = "`python -m recipes`: draw pictures of words, and score translators on made rows."
+DESCRIPTION = "`python -m recipes`: draw words, gloss tokens, score translators on made rows."
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,6 +50,15 @@ def evaluate_made(args: argparse.Namespace) -> None:
     print(json.dumps({"model": checkpoint.folder.name, **figures}))
 
 
+def gloss(args: argparse.Namespace) -> None:
+    """Write the usual translation of each token of a translator, in both directions."""
+    tokenizer = options.open_checkpoint(args.model, options.placing_of(args)).tokenizer
+    pairs = [row for row in read_rows(args.pairs, DataConfig(), paired=True)]
+    both = glosses_of(pairs, tokenizer) | glosses_of([row[::-1] for row in pairs], tokenizer)
+    lines = [f"{word}\t{phrase}\t{share:.0%}\n" for word, (phrase, share) in sorted(both.items())]
+    args.out.write_text(CREDIT + "".join(lines), encoding="utf-8")
+
+
 def _count(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, 1 or more")
@@ -65,6 +75,11 @@ def add_commands(commands: options.Commands) -> None:
     command.add_argument("--chinese", type=float, default=0.0, help="share of Chinese, 0 to 1")
     command.add_argument("--fonts", type=Path, default=Path("/usr/share/fonts"))
     command.add_argument("--out", type=Path, required=True, help="the .npz to write")
+
+    command = options.add_command(commands, "gloss", gloss)
+    options.add_model(command, "en-zh")
+    command.add_argument("--pairs", type=Path, required=True, help="source TAB target")
+    command.add_argument("--out", type=Path, required=True, help="the .tsv to write")
 
     command = options.add_command(commands, "evaluate", evaluate_made)
     options.add_model(command, "en-zh")

@@ -1,6 +1,7 @@
 // Layout of a matrix with tokens on both axes: cells and labels.
 
-import { clipped, scratch } from "./canvas.js";
+import { clipped, fillToken, glossWidth, scratch } from "./canvas.js";
+import { glossOf } from "./payload.js";
 
 const LEVEL = 17; // px between the lines of alternating column labels
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500];
@@ -15,22 +16,25 @@ const isBare = (axis) => !axis.title && axis.tokens.every((token) => !token);
 export function axisBox(width, queries, keys, theme, { least, leastWide = least, leastTall = 0, right = 0, tallest = 640, roomy = false }) {
   const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];
   scratch.font = theme.font(13);
-  const widest = (texts) => Math.max(...texts.map((text) => scratch.measureText(text).width));
+  const widest = (texts, glosses = []) => Math.max(...texts.map((text, at) => scratch.measureText(text).width + glossWidth(scratch, glosses[at])));
   // Row labels with two tokens may take more of the width.
   const { scale } = theme;
-  const most = queries.labels || !queries.stream ? Math.min(200 * scale, width / 3) : Math.min(130 * scale, width / 4);
-  const left = isBare(queries) ? 2 : Math.ceil(Math.min(most, Math.max(widest(rowLabels(queries)), 20) + 10) + (queries.title ? 22 * scale : 0));
+  const glosses = queries.tokens.map(glossOf);
+  const most = queries.labels || !queries.stream || glosses.some(Boolean) ? Math.min(200 * scale, width / 3) : Math.min(130 * scale, width / 4);
+  const left = isBare(queries) ? 2 : Math.ceil(Math.min(most, Math.max(widest(rowLabels(queries), glosses), 20) + 10) + (queries.title ? 22 * scale : 0));
+  const keyGlosses = keys.tokens.map((token) => glossWidth(scratch, glossOf(token)));
   const longest = Math.min(110 * scale, Math.max(widest(keys.tokens), keys.numbered ? 0 : 20)) + 8;
   const room = (width - left - Math.max(right, 20) - 10) / nKey;
   let tall = Math.max(least, Math.min(32 * scale, tallest / nQuery, room * 1.5));
-  const wide = Math.floor(Math.max(leastWide, Math.min(room, Math.max(tall, Math.min(84 * scale, roomy ? Infinity : longest)))));
+  const wide = Math.floor(Math.max(leastWide, Math.min(room, Math.max(tall, Math.min(84 * scale, roomy ? Infinity : Math.max(longest, ...keyGlosses))))));
   const levels = keys.numbered ? 1 : Math.min(3, Math.ceil(longest / wide), nKey);
   const every = (keys.numbered ? step : Math.ceil)(Math.min(longest, 64) / (wide * levels));
   tall = Math.floor(Math.max(leastTall, Math.min(tall, wide)));
-  const level = LEVEL * scale;
-  const above = isBare(keys) ? 2 : Math.ceil((keys.title ? 42 : 24) * scale + (levels - 1) * level);
+  const below = keyGlosses.some(Boolean) ? 12 * scale : 0; // the line of glosses below tokens
+  const level = LEVEL * scale + below;
+  const above = isBare(keys) ? 2 : Math.ceil((keys.title ? 42 : 24) * scale + below + (levels - 1) * level);
   return {
-    nQuery, nKey, left, above, wide, tall, levels, every, level,
+    nQuery, nKey, left, above, wide, tall, levels, every, level, below,
     width: left + nKey * wide + 2 + Math.max(right, 20), height: above + nQuery * tall + 2,
   };
 }
@@ -69,27 +73,28 @@ export const rowLabels = (queries) => queries.labels ?? queries.tokens;
 
 export function queryLabel(context, box, queries, index) {
   context.textAlign = "right";
-  const text = clipped(context, rowLabels(queries)[index], box.left - (queries.title ? 30 : 10));
-  context.fillText(text, box.left - 8, box.above + (index + 0.5) * box.tall);
+  const room = box.left - (queries.title ? 30 : 10);
+  fillToken(context, rowLabels(queries)[index], glossOf(queries.tokens[index]), room, box.left - 8, box.above + (index + 0.5) * box.tall);
 }
 
 /** The line of a column's label, counted from the lowest. */
 export const levelOf = (box, index) => Math.floor(index / box.every) % box.levels;
 
 /** The centre of a column's label. */
-export const labelAt = (box, index) => [box.left + (index + 0.5) * box.wide, box.above - 10 - levelOf(box, index) * box.level];
+export const labelAt = (box, index) => [box.left + (index + 0.5) * box.wide, box.above - 10 - box.below - levelOf(box, index) * box.level];
 
 /** A column's label, cut to its share of the line. */
 export const keyText = (context, box, keys, index) => (
-  clipped(context, keys.tokens[index], Math.max(box.wide * box.levels * box.every - 6, 12)));
+  clipped(context, keys.tokens[index], roomOf(box)));
+const roomOf = (box) => Math.max(box.wide * box.levels * box.every - 6, 12);
 
 function keyLabel(context, box, keys, index) {
   const [x, y] = labelAt(box, index);
   const text = keyText(context, box, keys, index);
   const width = context.measureText(text).width;
-  context.clearRect(x - width / 2 - 2, y - 8, width + 4, 16); // clear the hairlines below
+  context.clearRect(x - width / 2 - 2, y - 8, width + 4, 16 + box.below); // clear the hairlines below
   context.textAlign = "center";
-  context.fillText(text, x, y);
+  fillToken(context, text, glossOf(keys.tokens[index]), roomOf(box), x, y);
 }
 
 /** A hairline from a raised label down to its column. */
@@ -99,7 +104,7 @@ function leader(context, box, keys, index, theme) {
   context.strokeStyle = theme.get("line");
   context.lineWidth = 1;
   context.beginPath();
-  context.moveTo(Math.round(x) + 0.5, y + 8);
+  context.moveTo(Math.round(x) + 0.5, y + 8 + box.below);
   context.lineTo(Math.round(x) + 0.5, box.above - 3);
   context.stroke();
 }

@@ -15,6 +15,34 @@ export function clipped(context, text, width) {
   return letters.slice(0, fits).join("") + "…";
 }
 
+const leaning = (font) => font.replace(/^.*?([\d.]+)px/, (_, size) => `italic 400 ${0.85 * size}px`);
+const GLOSS = [5, 12]; // px from a token to its gloss beside and below it
+
+/** The width of a gloss beside its token, with the blank between them. */
+export function glossWidth(context, gloss) {
+  if (!gloss) return 0;
+  const { font } = context;
+  context.font = leaning(font);
+  const width = context.measureText(gloss).width + GLOSS[0];
+  context.font = font;
+  return width;
+}
+
+/** A token cut to `room`, and its gloss if that fits: below a centred token, else beside it. */
+export function fillToken(context, token, gloss, room, x, y) {
+  const text = clipped(context, token, room);
+  context.fillText(text, x, y);
+  if (!gloss) return;
+  const { font, textAlign, globalAlpha } = context;
+  const beside = { left: 1, right: -1 }[textAlign] ?? 0;
+  const wide = beside ? context.measureText(text).width + GLOSS[0] : 0;
+  context.font = leaning(font);
+  context.globalAlpha = 0.75 * globalAlpha;
+  const shown = clipped(context, gloss, room - wide);
+  if (shown === gloss || shown.length > 2) context.fillText(shown, x + beside * wide, y + (beside ? 0 : GLOSS[1]));
+  Object.assign(context, { font, globalAlpha });
+}
+
 export const sharpness = { fixed: null }; // pixels per CSS pixel while a picture is exported
 const pixelRatio = () => sharpness.fixed ?? (window.devicePixelRatio || 1);
 

@@ -1,5 +1,7 @@
 // Elements, focus and size. A user's text reaches the page only through textContent and fillText.
 
+import { glossOf } from "./payload.js";
+
 /** An element with a class and text. */
 export function el(tag, className = "", text = "") {
   const node = document.createElement(tag);
@@ -46,13 +48,20 @@ export function redraws(root, draw) {
   return root.stop;
 }
 
+/** The element of a token, with its gloss. */
+export function glossed(node, token) {
+  const gloss = glossOf(token);
+  if (gloss) node.append(el("i", "gloss", gloss));
+  return node;
+}
+
 /** A token chip; `row` is a row of tokens as tokens_head sends it. */
 export function chip(row, index, tag = "button") {
   const node = el(tag, "chip", row.tokens[index]);
   if (tag === "button") node.type = "button";
   if (row.special[index]) node.classList.add("special");
   if (row.stream) node.classList.add(row.stream);
-  return node;
+  return glossed(node, row.tokens[index]);
 }
 
 /** A row of radio buttons named `name`, of which one is `chosen`. */

@@ -2,7 +2,7 @@
 
 import { axisBox, cellUnder, drawAxes } from "./axes.js";
 import { fit } from "./canvas.js";
-import { chip, el } from "./dom.js";
+import { chip, el, glossed } from "./dom.js";
 import { withEdges } from "./edges.js";
 import { keepPicture } from "./keep.js";
 import { chipColours, tint } from "./links.js";
@@ -148,7 +148,7 @@ export function filmBars(words, take) {
     const focused = node.getRootNode().activeElement?.dataset?.at;
     bars.replaceChildren(...frame.tokens.flatMap((token, place) => {
       const chosen = place === frame.chosen;
-      const name = el("button", `chip tgt${frame.kept[place] ? "" : " cut"}`, token);
+      const name = glossed(el("button", `chip tgt${frame.kept[place] ? "" : " cut"}`, token), token);
       name.type = "button";
       name.dataset.at = `candidate${place}`;
       name.title = words.take;

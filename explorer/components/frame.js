@@ -136,6 +136,7 @@ function oneEntryAPage() {
   if (history.headlight) return;
   history.headlight = true;
   window.addEventListener("beforeprint", toPaper);
+  new MutationObserver(rest).observe(document.body, { subtree: true, childList: true, attributeFilter: ["aria-expanded"] });
   const push = history.pushState.bind(history);
   history.pushState = (state, title, url) => {
     const next = new URL(url ?? location.href, location.href);
@@ -143,6 +144,12 @@ function oneEntryAPage() {
     if (bare) history.replaceState(state, title, url);
     else push(state, title, url);
   };
+}
+
+/** Takes a folded sidebar out of the order of Tab. */
+function rest() {
+  const sidebar = document.querySelector("[data-testid=stSidebar]");
+  sidebar?.toggleAttribute("inert", sidebar.getAttribute("aria-expanded") === "false");
 }
 
 /** Tells page.css how wide the content is: on paper it is as wide as on the screen, but smaller. */

@@ -1,11 +1,19 @@
 // The payload from Python: a JSON head and byte matrices; see payload.py for the layout.
 
 export const BLOCKED = 255;
+const glosses = new Map(); // by token, of all payloads
+
+/** The usual translation of a token, for a reader of the other language; "" if none is sure. */
+export function glossOf(token) {
+  const isLatin = /^[ -~]*$/.test(token);
+  return document.documentElement.lang.startsWith("en") === isLatin ? "" : glosses.get(token) ?? "";
+}
 
 /** Unpacks head and matrices from one Uint8Array; see payload.py for the layout. */
 export function unpack(data) {
   const length = new DataView(data.buffer, data.byteOffset).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(data.subarray(4, 4 + length)));
+  for (const [token, gloss] of Object.entries(head.glosses ?? {})) glosses.set(token, gloss);
   const arrays = {};
   for (const [name, { offset, shape }] of Object.entries(head.arrays)) {
     const size = shape.reduce((product, side) => product * side, 1);

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from explorer.figures.matrix import Axis
 from explorer.figures.theme import is_special, show
+from explorer.glosses import glosses_in
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.floating[Any]]
@@ -26,8 +27,8 @@ BLOCKED = 255
 
 
 def pack(head: Mapping[str, Any], **matrices: Bytes) -> bytes:
-    """Pack head and matrices into one byte string; adds `arrays` (name, offset, shape) to the
-    head."""
+    """Pack head and matrices into one byte string; adds `arrays` (name, offset, shape) and the
+    `glosses` of its tokens to the head."""
     arrays, body = {}, []
     offset = 0
     for name, matrix in matrices.items():
@@ -36,7 +37,8 @@ def pack(head: Mapping[str, Any], **matrices: Bytes) -> bytes:
         arrays[name] = {"offset": offset, "shape": list(matrix.shape)}
         offset += matrix.size
         body.append(matrix.tobytes())
-    whole = {**head, "arrays": arrays}
+    glosses = glosses_in(head)
+    whole = {**head, **({"glosses": glosses} if glosses else {}), "arrays": arrays}
     text = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
     return b"".join((len(text).to_bytes(4, "little"), text, *body))
 

@@ -1,12 +1,13 @@
-import { fit, scratch } from "./canvas.js";
+import { fit, glossWidth, scratch } from "./canvas.js";
 import { el, rebuild, redraws } from "./dom.js";
 import { followTheme } from "./palette.js";
-import { unpack } from "./payload.js";
+import { glossOf, unpack } from "./payload.js";
 import { clamp, clockOf, lerp, smooth } from "./start_clock.js";
 import { attentionOf, coloursOf, picturesOf, stripsOf } from "./start_data.js";
 import { layoutOf } from "./start_layout.js";
-import { controls } from "./start_bar.js";
+import { about, controls } from "./start_bar.js";
 import { paint } from "./start_paint.js";
+import { present } from "./start_scene.js";
 import { inWords, place, reading } from "./start_words.js";
 import { headPanel, stepsPanel, wavesPanel } from "./start_panels.js";
 
@@ -84,7 +85,7 @@ function startView(root, view, send) {
 
   function measure(token) {
     scratch.font = theme.font(15, 600);
-    return scratch.measureText(token).width;
+    return scratch.measureText(token).width + glossWidth(scratch, glossOf(token));
   }
   function size(width) {
     view.layout = layoutOf(head, width, zoom, measure, window.innerHeight - 270);
@@ -122,7 +123,8 @@ function startView(root, view, send) {
       if (beside && head.lanes[lane].waves && u > each.waves[0] && u < each.waves[1]) return { door: "waves" };
       if (beside && lane === layout.lanes.length - 1 && u > each.out[0] + 14) return { door: "steps" };
       if (u < each.label[0] - 10 || u > each.out[0] || v < each.v0 - 8 || v > each.v1 + 8) continue;
-      const thread = each.v.reduce((best, at, i) => (Math.abs(at - v) < Math.abs(each.v[best] - v) ? i : best), 0);
+      const { count } = present({ head, layout, moment: moment() }, lane);
+      const thread = each.v.slice(0, count).reduce((best, at, i) => (Math.abs(at - v) < Math.abs(each.v[best] - v) ? i : best), 0);
       if (Math.abs(each.v[thread] - v) < Math.max(each.gap * 0.6, 6)) return { lane, thread };
     }
     return null;
@@ -132,7 +134,7 @@ function startView(root, view, send) {
     canvas.style.cursor = now?.head || now?.door ? "pointer" : "default";
     if (JSON.stringify(now) === JSON.stringify(look)) return;
     look = now;
-    readout.textContent = look ? reading(view, look) : words.hint;
+    readout.textContent = look ? reading({ ...view, moment: moment() }, look) : words.hint;
     if (!playing) draw();
   };
   canvas.onpointerleave = () => { look = null; readout.textContent = words.hint; if (!playing) draw(); };
@@ -142,6 +144,8 @@ function startView(root, view, send) {
     else if (now?.door) send({ door: now.door });
   };
 
+  root.tabIndex = -1;
+  picture.onpointerdown = ({ target }) => { if (!target.closest("button, a")) root.focus({ preventScroll: true }); };
   root.onkeydown = (event) => {
     const { tagName } = event.target;
     if (event.altKey || event.ctrlKey || event.metaKey) return;
@@ -179,7 +183,7 @@ function startView(root, view, send) {
     readout.textContent = words.hint;
     told.append(...inWords(head, words));
     const focused = root.getRootNode().activeElement?.dataset.at;
-    rebuild(root, ui.said, ui.bar, picture, readout, told);
+    rebuild(root, about(head, (link) => send({ link })), ui.said, ui.bar, picture, readout, told);
     const end = redraws(root, size);
     if (focused !== undefined) find(focused)?.focus({ preventScroll: true }); // stations are placed last
     const opened = JSON.stringify(head.opened?.at.concat(head.opened.head));

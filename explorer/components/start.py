@@ -124,13 +124,16 @@ def pack_start(
     door: str,
     opened: HeadDetails | None,
     links: Mapping[str, str],
+    about: str,
+    effect: str,
     said: str,
     prompt: str,
     words: payload.Words,
 ) -> bytes:
     """Pack the payload. `masks` are (name, words) pairs and `mask` is the active one; `diff`
     compares the generated tokens with those without the change (empty if unchanged); `links` lead
-    from a station to its page; `said` is the whole text, which begins with the `prompt` ("" for
+    from a station to its page; `about` says what the model is, `effect` what the mask does (""
+    unchanged); `said` is the whole text, which begins with the `prompt` ("" for
     none)."""
     matrices: dict[str, payload.Bytes] = {}
     packed = [_lane(at, lane, matrices) for at, lane in enumerate(lanes)]
@@ -152,6 +155,8 @@ def pack_start(
         "door": door,
         "opened": None if opened is None else _opened(opened, matrices),
         "links": dict(links),
+        "about": about,
+        "effect": effect,
         "said": said,
         "prompt": prompt,
         "words": dict(words),

@@ -1,7 +1,19 @@
 // The generated text, and the controls of the picture.
 
 import { el } from "./dom.js";
-import { fill } from "./start_words.js";
+import { fill, onFollow } from "./start_words.js";
+
+/** What the model is; under a changed mask, what that does and a way on. */
+export function about({ about: model, effect, links, words }, follow) {
+  const line = el("p", "caption", effect || model);
+  if (!effect || !links.masks) return line;
+  const link = el("a", "", words.why_masks);
+  link.href = links.masks;
+  link.dataset.at = "why";
+  onFollow(link, follow);
+  line.append(" ", link);
+  return line;
+}
 
 /** The generated text, and the playback controls. */
 export function controls({ head }, act) {

@@ -33,7 +33,7 @@ export function attentionOf(head, arrays) {
     },
     atStep: (lane, block, site, step, only) => {
       const name = `rows${lane}.${block}.${site}`;
-      if (!arrays[name]?.length) return null;
+      if (step < 0 || !arrays[name]?.length) return null;
       return mean(name, 0, shape(lane, block, site), step, only, true);
     },
   };

@@ -1,24 +1,28 @@
 // The ends of threads: the candidates, the chosen token moving back, and the light ahead of it.
 
-import { clipped } from "./canvas.js";
+import { fillToken } from "./canvas.js";
+import { glossOf } from "./payload.js";
 import { clamp, lerp, within } from "./start_clock.js";
-import { STREAM, curve, landing, present } from "./start_scene.js";
+import { STREAM, curve, landing, present, stepOf } from "./start_scene.js";
 
 export function candidates(scene) {
-  const { context, head, layout, colours, theme, moment } = scene;
+  const { context, head, layout, colours, theme, moment, look } = scene;
   if (moment.step < 0) return;
-  const { tokens, chances, chosen } = head.moments[moment.step];
+  const last = head.lanes.length - 1;
+  const looked = stepOf(scene, look?.lane, look?.thread);
+  const isOther = looked >= 0 && looked !== moment.step;
+  const { tokens, chances, chosen } = head.moments[isOther ? looked : moment.step];
   if (!tokens.length) return;
   const lane = layout.lanes.at(-1);
-  const shown = within(moment.p, 0.5, 0.68);
+  const shown = isOther ? 1 : within(moment.p, 0.5, 0.68);
   if (shown <= 0) return;
   const { vertical } = layout;
   const row = vertical ? 26 : clamp((lane.v1 - lane.v0) / tokens.length, 22, 32);
   const x = vertical ? 10 : lane.out[0] + 22;
   const wide = (vertical ? layout.width - 20 : layout.width - x) - 4;
   const y0 = vertical ? lane.out[0] + 30 : (lane.v0 + lane.v1) / 2 - row * (tokens.length - 1) / 2;
-  const name = vertical ? 110 : 76;
-  const { query } = present(scene, head.lanes.length - 1);
+  const name = vertical || tokens.some(glossOf) ? 110 : 76;
+  const query = isOther ? look.thread : present(scene, last).query;
   context.lineWidth = 2;
   tokens.forEach((token, at) => {
     const y = y0 + at * row;
@@ -36,12 +40,12 @@ export function candidates(scene) {
     context.fillStyle = is ? colours.text : colours.muted;
     context.font = theme.font(is ? 16 : 13, is ? 700 : 500);
     context.textAlign = "left";
-    if (!(is && landing(scene) !== null && moment.p > 0.8 && moment.p < 0.97)) context.fillText(clipped(context, token, name - 6), x, y);
+    if (isOther || !(is && landing(scene) !== null && moment.p > 0.8 && moment.p < 0.97)) fillToken(context, token, glossOf(token), name - 6, x, y);
     context.font = theme.font(12, is ? 700 : 400);
     context.fillText(share(chances[at]), x + name + Math.max(2, (wide - name - 44) * chances[at] * shown) + 6, y);
     if (is) scene.chosenAt = [x, y];
   });
-  fly(scene);
+  if (!isOther) fly(scene);
 }
 
 const share = (chance) => (chance > 0 && chance < 0.005 ? "< 1 %" : `${Math.round(100 * chance)} %`);

@@ -1,11 +1,13 @@
 // Where everything is. `u` runs with the model, `v` across the threads: left to right and down on a
 // wide screen, down and to the right on a narrow one.
 
+import { glossOf } from "./payload.js";
 import { clamp, lerp } from "./start_clock.js";
 
 const NARROW = 720;
 const OUT = 236;
 const TITLE = 24;
+const NAME = 14; // the line of a part's name on a narrow screen
 
 /**
  * The geometry of all lanes for a width and the height that there is `room` for; `zoom` 1 makes heads
@@ -59,6 +61,8 @@ function squares(count, uBox, vBox, most, vertical) {
   }));
 }
 
+const labelsOf = (lane, measure) => clamp(Math.max(...lane.tokens.map(measure)) + 16, 54, 160);
+
 function wideLane({ layout, head, zoom, measure, room }, lane, top) {
   const n = lane.tokens.length;
   const alone = head.lanes.length === 1;
@@ -67,12 +71,12 @@ function wideLane({ layout, head, zoom, measure, room }, lane, top) {
   const usual = clamp(n * (n > 24 ? 9 : 21), least, most);
   const tall = lerp(usual, Math.max(usual, alone ? 560 : 300), zoom);
   const v0 = top + TITLE + 8;
-  const labels = clamp(Math.max(...lane.tokens.map(measure)) + 16, 54, 132);
-  const common = Math.max(...head.lanes.map((each) => clamp(Math.max(...each.tokens.map(measure)) + 16, 54, 132)));
+  const labels = labelsOf(lane, measure);
+  const common = Math.max(...head.lanes.map((each) => labelsOf(each, measure)));
   let u = common;
   const made = { ...spread(lane, v0, v0 + tall), v0, v1: v0 + tall, label: [common - labels, common], titleAt: top };
   const take = (size) => { const from = u; u += size; return [from, u]; };
-  made.embed = take(lane.embedded ? 54 : 10);
+  made.embed = take(lane.embedded ? 84 : 10);
   made.waves = take(lane.waves ? 84 : 10);
   u += 14;
   const to = layout.width - OUT;
@@ -101,8 +105,10 @@ function narrowLane({ layout, head, index, zoom }, lane, top) {
   let u = top + TITLE;
   const take = (size) => { const from = u; u += size; return [from, u]; };
   const made = { ...spread(lane, left, right), v0: left, v1: right, titleAt: top };
-  made.label = take(made.gap >= 46 ? 26 : 74);
+  made.label = take(lane.tokens.some(glossOf) ? (made.gap >= 46 ? 38 : 112) : made.gap >= 46 ? 26 : 74);
+  u += lane.embedded ? NAME : 0;
   made.embed = take(lane.embedded ? 34 : 6);
+  u += lane.waves ? NAME : 0;
   made.waves = take(lane.waves ? 72 : 6);
   u += 8;
   made.blocks = lane.blocks.map((block) => {

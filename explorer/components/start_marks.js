@@ -1,8 +1,9 @@
 // Drawings on the threads: embeddings, waves, images of heads, and token labels.
 
-import { clipped } from "./canvas.js";
+import { fillToken } from "./canvas.js";
+import { glossOf } from "./payload.js";
 import { clamp, within } from "./start_clock.js";
-import { STREAM, isLanding, isLast, present } from "./start_scene.js";
+import { STREAM, isLanding, isLast, present, through } from "./start_scene.js";
 
 /** The start of threads: the first embedding values, and the waves of positions. */
 export function beginnings(scene, lane, at) {
@@ -39,12 +40,7 @@ function wavesOf({ context, head, layout, colours, arrays }, lane, at, here) {
     const point = (thread) => [at0(wave) + value(thread, wave) * each * 0.46, lane.v[thread]];
     context.strokeStyle = colours.faint(STREAM[stream], 0.75 - 0.08 * wave);
     context.beginPath();
-    context.moveTo(...layout.P(...point(0)));
-    for (let thread = 1; thread < lane.n; thread += 1) {
-      const [u0, v0] = point(thread - 1);
-      const [u1, v1] = point(thread);
-      context.bezierCurveTo(...layout.P(u0, (v0 + v1) / 2), ...layout.P(u1, (v0 + v1) / 2), ...layout.P(u1, v1));
-    }
+    through(context, Array.from({ length: lane.n }, (_, thread) => layout.P(...point(thread))));
     context.stroke();
     context.fillStyle = colours.faint(STREAM[stream], 0.95);
     if (lane.gap >= 6) for (let thread = 0; thread < lane.n; thread += 1) {
@@ -119,17 +115,17 @@ export function labels(scene, lane, at) {
     if (lit) context.font = theme.font(font, 700);
     if (!layout.vertical) {
       context.textAlign = "right";
-      context.fillText(clipped(context, words, b - a - 8), b - 8, lane.v[thread]);
+      fillToken(context, words, glossOf(words), b - a - 8, b - 8, lane.v[thread]);
     } else if (upright) {
       context.save();
       context.translate(lane.v[thread], b - 5);
       context.rotate(-Math.PI / 2);
       context.textAlign = "left";
-      context.fillText(clipped(context, words, b - a - 8), 0, 0);
+      fillToken(context, words, glossOf(words), b - a - 8, 0, 0);
       context.restore();
     } else {
       context.textAlign = "center";
-      context.fillText(clipped(context, words, lane.gap - 4), lane.v[thread], (a + b) / 2);
+      fillToken(context, words, glossOf(words), lane.gap - 4, lane.v[thread], (a + b) / 2 - (glossOf(words) ? 5 : 0));
     }
     if (lit) context.font = theme.font(font, 500);
   }

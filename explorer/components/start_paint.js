@@ -4,7 +4,7 @@ import { clipped } from "./canvas.js";
 import { clamp, lerp, within } from "./start_clock.js";
 import { candidates, pulses } from "./start_ends.js";
 import { beginnings, heads, labels } from "./start_marks.js";
-import { STREAM, curve, line, present } from "./start_scene.js";
+import { STREAM, curve, line, present, stepOf } from "./start_scene.js";
 
 const LEAST = 0.02; // smallest weight that is drawn
 
@@ -82,14 +82,34 @@ function titles({ context, head, layout, colours, theme }, lane, at) {
     const [c, d] = block.v;
     const { title, sites } = head.lanes[at].blocks[index];
     if (vertical) { write(`${title} · ${sites.map((site) => site.title).join(" · ")}`, d - c - 20, c + 8, a + 11); return; }
-    const [room, from] = [(b - a) / sites.length, lane.titleAt + 12];
-    if (room >= 70) sites.forEach((site, s) => {
-      const names = s === 0 ? [`${title} · ${site.title}`, `${index + 1} · ${site.title}`, site.title] : [site.title];
-      const fits = names.find((name) => context.measureText(name).width < room - 6) ?? names.at(-1);
-      write(fits, room - 6, a + s * room + 3, from);
-    });
-    else if (b - a >= 14) write(String(index + 1), b - a, a + 2, from);
+    const row = [`${title} · `, `${index + 1} · `, ""].map((before) => titleRow(context, sites, before, a, b)).find(Boolean);
+    if (row) row.forEach(([name, x]) => write(name, b - a, x, lane.titleAt + 12));
+    else if (b - a >= 14) write(String(index + 1), b - a, a + 2, lane.titleAt + 12);
   });
+  const { embedded, waves, turns, given, tokens } = head.lanes[at];
+  const next = lane === layout.lanes.at(-1) && head.moments.some((step) => step.tokens.length);
+  const parts = [
+    [embedded, lane.embed, head.words.embedding], [waves, lane.waves, turns ? head.words.rotation : head.words.position],
+    [next, [lane.out[0] + (vertical ? 16 : 22)], given < tokens.length ? head.words.next_token : head.words.prediction],
+  ];
+  context.strokeStyle = colours.ground;
+  for (const [is, [from], name] of parts) if (is) {
+    const place = vertical ? [8, from - 7] : [from + 2, lane.titleAt + 12];
+    context.strokeText(name, ...place);
+    context.fillText(name, ...place);
+  }
+}
+
+/** The names of sublayers above them, [name, x] each, the first after `before`; null where they need more room. */
+function titleRow(context, sites, before, from, to) {
+  let end = from - 8;
+  const row = sites.map(({ title }, at) => {
+    const name = at ? title : before + title;
+    const x = Math.max(from + at * (to - from) / sites.length + 3, end + 8);
+    end = x + context.measureText(name).width;
+    return [name, x];
+  });
+  return end <= to + 6 ? row : null;
 }
 
 function threads(scene, lane, at) {
@@ -167,7 +187,8 @@ function arcs(scene, lane, at) {
     const { role } = head.lanes[at].blocks[b].sites[s];
     const only = look?.head && look.lane === at && look.block === b && look.site === s ? look.head.index : undefined;
     if (look?.lane === at && look.thread !== undefined) {
-      fan(scene, lane, site, role, attention.row(at, b, s, look.thread), look.thread, 1);
+      const then = attention.atStep(at, b, s, stepOf(scene, at, look.thread));
+      fan(scene, lane, site, role, then ?? attention.row(at, b, s, look.thread), look.thread, 1);
       return;
     }
     if (query !== null) {

@@ -5,6 +5,8 @@ import { el } from "./dom.js";
 import { percent, signed } from "./numbers.js";
 import { clamp } from "./start_clock.js";
 import { openedHead } from "./start_open.js";
+import { through } from "./start_scene.js";
+import { onFollow } from "./start_words.js";
 
 /** A panel with a title, links to its pages and a button that closes it. */
 function panel(title, words, links, close) {
@@ -19,11 +21,7 @@ function panel(title, words, links, close) {
   for (const [label, href, follow] of links) {
     const link = el("a", "", label);
     link.href = href;
-    link.onclick = (event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey) return; // another tab or window
-      event.preventDefault();
-      follow(href);
-    };
+    onFollow(link, follow);
     top.append(link);
   }
   top.append(button);
@@ -46,7 +44,8 @@ export function headPanel(view, close, follow, open) {
   stages.setAttribute("role", "group");
   stages.setAttribute("aria-label", words.stage);
   const readout = el("p", "readout");
-  const told = [words.told_scores, words.told_mask, words.told_softmax, words.told_output];
+  const isOpen = opened.allowed.every((row) => row.every(Boolean));
+  const told = [words.told_scores, isOpen ? words.told_open : words.told_mask, words.told_softmax, words.told_output];
   const inside = openedHead(canvas, opened, arrays, colours, theme, words, (now) => {
     [...stages.children].forEach((button, at) => button.setAttribute("aria-pressed", String(at === now)));
     readout.textContent = told[now];
@@ -123,11 +122,7 @@ export function wavesPanel(view, close, follow) {
       context.strokeStyle = colours[at === 0 ? "target" : "source"];
       context.lineWidth = 2.2;
       context.beginPath();
-      context.moveTo(x(0), y(0));
-      for (let thread = 1; thread < n; thread += 1) {
-        const half = (x(thread - 1) + x(thread)) / 2;
-        context.bezierCurveTo(half, y(thread - 1), half, y(thread), x(thread), y(thread));
-      }
+      through(context, lane.tokens.map((_, thread) => [x(thread), y(thread)]));
       context.stroke();
       context.fillStyle = context.strokeStyle;
       for (let thread = 0; thread < n; thread += 1) {

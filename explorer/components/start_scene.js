@@ -35,6 +35,22 @@ export function curve(context, layout, [u0, v0], [u1, v1], [u2, v2], [u3, v3]) {
   context.bezierCurveTo(...layout.P(u1, v1), ...layout.P(u2, v2), ...layout.P(u3, v3));
 }
 
+/** A smooth curve through points: at each, its tangent is parallel to the line between the neighbours. */
+export function through(context, points) {
+  context.moveTo(...points[0]);
+  for (let at = 1; at < points.length; at += 1) {
+    const [a, b, c, d] = [points[at - 2] ?? points[at - 1], points[at - 1], points[at], points[at + 1] ?? points[at]];
+    const beside = (from, left, right, sign) => from.map((part, axis) => part + sign * (right[axis] - left[axis]) / 6);
+    context.bezierCurveTo(...beside(b, a, c, 1), ...beside(c, b, d, -1), ...c);
+  }
+}
+
+/** The step that reads a thread of the last lane; -1 if none has yet. */
+export function stepOf({ head, moment }, lane, thread) {
+  if (lane !== head.lanes.length - 1) return -1;
+  return head.moments.findIndex((step, at) => at <= moment.step && step.thread === thread);
+}
+
 /** The target of the chosen token on its way from the candidates; null if it has none. */
 export function landing({ head, moment }) {
   const { given, tokens } = head.lanes.at(-1);

@@ -1,9 +1,20 @@
 // The picture as text: buttons over its stations, hover texts, and all steps.
 
 import { el, rebuild } from "./dom.js";
+import { stepOf } from "./start_scene.js";
 
 /** Words with their {values}. */
 export const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+
+/** Calls `follow` for a click on a link, unless it opens another tab or window. */
+export function onFollow(link, follow) {
+  const { href } = link.attributes;
+  link.onclick = (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    follow(href.value);
+  };
+}
 
 /** A button over every attention sublayer, for keyboards and screen readers; a pointer has heads. */
 export function place(node, { head, layout }, open) {
@@ -25,7 +36,8 @@ export function place(node, { head, layout }, open) {
   rebuild(node, ...made);
 }
 
-export function reading({ head, attention }, look) {
+export function reading(view, look) {
+  const { head, attention } = view;
   const { words, lanes } = head;
   const lane = lanes[look.lane];
   const site = (b, s) => `${lane.blocks[b].title} · ${lane.blocks[b].sites[s].title}`;
@@ -33,7 +45,8 @@ export function reading({ head, attention }, look) {
   if (look.head) return `${site(look.block, look.site)} · ${fill(words.open_head, { head: look.head.index + 1 })}`;
   const b = lane.blocks.length - 1;
   const s = lane.blocks[b].sites.length - 1;
-  const weights = attention.row(look.lane, b, s, look.thread);
+  const then = attention.atStep(look.lane, b, s, stepOf(view, look.lane, look.thread));
+  const weights = then ?? attention.row(look.lane, b, s, look.thread);
   const keys = lanes[lane.blocks[b].sites[s].role === "cross" ? 0 : look.lane].tokens;
   const best = weights.indexOf(Math.max(...weights));
   return `${fill(words.read_pair, { query: lane.tokens[look.thread], key: keys[best] })} · ${Math.round(100 * weights[best])} % · ${site(b, s)} · ${words.mean}`;

@@ -1,17 +1,18 @@
-import { clipped, fit, hatching } from "./canvas.js";
+import { clipped, fillToken, fit, hatching } from "./canvas.js";
 import { el, rebuild, redraws } from "./dom.js";
 import { keepScrolled, scrollInto, withEdges } from "./edges.js";
 import { legendEntry } from "./legend.js";
 import { percent, signed } from "./numbers.js";
 import { followTheme } from "./palette.js";
-import { unpack } from "./payload.js";
+import { glossOf, unpack } from "./payload.js";
 
 /** The search tree: navigate by arrow keys or pointer, select a node by Enter or the button. */
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
   const { head } = unpack(data);
   const { nodes, words } = head;
-  const [WIDE, TALL, LEFT, TOP] = [82, 58, 34, 22];
+  const low = nodes.some(({ token }) => glossOf(token)) ? 12 : 0; // the line of glosses
+  const [WIDE, TALL, LEFT, TOP] = [82, 58 + low, 34, 22];
   const columns = Math.max(...nodes.map((node) => node.column)) + 1;
   const rows = Math.max(...nodes.map((node) => node.row)) + 1;
   const scroller = el("div", "scroller");
@@ -88,11 +89,11 @@ export default function ({ parentElement, data, setTriggerValue }) {
     const text = clipped(context, node.token, WIDE - 8);
     const wide = context.measureText(text).width;
     context.clearRect(x(node) - wide / 2 - 2, under - 7, wide + 4, 14); // clear the lines below
-    context.fillText(text, x(node), under);
+    fillToken(context, text, glossOf(node.token), WIDE - 8, x(node), under);
     if (fallen) {
       context.font = theme.font(11);
       context.fillStyle = theme.get("muted");
-      context.fillText(`× ${node.fell[0]} · ${signed(node.fell[1])}`, x(node), under + 13);
+      context.fillText(`× ${node.fell[0]} · ${signed(node.fell[1])}`, x(node), under + 13 + low);
     }
   }
 

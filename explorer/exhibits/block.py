@@ -422,5 +422,5 @@ def plain(markdown: str) -> str:
     """The plain text of the app's Markdown: without emphasis, colours and icons."""
     words = re.sub(r":material/\w+:\s?", "", markdown)
     words = re.sub(r":[a-z]+(?:-background)?\[(.*?)\]", r"\1", words)
-    words = re.sub(r"\*\*|~~|`|\$", "", words)
+    words = re.sub(r"\*+|~~|`|\$", "", words)
     return html.unescape(words).replace(_WORD_JOINER, "")

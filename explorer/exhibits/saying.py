@@ -12,6 +12,7 @@ from explorer.exhibits.reasons import BLOCKERS
 from explorer.exports.picture import axes_of
 from explorer.figures.matrix import Axes
 from explorer.figures.theme import isolated
+from explorer.glosses import gloss_of
 from explorer.library import split_step
 from explorer.numbers import fixed, percent
 from explorer.problems import InputProblem, Value
@@ -27,15 +28,17 @@ from models.refusals import Refusal
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
-def quoted(view: View, token: str) -> str:
-    """A token in quotation marks, as Markdown."""
-    return view.t("place.quoted", token=escape(token))
+def quoted(view: View, token: str, position: str = "") -> str:
+    """A token in quotation marks with its `position`, and with its gloss, as Markdown."""
+    gloss = gloss_of(token, view.lang)
+    words = view.t("place.quoted", token=escape(token)) + position
+    return view.t("place.glossed", token=words, gloss=gloss) if gloss else words
 
 
 def quoted_at(view: View, tokens: Sequence[str], index: int) -> str:
     """A token in quotation marks; with its position as subscript if it occurs twice."""
     position = str(index).translate(SUBSCRIPTS) if tokens.count(tokens[index]) > 1 else ""
-    return quoted(view, tokens[index]) + position
+    return quoted(view, tokens[index], position)
 
 
 def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:

@@ -37,6 +37,8 @@ PLACE: dict[str, Callable[["View"], Any]] = {
 }
 """The selected place: values of a view by name, corrected so that they exist in the run. Two are
 uncorrected: the row that was chosen, and the sequence, which another model may have."""
+UNNAMED = "en-zh"
+"""The model of a link that names none, since the first version."""
 MOST_OTHERS = 7
 """The most further sentences in one batch, limited by the width of the page."""
 
@@ -243,12 +245,15 @@ def build(state: State, dark: bool, usual_pads: int = 0, viewer: Viewer | None =
     return View(state, dark, loaded, sentence, pads, trace, *place, viewer)
 
 
-def default_model(names: tuple[str, ...], lang: str = LANGUAGES[0]) -> str:
-    """The model of a first visit in this language: the first of its preferred models.
+def default_model(names: tuple[str, ...], lang: str = "") -> str:
+    """The model of a first visit in this language: the first of its preferred models, whose output
+    its speakers can read.
 
-    A link that names no model means the one of the first language.
+    Without a language, the model of a link that names none.
     """
-    return in_order(names, lang=lang)[0] if names else "en-zh"
+    if not names or (not lang and UNNAMED in names):
+        return UNNAMED
+    return in_order(names, lang=lang or LANGUAGES[0])[0]
 
 
 def first_sentence(model: str) -> str:

@@ -209,6 +209,8 @@ def _first(loaded: LoadedModel, sentence: str) -> bytes:
         door="",
         opened=None,
         links={},
+        about="",
+        effect="",
         said=picture.steps[-1].text,
         prompt=loaded.tokenizer.decode(generation.given) if continues else "",
         words=dict.fromkeys(words, ""),

@@ -129,9 +129,14 @@ def _opens_and_reads(name: str, sentence: str) -> bool:
         return True
 
 
+def reader_of(language: str) -> str | None:
+    """The first shipped model that reads this language; None if there is none."""
+    names = text.in_order(cache.models(), lang=language)
+    return next((name for name in names if reading_language(name) == language), None)
+
+
 def _other_language(view: View, reads: str, written: str) -> SentenceHint:
-    names = text.in_order(cache.models(), lang=written)
-    better = next((name for name in names if reading_language(name) == written), None)
+    better = reader_of(written)
     known = view.words("languages")
     notice = view.t("hints.language", reads=known[reads], written=known[written])
     if better is None:

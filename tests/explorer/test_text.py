@@ -13,6 +13,7 @@ from explorer import numbers
 from explorer.__main__ import refusal
 from explorer.figures.theme import DARK, LIGHT
 from explorer.glossary import linked, terms
+from explorer.glosses import gloss_of, glosses_in
 from explorer.pages import PAGES
 from explorer.problems import PROBLEMS, InputProblem
 from explorer.text import LANGUAGES, examples, formula, in_units, t, words
@@ -240,3 +241,13 @@ def test_the_wording_of_app_and_documents_passes():
 )
 def test_a_number_reads_as_it_should(shown, text):
     assert shown == text
+
+
+def test_a_gloss_is_for_readers_of_the_other_language_only():
+    assert gloss_of("猫", "en") == "cat"
+    assert gloss_of("Cat", "zh") == "猫"
+    assert (gloss_of("猫", "zh"), gloss_of("cat", "en")) == ("", "")
+    assert gloss_of("。", "en") == gloss_of("·s", "zh") == ""
+    labels = {"tokens": [["猫", "</s>"], ["。"]], "cells": [[0.5, 1]], "words": {"猫": "猫"}}
+    assert glosses_in(labels) == {"猫": "cat"}
+    assert glosses_in({"words": {"cat": "cat"}}) == {}

@@ -22,7 +22,7 @@ CAUSAL = "causal-off"
 
 
 def test_a_first_visit_or_a_sentence_leads_to_the_model_that_reads_its_language(open_page, shipped):
-    assert first_state("en") == State(lang="en")
+    assert first_state("en") == State(lang="en", model="zh-en")
     assert first_state("zh") == State(lang="zh", model="zh-en")
     assert LINKS.write(first_state("zh"))["model"] == "zh-en"
     at = open_page("model", lang="zh", text="I love you.")  # a link without a model means the first

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from models.tokenizer import Tokenizer
 from models.training.corpus import Row
+from models.training.home import asset
 from models.training.recipe import read_recipe
 from recipes import CURRICULUM
+from recipes.glossing import glosses_of
 from recipes.joining import MOST, joined_pairs
 from recipes.numbering import MOST as LARGEST, in_chinese, in_english, numbered_rows, numbers
 from recipes.renaming import FEWEST, names_of, renamed_texts
@@ -50,6 +53,27 @@ def test_both_sides_hold_the_same_pairs_as_sentences_or_clauses():
     rows = joined_pairs(JOINED, 200, seed=1)
     assert any("Are we late? " in source for source, _ in rows)
     assert not any("late, and" in source or "吗，" in target for source, target in rows)
+
+
+# Glosses
+CATS = [
+    ("The cat sleeps.", "猫睡觉。"),
+    ("Two cats sing.", "猫唱歌。"),
+    ("A cat reads.", "猫读书。"),
+    ("Cats swim.", "猫游泳。"),
+    ("My cat runs.", "猫跑步。"),
+    ("Her pet runs.", "猫跑步。"),
+]
+
+
+def test_a_gloss_is_in_most_translations_and_inflections_count_as_one_word():
+    tokenizer = Tokenizer.load(asset("checkpoints", "en-zh", "tokenizer.json"))
+    assert glosses_of(CATS, tokenizer) == {}  # too few pairs with an English token
+    back = [(target, source) for source, target in CATS]
+    assert glosses_of(back, tokenizer) == {"猫": ("cat", 5 / 6)}
+    unsure = [*back, *[("猫跑步。", "Her pet runs.")] * 5]  # 6 of 11 translations lack the cat
+    assert glosses_of(unsure, tokenizer)["猫"] == ("her pet runs", 6 / 11)
+    assert "猫" not in glosses_of([*unsure, *[("猫跑步。", "So it goes.")] * 2], tokenizer)
 
 
 # Short

@@ -17,6 +17,7 @@ from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.choices import ScreenChoices
 from explorer.exhibits.links import State
+from explorer.exhibits.masks.causal import ahead
 from explorer.exhibits.start.choices import (
     CHANGES,
     SHUT,
@@ -25,7 +26,7 @@ from explorer.exhibits.start.choices import (
     in_force,
     with_mask,
 )
-from explorer.library import LoadedModel
+from explorer.library import LoadedModel, split_step
 from explorer.numbers import percent
 from explorer.problems import InputProblem
 from explorer.runs.activations import survey
@@ -34,6 +35,7 @@ from explorer.runs.generation import MAX_NEW_TOKENS, Generation, generate, longe
 from explorer.runs.inputs import given_tokens, str_tokens
 from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
+from explorer.text import has, in_units
 from models.hooks import AttentionSite
 from models.strategies import Greedy
 
@@ -218,6 +220,8 @@ def _picture(view: View, greedy_output: GreedyOutput) -> b.Canvas:
         diff=_diff(view.loaded, greedy_output.before, greedy_output.made),
         door="" if door == SHUT else door,
         opened=_opened(view, greedy_output) if door == "head" else None,
+        about=_about(view),
+        effect=_effect(view),
         prompt=_prompt(view, greedy_output.made),
         said=greedy_output.flow.steps[-1].text if greedy_output.made is not None else view.text,
         words=view.words("components.start"),
@@ -230,6 +234,29 @@ def _picture(view: View, greedy_output: GreedyOutput) -> b.Canvas:
     pages = [b.choose(visit=page) for page in PAGES.values()]
     on = {"picked": partial(_picked, view)}
     return b.Canvas("start.picture", "start", packed, on, pages)
+
+
+def _about(view: View) -> str:
+    """What the model is, in one line."""
+    config, base = view.loaded.config, split_step(view.loaded.name)[0]
+    kind = "start.models.decoder" if config.generates else "start.models.encoder"
+    return view.t(
+        "start.about",
+        kind=view.t("start.models.translator" if config.reads_source else kind),
+        weights=in_units(view.loaded.n_parameters, lang=view.lang),
+        made=view.t("start.made") if has(f"models.{base}", lang=view.lang) else "",
+    )
+
+
+def _effect(view: View) -> str:
+    """What the changed mask does to self-attention, in one line; "" for the trained one."""
+    mask = in_force(view.edits)
+    if mask == "alone":
+        return view.t("start.effects.alone")
+    lookahead = ahead(view.trace, view.own_role) if mask == "causal" else None
+    if lookahead is None:
+        return ""
+    return view.t("start.effects.causal", share=percent(lookahead.share))
 
 
 def _offered(view: View) -> tuple[MaskName, ...]:

@@ -27,7 +27,7 @@ from explorer.runs.sentences import (
 from explorer.ui import session
 from explorer.ui.checking import checkable, self_check
 from explorer.ui.current import app_text as _t
-from explorer.ui.hints import change_model
+from explorer.ui.hints import change_model, reader_of, reading_language
 from explorer.ui.session import show_problem
 from explorer.ui.sidebar.languages import pick_languages
 from explorer.ui.uploads import models
@@ -114,9 +114,15 @@ def shown_text() -> str:
 
 
 def new_text(sentence: str) -> None:
-    """A widget's callback: switch to another sentence."""
+    """A widget's callback: switch to another sentence, and from the model of a first visit to one
+    that reads the sentence's language."""
     # Queries and steps belong to a sentence; the selected heads stay.
-    session.change(text=sentence, target=None, row=None, step=None)
+    choices: dict[str, Any] = {"text": sentence, "target": None, "row": None, "step": None}
+    state, names, written = session.state(), cache.models(), text.script(sentence)
+    model = state.model or default_model(names)
+    if model == default_model(names, state.lang) and written not in (None, reading_language(model)):
+        choices["model"] = reader_of(written) or model
+    session.change(**choices)
 
 
 def _sentence(loaded: LoadedModel | None) -> None:

@@ -140,6 +140,8 @@ def packed(**changes: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "door": "",
         "opened": None,
         "links": {},
+        "about": "",
+        "effect": "",
         "said": "bc",
         "prompt": "",
         "words": START,
@@ -161,7 +163,7 @@ def test_weights_vectors_and_sums_travel_in_bytes():
     data = pack({"word": "狗"}, cells=np.array([[1, 2], [3, 255]], np.uint8))
     length = int.from_bytes(data[:4], "little")
     assert data[4 : 4 + length].decode() == (
-        '{"word":"狗","arrays":{"cells":{"offset":0,"shape":[2,2]}}}'
+        '{"word":"狗","glosses":{"狗":"dog"},"arrays":{"cells":{"offset":0,"shape":[2,2]}}}'
     )
     assert data[4 + length :] == bytes([1, 2, 3, 255])
     weights = np.linspace(0, 1, 10_001, dtype=np.float32)

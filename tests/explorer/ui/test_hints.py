@@ -67,7 +67,8 @@ def test_one_word_in_capitals_is_no_shouting(sentence):
 
 def test_each_language_opens_with_its_readers_translator_and_lists_it_first():
     names = list_models(CHECKPOINTS)
-    assert default_model(names, "en") == text.in_order(names, lang="en")[0] == "en-zh"
+    assert default_model(names, "en") == text.in_order(names, lang="en")[0] == "zh-en"
+    assert default_model(names) == "en-zh"  # of a link that names none
     assert default_model(names, "zh") == text.in_order(names, lang="zh")[0] == "zh-en"
     assert default_model(()) == "en-zh"
     assert text.in_order(("zzz", "sort", "mine"), lang="en") == ("sort", "mine", "zzz")
