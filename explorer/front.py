@@ -27,6 +27,7 @@ from explorer.linked import (
     FIRST_PER_MINUTE,
     MOST_DRAWN,
     MOST_FIRST,
+    NO_CHOICES,
     PER_MINUTE,
     Pictures,
     canonical,
@@ -223,12 +224,14 @@ def _first(
 ) -> str:
     """The element that becomes the first picture (first.js), with what is known of it."""
     view = FIRST_VIEWS[name]
-    chooses = params.keys() - {"lang", "theme"}
+    chooses = params.keys() - NO_CHOICES
     picture = ("" if chooses else of_first_visit(name, lang)) or kept(link).decode()
     sentence = params.get("text") or (json.loads(picture).get("text", "") if picture else "")
     told = f'data-first="{escape(picture)}"' if picture else ""
     if full:
         above = f"<p>{escape(' '.join(_full(lang, full)[1:]))}</p>"
+    elif name and "embed" in params:
+        above = ""
     elif name:
         above = f'<p class="lead">{escape(_plain(name, lang))}</p>'
     else:

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 FIRST = {"": "start", "heads": "heads", "masks": "masks", "decoding": "decoding"}
 """The subjects of the pages that are sent with their first picture, by address."""
-_SHARED = frozenset({"lang", "theme", "model", "text"})
+NO_CHOICES = frozenset({"lang", "theme", "embed"})
+"""What a link says of the page, and not of its picture."""
+_SHARED = NO_CHOICES | {"model", "text"}
 FIRST_CHOICES = {
     "": _SHARED | {"edits"},
     "heads": _SHARED | {"site", "layer", "head", "row"},
@@ -180,7 +182,7 @@ def first_link(page: str, params: Mapping[str, str], lang: str) -> str:
         or not sentence.isprintable()  # several lines: the app has another text box for them
     ):
         return ""
-    names = sorted(FIRST_CHOICES[page] - {"lang", "theme"})
+    names = sorted(FIRST_CHOICES[page] - NO_CHOICES)
     chosen = {name: params[name] for name in names if params.get(name)}
     return urlencode({"page": page, "lang": lang, **chosen})
 
