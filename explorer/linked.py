@@ -29,7 +29,7 @@ FIRST = {"": "start", "heads": "heads", "masks": "masks", "decoding": "decoding"
 """The subjects of the pages that are sent with their first picture, by address."""
 NO_CHOICES = frozenset({"lang", "theme", "embed"})
 """What a link says of the page, and not of its picture."""
-_SHARED = NO_CHOICES | {"model", "text"}
+_SHARED = NO_CHOICES | {"model", "text", "beamer"}
 FIRST_CHOICES = {
     "": _SHARED | {"edits"},
     "heads": _SHARED | {"site", "layer", "head", "row"},

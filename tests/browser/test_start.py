@@ -193,10 +193,12 @@ SHIFTS = """() => new PerformanceObserver((list) => {
 @pytest.mark.parametrize(
     ("place", "key"),
     [
-        ("", "start-picture"),
-        ("heads", "heads-view"),
-        ("masks", "masks-matrices"),
-        ("decoding", "decoding-film"),
+        ("?", "start-picture"),
+        ("heads?", "heads-view"),
+        ("masks?", "masks-matrices"),
+        ("masks?embed=1&", "masks-matrices"),
+        ("heads?beamer=1&", "heads-view"),
+        ("decoding?", "decoding-film"),
     ],
 )
 @pytest.mark.parametrize(("width", "lang"), [(1440, "en"), (390, "zh")])
@@ -206,7 +208,7 @@ def test_the_picture_is_there_before_the_app_and_stays_where_it_is(
     page = visitor.page
     page.set_viewport_size({"width": width, "height": 900})
     page.add_init_script(f"({SHIFTS})()")
-    page.goto(f"{visitor.address}/{place}?lang={lang}", wait_until="commit")
+    page.goto(f"{visitor.address}/{place}lang={lang}", wait_until="commit")
     first = page.locator("#hl-first")
     first.locator(".hl canvas").first.wait_for()
     before = page.evaluate(PLACES, key)
