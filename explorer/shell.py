@@ -246,7 +246,7 @@ def _back_to_path(page: str) -> None:
         return
     named = t(f"tour.groups.{chapter}", lang=state.lang)
     label = t("tour.chapter_of", lang=state.lang, chapter=named)
-    if st.button(label, key="tour.way", type="tertiary", icon=":material/route:"):
+    if st.button(label, help=label, key="tour.way", type="tertiary", icon=":material/route:"):
         session.change(lesson=next(iter(CHAPTERS[chapter]["steps"])), part="")
         session.visit("tour")
 

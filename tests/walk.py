@@ -3,9 +3,10 @@
     python -m tests.walk FOLDER [--pages heads,masks] [--langs zh] [--widths 390] [--themes dark]
 
 On each: no error in the console, no word of another script's making (a name of `assets/text`, a
-placeholder that nobody filled), nothing wider than the window, no figure without content. A picture
-of each is kept in FOLDER, named after its state. Exits with 1 where anything was found, after all
-were seen. `make walk` and the public CI run it; it takes minutes, so `make test` does not.
+placeholder that nobody filled), nothing wider than the window, no figure without content, and in
+1440 x 900 pixels at most 90 words at first. A picture of each is kept in FOLDER, named after its
+state. Exits with 1 where anything was found, after all were seen. `make walk` and the public CI run
+it; it takes minutes, so `make test` does not.
 """
 
 import argparse
@@ -43,6 +44,45 @@ SETTLED = """() => {
 }"""
 """Drawn, without work in progress, and of the same height in five looks: charts come later."""
 LOOKS = 150  # milliseconds between two of them
+MOST_WORDS = 90
+LISTS = ("models", "card", "glossary")
+"""Pages that are lists of words by nature."""
+WORDS = r"""() => {
+    const clips = (style) => style.overflowX !== 'visible' || style.overflowY !== 'visible';
+    const isIn = (box, around) => box.left < around.right && box.right > around.left
+        && box.top < around.bottom && box.bottom > around.top;
+    const screen = { left: 0, top: 0, right: innerWidth, bottom: innerHeight };
+    const shares = (text) => {
+        const range = document.createRange();
+        range.selectNodeContents(text);
+        const boxes = [...range.getClientRects()];
+        let seen = boxes.filter((box) => box.width > 1 && isIn(box, screen));
+        for (let node = text.parentNode; node && seen.length; node = node.parentNode ?? node.host) {
+            if (!(node instanceof Element)) continue;
+            const [style, around] = [getComputedStyle(node), node.getBoundingClientRect()];
+            if (style.visibility === 'hidden' || node.matches(HIDDEN)) return 0;
+            if (around.width < 2) return 0;
+            if (clips(style)) seen = seen.filter((box) => isIn(box, around));
+        }
+        return boxes.length ? seen.length / boxes.length : 0;
+    };
+    const HIDDEN = 'style, .katex, [data-testid=stIconMaterial], [role=img][translate=no]';
+    const han = new Intl.Segmenter('zh', { granularity: 'word' });
+    const words = (chunk) => (/\p{Script=Han}/u.test(chunk)
+        ? [...han.segment(chunk)].filter((piece) => piece.isWordLike).length
+        : Number(/\p{L}/u.test(chunk)));
+    const count = (node) => {
+        if (node.nodeType !== Node.TEXT_NODE) {
+            return [...(node.shadowRoot ? [node.shadowRoot] : []), ...node.childNodes]
+                .reduce((sum, child) => sum + count(child), 0);
+        }
+        const all = node.textContent.split(/\s+/).reduce((sum, chunk) => sum + words(chunk), 0);
+        return all && all * shares(node);
+    };
+    return Math.round(count(document.querySelector('[data-testid=stMain]')));
+}"""
+"""Words with a letter that are in sight, also inside components; not numbers, formulas, icons and
+what is painted on a canvas. A text of several lines counts by the lines in sight."""
 TOO_WIDE = """() => {
     const main = document.querySelector('[data-testid=stMain]');
     return main.scrollWidth > main.clientWidth
@@ -138,8 +178,11 @@ def visits(
             said.clear()
             page.goto(f"{address}/{state.link}")
             page.wait_for_function(SETTLED, timeout=PATIENCE, polling=LOOKS)
+            n_words = page.evaluate(WORDS)
             with stretched(page):
                 wrong = list(faults(page, names))
+            if width == max(WIDTHS) and state.page not in LISTS and n_words > MOST_WORDS:
+                wrong.append(f"{n_words} words before scrolling; at most {MOST_WORDS}")
                 page.screenshot(path=folder / f"{state.name}.png")
             yield state, [*said, *wrong]
         context.close()

@@ -129,7 +129,7 @@ function panel(root, at, own, head, { cells, said, written, numbers }, send) {
   }
 
   function say() {
-    if (!cursor) { readout.textContent = at ? "" : words.hint; return; }
+    if (!cursor) { readout.textContent = brush && !at ? words.hint : ""; return; }
     const [row, column] = cursor;
     const cell = row * nColumns + column;
     const rule = Math.max(cells[cell] - BLANK, 0);

@@ -276,26 +276,29 @@ def _translation_change(view: View) -> str:
 
 
 def small_prints(view: View, name: str, small: Sequence[b.Small]) -> None:
-    """A row of buttons: the formulas, the code and the numbers of a page, each shown on request."""
-    shown = st.segmented_control(
-        view.t("more.label"),
-        ("formula", "code", "numbers"),
-        format_func=lambda part: view.t(f"more.{part}"),
+    """A button that shows the formulas, the numbers and the code of a page."""
+    label = view.t("more.label")
+    if not st.segmented_control(
+        label,
+        ("more",),
+        format_func=lambda _: label,
         key=f"{name}.more",
         label_visibility="collapsed",
-    )
-    if shown == "code":
-        code = [block for block in small if isinstance(block, b.Code)]
-        code.sort(key=lambda block: not block.first)
-        code_panel(view, list(dict.fromkeys(thing for block in code for thing in block.objects)))
+    ):
+        return
     for block in small:
-        if shown == "formula" and isinstance(block, b.Formula):
+        if isinstance(block, b.Formula):
             for line in block.lines:
                 st.latex(view.formula(line))
             if block.explained:
                 st.caption(explained(block.explained))
-        elif shown == "numbers" and isinstance(block, b.Numbers):
+    for block in small:
+        if isinstance(block, b.Numbers):
             st.dataframe(dict(block.columns()), hide_index=True, width="stretch")
+    code = [block for block in small if isinstance(block, b.Code)]
+    code.sort(key=lambda block: not block.first)
+    if code:
+        code_panel(view, list(dict.fromkeys(thing for block in code for thing in block.objects)))
 
 
 def pick_model(

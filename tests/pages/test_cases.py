@@ -64,7 +64,7 @@ def test_every_fault_has_a_formula_of_its_own(open_page):
         assert wrong != right
     for case, symbol in (("norm_backward", r"\gamma"), ("no_zero_grad", r"\nabla L")):
         at = open_page("cases", case=case)
-        at.segmented_control(key="cases.more").set_value("formula").run()
+        at.segmented_control(key="cases.more").set_value("more").run()
         lines = [str(each.value) for each in at.latex]
         assert all(word in line for word, line in zip(("Wrong", "Right"), lines, strict=True))
         assert all(symbol in line and "m_{ij}" not in line for line in lines)

@@ -79,15 +79,13 @@ def check_explained(at, page, lang, is_first):
         assert not is_first
         return
     latex, shown, tables = (len(kind) for kind in (at.latex, at.code, at.dataframe))
-    at.segmented_control(key=more).set_value("formula").run()
+    at.segmented_control(key=more).set_value("more").run()
     assert len(at.latex) > latex
     formulas = "\n".join(str(each.value) for each in at.latex)
     assert set(re.findall(r"\\([A-Za-z]+)", formulas)) <= COMMANDS
     words = re.findall(r"\\text\{([^{}]*)\}", formulas)
     assert not [word for word in words if lang == "zh" and re.search("[A-Za-z]", word)]
-    at.segmented_control(key=more).set_value("code").run()
     assert len(at.code) > shown
-    at.segmented_control(key=more).set_value("numbers").run()
     assert len(at.dataframe) > tables
     assert len(at.dataframe[-1].value) > is_first
 

@@ -160,7 +160,7 @@ def test_the_room_for_a_sentence_is_that_of_the_model(open_page, monkeypatch, mo
 def test_a_bias_stands_in_the_formula_and_vectors_not_added_are_not_measured(open_page):
     for model, biased in (("en-zh", False), ("reader", True)):
         at = open_page("heads", model=model, **({"text": FILL_IN} if biased else {}))
-        at.segmented_control(key="heads.more").set_value("formula").run()
+        at.segmented_control(key="heads.more").set_value("more").run()
         assert any("+ B" in str(line.value) for line in at.latex) == biased
     case = {"case": "batch_positions"}
     own, fixed = (t(f"cases.{name}", lang="en") for name in ("own", "fixed"))

@@ -64,7 +64,7 @@ def test_app_notebook_page_and_paper_show_the_same_numbers(open_page, view, shel
     expected = by_hand(view)
     assert f"**{max(expected):.2f} bits**" in reading(at, "is the most even")
     np.testing.assert_allclose(numbers(figure(at)["data"][0]["y"]), expected, atol=1e-6)
-    at.segmented_control(key="masks.more").set_value("numbers").run()
+    at.segmented_control(key="masks.more").set_value("more").run()
     shown = at.dataframe[-1].value["Entropy in bits"]
     np.testing.assert_allclose(shown, expected, atol=1e-4)
     picture = hl.show("masks.entropy", open_model("en-zh", shelf), SENTENCE, **CHOSEN)

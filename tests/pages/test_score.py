@@ -142,7 +142,7 @@ def test_each_gradient_of_the_head_has_its_picture(open_page):
     assert shapes["pattern"] == (n_query, n_key)
     assert shapes["q"] == (n_query, 6)
     assert shapes["v"] == shapes["k"] == (n_key, 6)
-    at.segmented_control(key="score.more").set_value("code").run()
+    at.segmented_control(key="score.more").set_value("more").run()
     assert "def attention_backward(" in lines(at)[0]
 
 
@@ -164,5 +164,5 @@ def test_the_root_of_a_divisor_covers_all_its_digits(open_page, tmp_path, monkey
     save_small(tmp_path / "stories", family="decoder-only", score_divisor=8.0)
     monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
     at = open_page("score", model="stories", aside="backward")
-    at.segmented_control(key="score.more").set_value("formula").run()
+    at.segmented_control(key="score.more").set_value("more").run()
     assert any(r"}{\sqrt{64}}" in formula.value for formula in at.latex)

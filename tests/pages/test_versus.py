@@ -137,10 +137,10 @@ def test_heads_without_numbers_in_common_open_beside_their_most_similar_with_its
     assert sent(at, 1)["chosen"]["opened"] == 11
     assert nearest is not None
     at = compared(open_page)
-    more = at.segmented_control(key="heads.more")
-    assert any("JS" in each.value for each in more.set_value("formula").run().latex)
-    assert any("def divergence(" in each.value for each in more.set_value("code").run().code)
-    table = more.set_value("numbers").run().dataframe[-1].value
+    at.segmented_control(key="heads.more").set_value("more").run()
+    assert any("JS" in each.value for each in at.latex)
+    assert any("def divergence(" in each.value for each in at.code)
+    table = at.dataframe[-1].value
     assert len(table) == 8
     assert list(table.iloc[:, 2]) == sorted(table.iloc[:, 2], reverse=True)
 
