@@ -75,7 +75,7 @@ WIDGETS = (
 is a grey box of another height."""
 FIRST_VIEWS = {
     "": "start", "heads": "heads_view", "decoding": "film", "positions": "token_strip",
-    "model": "machine_view", "masks": "matrices", "alignment": "matrices", "blocks": "matrices",
+    "model": "machine_view", "masks": "matrices", "alignment": "matrices",
     "training": "matrices", "attribution": "matrices", "patching": "matrices", "tour": "matrices",
     "exercises": "matrices", "cases": "matrices", "circuits": "matrices",
 }  # fmt: skip
@@ -107,12 +107,13 @@ class Front:
     async def _answer(self, path: str, scope: Scope) -> Response | None:
         if path == f"/{_WORDS['']}":  # Streamlit serves the first page only at the root
             return _moved(scope, "")
-        if path[1:] in text.EARLIER:
-            return _moved(scope, text.EARLIER[path[1:]])
+        chosen = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        for earlier in (path[1:], f"{path[1:]}?part={chosen.get('part', '')}"):
+            if earlier in text.EARLIER:
+                return _moved(scope, text.EARLIER[earlier])
         headers = {"cache-control": "no-cache", "vary": "accept-language"}
         if path == f"/{PICTURE}":
-            params = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-            link = first_link(params.pop("page", ""), params, params.get("lang", ""))
+            link = first_link(chosen.pop("page", ""), chosen, chosen.get("lang", ""))
             status, picture = await self._first.of(link)
             if link and status == 404:  # its page begins with something else, which is no error
                 return Response(status_code=204, headers=headers)

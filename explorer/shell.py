@@ -21,7 +21,7 @@ from explorer.exhibits.start.choices import CHANGES, SHUT, StartChoices, with_ma
 from explorer.exhibits.tour.choices import CHAPTER_OF, CHAPTERS
 from explorer.exhibits.view import build, default_model
 from explorer.guard import embedding
-from explorer.pages import HOME, MENU, PAGES, Page, glossary, shelf
+from explorer.pages import CHOICES, HOME, MENU, PAGES, Page, glossary, shelf
 from explorer.problems import InputProblem
 from explorer.render.app import draw_page
 from explorer.text import LANGUAGES, family, t
@@ -34,7 +34,7 @@ from models.training.home import asset
 
 _WORDS = {shelf.NAME: "shelf"}
 """The text table of a page, if it is not named like the page."""
-LINKS = Links(ScreenChoices, PartChoices, *(page.choices for page in PAGES))
+LINKS = Links(ScreenChoices, PartChoices, *CHOICES)
 """The link format of this app; fails at import if two pages use the same name."""
 
 
@@ -125,7 +125,7 @@ def _pages(lang: str) -> dict[str, StreamlitPage]:
             default=name == HOME,
         )
         for group in MENU
-        for name in group.views
+        for name in (*group.views, *group.inner)
     }
     context = get_script_run_ctx()
     assert context is not None
@@ -133,12 +133,12 @@ def _pages(lang: str) -> dict[str, StreamlitPage]:
     for group in MENU:
         is_open = (
             name
-            for name in group.views
+            for name in (*group.views, *group.inner)
             if pages[name]._script_hash == asked.intended_page_script_hash
             or (not asked.intended_page_script_hash and name == asked.intended_page_name)
         )
         shown = next(is_open, group.views[0])
-        for name in group.views:
+        for name in (*group.views, *group.inner):
             pages[name]._visibility = "visible" if name == shown else "hidden"
     return pages
 
@@ -178,7 +178,8 @@ def _view_links(current: str) -> None:
     pages, lang = session.pages(), session.state().lang
     if not pages:  # a page that runs alone, as in tests, has no menu
         return
-    views = next(group.views for group in MENU if current in group.views)
+    group = next(group for group in MENU if current in group.views + group.inner)
+    views = group.views if current in group.views else (*group.views, current)
     if len(views) == 1:
         return
     lacking = _lacking(lang)

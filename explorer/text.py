@@ -22,18 +22,22 @@ LANGUAGES: tuple[str, ...] = ("en", "zh")
 UPLOADED = re.compile(r"~(?:[A-Za-z0-9_-]{16})?\Z")
 """The suffix that `ui.uploads` adds to the name of an uploaded model."""
 EARLIER = {
-    "bugs": "cases",
+    "atlas": "circuits?part=heads",
+    "blocks": "model?part=norms",
+    "bugs": "cases?part=bugs",
     "claims": "cases?part=claims",
     "cell": "score",
-    "certificate": "mask_tests",
-    "clinic": "cases",
+    "certificate": "cases?part=tests",
+    "clinic": "cases?part=bugs",
+    "decoding?part=pass": "masks?part=pass",
+    "mask_tests": "cases?part=tests",
     "machine": "model",
     "causes": "attribution",
     "path": "tour",
     "workshop": "exercises",
 }
-"""Earlier names of pages, which old links and notebooks still use, and the present
-ones, with the choices that open the same view."""
+"""Earlier names of pages, and one part that moved, which old links and notebooks still use, and the
+present ones, with the choices that open the same view."""
 MOST_SAID = 240
 """Maximum characters of one value of a refusal: enough for a command to copy."""
 _IN_FORMULA = re.compile(r"\\text\{([^{}]*)\}")

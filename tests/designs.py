@@ -47,8 +47,7 @@ STEPS: list[Visit] = [("tour", {"lesson": step}) for step in COURSE]
 CASES: list[Visit] = [("cases", {"case": bug.id}) for bug in BUGS]
 VISITS: dict[str, list[Visit]] = {
     "start": [("start", {}), ("start", {"door": "head"}), ("start", {"edits": "window-1"})],
-    "masks": parts_of("heads", "masks", "mask_tests"),
-    "blocks": parts_of("blocks"),
+    "masks": parts_of("heads", "masks"),
     "model": parts_of("model"),
     "score": [*parts_of("score"), *(("score", {"aside": aside}) for aside in ASIDES if aside)],
     "claims": [*claims(own=True, slow=False), *claims(own=True, slow=True)],
@@ -61,7 +60,6 @@ VISITS: dict[str, list[Visit]] = {
     "positions": parts_of("positions"),
     "patching": parts_of("patching"),
     "exercises": parts_of("exercises"),
-    "atlas": parts_of("atlas"),
     "tour": [*parts_of("tour"), *STEPS],
     "attribution": [*parts_of("attribution"), ("attribution", {"part": "lens", "filmed": "1"})],
     "training": parts_of("training"),

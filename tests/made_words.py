@@ -64,8 +64,8 @@ REGISTRIES = {
     "circuits.ways": "explorer.exhibits.circuits.choices:WAYS",
     "alignment.rows": "explorer.exhibits.alignment.choices:ROWS",
     "alignment.methods": "explorer.analysis.alignment.links:METHODS",
-    "card.kinds": "explorer.exhibits.card.facts:KINDS",
-    "model.parts": "explorer.exhibits.model.boxes:What",
+    "card.kinds": "explorer.analysis.card:KINDS",
+    "model.boxes": "explorer.exhibits.model.boxes:What",
     "model.kinds": "explorer.analysis.model.parameters:KINDS",
     "exercises.groups": "explorer.analysis.exercises.tasks:KINDS",
     "exercises.faults": "explorer.sandbox:Kind",
@@ -84,7 +84,6 @@ REGISTRIES = {
     "training.pairs_left": "explorer.training.pairs:REASONS",
     "training.measures": "explorer.training.comparing:Measure",
     "source.faces": "models.pictures.faces:FACES",
-    "positions.groups": "explorer.exhibits.positions.choices:PositionsChoices.groups",
 }
 """Families of words whose names are all those of one registry (a table, or a type of names)."""
 

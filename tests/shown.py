@@ -11,7 +11,7 @@ from payloads import unpack, unpack_matrices
 from streamlit.testing.v1 import AppTest
 
 Open = Callable[..., AppTest]
-WHOLE = {"mask_tests": {"tested": "1"}, "cases": {"guess": "true"}}
+WHOLE = {"cases": {"guess": "true", "tested": "1"}}
 """What a page's link needs besides, for the page to show everything that it has."""
 
 

@@ -73,17 +73,10 @@ def pick_group(
     return pick_one(view, key, tuple(groups), now, **more)
 
 
-def pick_part(view: View, page: str, choices: type[PageChoices], now: str) -> b.Row:
-    """The part of a page; the first of a group is the one that the group opens."""
-    parts, groups = tuple(choices.parts), choices.groups
-    more, picks = b.More(label=f"{page}.part", quiet=True), []
-    if groups:
-        group, parts = next(item for item in groups.items() if now in item[1])
-        opens = b.More(said=f"{page}.groups.", change=lambda name: b.choose(part=groups[name][0]))
-        picks.append(pick_one(view, f"{page}.group", tuple(groups), group, **more, **opens))
-    if len(parts) > 1:
-        picks.append(pick_one(view, f"{page}.part", parts, now, said=f"{page}.parts.", **more))
-    return b.Row(picks, align="top", gap="medium")
+def pick_part(view: View, page: str, choices: type[PageChoices], now: str) -> b.Pick:
+    """The part of a page."""
+    more, prefix = b.More(label=f"{page}.part", quiet=True), f"{page}.parts."
+    return pick_one(view, f"{page}.part", tuple(choices.parts), now, said=prefix, **more)
 
 
 def pick_one(

@@ -1,12 +1,10 @@
 """The views of the app in the order of its menu of ten; each has a name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from explorer.exhibits.alignment.choices import AlignmentChoices
-from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.attribution.choices import AttributionChoices
-from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.card.choices import CardChoices
 from explorer.exhibits.cases.choices import CasesChoices
 from explorer.exhibits.circuits.choices import CircuitsChoices
@@ -22,7 +20,6 @@ from explorer.exhibits.exhibit import (
     exhibit_of,
 )
 from explorer.exhibits.heads.choices import HeadsChoices
-from explorer.exhibits.mask_tests.choices import MaskTestsChoices
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.model.choices import ModelChoices
 from explorer.exhibits.patching.choices import PatchingChoices
@@ -55,6 +52,11 @@ class Page:
         """The addresses of the exhibits of each part."""
         return self.choices.parts
 
+    @property
+    def subjects(self) -> Iterator[str]:
+        """The subjects of its exhibits."""
+        return (name.partition(".")[0] for part in self.parts.values() for name in part)
+
     def load(self) -> None:
         """Import the page's exhibits, so that its first visit does not wait for it."""
         for name in (name for part in self.parts.values() for name in part):
@@ -67,25 +69,31 @@ LESSONS: tuple[Page, ...] = (
     Page("score", ScoreChoices),
     Page("alignment", AlignmentChoices, follows_edits=False, needs=CROSS),
     Page("masks", MasksChoices, usual_pads=3),
-    Page("mask_tests", MaskTestsChoices),
     Page("positions", PositionsChoices),
     Page("decoding", DecodingChoices, needs=OUTPUT),
     Page("model", ModelChoices),
-    Page("blocks", BlocksChoices),
     Page("training", TrainingChoices, follows_edits=False),
     Page("attribution", AttributionChoices),
     Page("patching", PatchingChoices, needs=OUTPUT),
     Page("circuits", CircuitsChoices, follows_edits=False, needs=WORDS),
-    Page("atlas", AtlasChoices, follows_edits=False, needs=WORDS),
     Page("tour", TourChoices, follows_edits=False),
     Page("exercises", ExercisesChoices, follows_edits=False),
-    Page("cases", CasesChoices, usual_pads=2, follows_edits=False),
+    Page("cases", CasesChoices, usual_pads=2),
     *(Page(name, choices_of(name)) for guest in guests() for name in guest.pages),
 )
 """The pages with a lesson, in menu order; pages of other packages last."""
 
 PAGES: tuple[Page, ...] = (*LESSONS, Page("card", CardChoices, follows_edits=False))
 """The lessons, and last the model card, which computes nothing from the sentence."""
+
+CHOICES: tuple[type[PageChoices], ...] = tuple(
+    dict.fromkeys(
+        kind
+        for page in PAGES
+        for kind in (page.choices, *(choices_of(name) for name in page.subjects))
+    )
+)
+"""The choices of all subjects that pages show."""
 
 HOME = "start"
 """The page at the root address."""
@@ -95,12 +103,14 @@ HOME = "start"
 class MenuItem:
     """An entry of the menu: its name (a key of the table `menu`), its icon, and its views.
 
-    The entry opens the first view; a row above each view links to the others.
+    The entry opens the first view; a row above each view links to the others. Views that others
+    link to are `inner`: the row has one only while it is open.
     """
 
     name: str
     icon: str
     views: tuple[str, ...]
+    inner: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Add the pages of other packages."""
@@ -112,15 +122,13 @@ class MenuItem:
 MENU: tuple[MenuItem, ...] = (
     MenuItem("start", ":material/play_circle:", (HOME,)),
     MenuItem("attention", ":material/grid_view:", ("heads", "score", "alignment")),
-    MenuItem("masks", ":material/grid_off:", ("masks", "mask_tests")),
+    MenuItem("masks", ":material/grid_off:", ("masks",)),
     MenuItem("positions", ":material/waves:", ("positions",)),
     MenuItem("decoding", ":material/account_tree:", ("decoding",)),
-    MenuItem("inside", ":material/layers:", ("model", "blocks")),
+    MenuItem("inside", ":material/layers:", ("model",)),
     MenuItem("train", ":material/model_training:", ("training",)),
-    MenuItem(
-        "interpret", ":material/psychology_alt:", ("attribution", "patching", "circuits", "atlas")
-    ),
-    MenuItem("learn", ":material/route:", ("tour", "exercises", "cases", "glossary")),
-    MenuItem("models", ":material/folder_open:", ("models", "card")),
+    MenuItem("interpret", ":material/psychology_alt:", ("attribution", "patching", "circuits")),
+    MenuItem("learn", ":material/route:", ("tour", "exercises"), ("glossary",)),
+    MenuItem("models", ":material/folder_open:", ("models", "cases"), ("card",)),
 )
-"""The ten entries of the menu. Each view is in one of them."""
+"""The ten entries of the menu, with sixteen views. Each view is in one of them."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,8 @@ def _present(address: str) -> tuple[str, str, str, dict[str, str]]:
     """The present address of an exhibit or a page; its subject, the exhibit's name or "", and the
     choices that an earlier address stands for."""
     subject, dot, one = address.partition(".")
-    page, _, choices = EARLIER.get(subject, subject).partition("?")
+    is_present = one and find_spec(f"explorer.exhibits.{subject}")
+    page, _, choices = (subject if is_present else EARLIER.get(subject, subject)).partition("?")
     present = _EARLIER.get(address, f"{page}{dot}{one}?{choices}")
     address, _, choices = present.partition("?")
     subject, _, one = address.partition(".")
@@ -152,7 +154,10 @@ def exhibit(
 def _state(
     address: str, loaded: LoadedModel, text: str, lang: str, chosen: dict[str, Any]
 ) -> State:
-    links = Links(ScreenChoices, PartChoices, choices_of(address.partition(".")[0]))
+    of_page = choices_of(address.partition(".")[0])
+    names = (address, *(name for part in of_page.parts.values() for name in part))
+    own = dict.fromkeys((of_page, *(choices_of(name.partition(".")[0]) for name in names)))
+    links = Links(ScreenChoices, PartChoices, *own)
     asked = {"edits": parse_edits(chosen.pop("edits", "")), **chosen}
     try:
         state = links.change(State(lang=lang, model=_kept(loaded), text=text), **asked)

@@ -98,4 +98,5 @@ def _result(known: SelfCheck, edits: tuple[Edit, ...], place: str) -> None:
         explained = f"{explained}\n\n{app_text('self_check.named', promises=named)}"
     key = f"self_check.open{'_edited' if edits else ''}{place}"
     if st.button(label, key=key, type="tertiary", icon=icon, help=explained):
-        session.visit("mask_tests")
+        session.change(part="tests")
+        session.visit("cases")

@@ -38,7 +38,7 @@ def test_on_a_phone_the_labels_of_the_keys_stand_clear(visitor):
 
 def test_a_part_of_the_machine_opens_its_page(visitor):
     visitor.open("model", text=SENTENCE, unfolded="1")
-    part = visitor.page.locator(".machine .tgt a.part", has_text=t("model.parts.cross", lang="en"))
+    part = visitor.page.locator(".machine .tgt a.part", has_text=t("model.boxes.cross", lang="en"))
     visitor.page.evaluate("window.stayed = true")
     part.first.click()
     visitor.page.wait_for_url(lambda url: urlsplit(url).path == "/heads")
@@ -71,7 +71,7 @@ def test_arrows_lead_past_every_sublayer_and_from_the_memory_to_a_layer(visitor,
     visitor.page.locator(".machine .wires .head").first.wait_for()
     visitor.settle()
     for arrow, name, count in (("skip", "add", 2 + 3), ("sent", "cross", 1)):
-        boxes = visitor.page.locator(".machine .part", has_text=t(f"model.parts.{name}", lang="en"))
+        boxes = visitor.page.locator(".machine .part", has_text=t(f"model.boxes.{name}", lang="en"))
         assert boxes.count() == count
         heads = visitor.page.locator(f".machine .wires .head.{arrow}")
         assert heads.count() == count

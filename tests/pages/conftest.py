@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from inspect import signature
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import plotly.graph_objects as go
 import plotly.io as pio
@@ -21,6 +22,7 @@ from explorer.engine import caching
 from explorer.engine.caching import Store, budget
 from explorer.figures import ready
 from explorer.library import LoadedModel
+from explorer.text import EARLIER
 from explorer.ui import running
 from models.config import ModelConfig
 from models.foreign.finding import VARIABLE
@@ -226,6 +228,8 @@ def open_page() -> Callable[..., AppTest]:
     """open_page("heads", lang="zh", text="…"): the page behind that link, already drawn."""
 
     def opened(name: str, **params: str) -> AppTest:
+        name, _, implied = EARLIER.get(name, name).partition("?")
+        params = dict(parse_qsl(implied)) | params
         at = AppTest.from_function(draw_page, default_timeout=60, args=(name,))
         for key, value in params.items():
             at.query_params[key] = value

@@ -41,7 +41,7 @@ def test_the_formula_of_the_hidden_units_is_that_of_the_model(
     save_small(tmp_path / "en-zh", ffn=model, bias=bias)
     monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
     at = open_page("blocks", part="hidden")
-    at.segmented_control(key="blocks.more").set_value("more").run()
+    at.segmented_control(key="model.more").set_value("more").run()
     (line,) = (str(each.value) for each in at.latex)
     net = library.open_model("en-zh", tmp_path).model.get_submodule("encoder.blocks.0.ffn")
     biases = {name.split(".")[0][2:] for name, _ in net.named_parameters() if "bias" in name}
@@ -146,7 +146,7 @@ def test_the_gradient_is_that_of_the_models_norm_or_the_chosen_one(open_page):
     at = open_page("blocks", part="norms", model="modern")
     assert title("RMSNorm") in everything(at)
     assert "Gradients of β" not in everything(at)  # it has none
-    at.segmented_control(key="blocks.more").set_value("more").run()
+    at.segmented_control(key="model.more").set_value("more").run()
     assert not any(r"\overline{g} - n" in str(each.value) for each in at.latex)
     chosen = open_page("blocks", part="norms", model="modern", norm="layernorm")
     assert title("LayerNorm") in everything(chosen)

@@ -83,17 +83,6 @@ def test_a_hostile_card_is_read_and_never_obeyed(open_page, shelf, tmp_path, mon
     assert t("card.left_out", lang="en") in said
 
 
-def test_the_button_under_the_model_leads_there_and_keeps_the_model(shipped):
-    at = AppTest.from_file("../../app.py", default_timeout=60)
-    at.query_params["model"] = "copy"
-    at.run()
-    assert [title.value for title in at.title] == [t("start.title", lang="en")]
-    at.button(key="sidebar.card").click().run()
-    assert [title.value for title in at.title] == [t("card.title", lang="en")]
-    assert at.query_params["model"] == "copy"
-    assert "### copy" in read(at)
-
-
 # The self-check.
 def shown(at: AppTest) -> list[str]:
     """What stands beside the model's name: the label of the result, else the words of waiting."""
@@ -131,7 +120,7 @@ def test_its_result_stands_beside_the_name_and_leads_to_the_tests(open_page, sta
     at = open_page("card")
     assert shown(at) == [t("self_check.shipped", lang="en", kept=16, tested=16)]
     at.button(key="self_check.open").click().run()
-    assert visited == ["mask_tests"]
+    assert visited == ["cases"]
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

@@ -14,7 +14,7 @@ from explorer.text import LANGUAGES, family, t
 
 
 def test_every_fault_of_the_clinic_is_shown(open_page):
-    at = open_page("cases", pads="2")
+    at = open_page("cases", part="bugs", pads="2")
     for bug in BUGS:
         if at.query_params.get("case", [BUGS[0].id]) != [bug.id]:
             at.segmented_control(key="cases.group").set_value(bug.group).run()

@@ -149,7 +149,7 @@ def test_it_opens_without_an_error(open_page, request, page, asked, model):
     assert [each.value for each in at.error] == []
 
 
-@pytest.mark.parametrize("page", ["heads", "score", "masks", "mask_tests", "blocks", "model"])
+@pytest.mark.parametrize("page", ["heads", "score", "masks", "cases", "blocks", "model"])
 def test_a_page_opens_in_half_precision(open_page, add_own, page, monkeypatch):
     """No page reads a weight or a tensor without asking for it in float32."""
     monkeypatch.setenv(DTYPE_VARIABLE, "bfloat16")
@@ -257,7 +257,7 @@ ADDED: dict[str, dict[str, Any]] = {
 PRE = {"norm_placement": "pre", "final_norm": True}
 ADDED_VISITS: list[Visit] = [
     *((page.name, {}) for page in PAGES),
-    *(each for name in ("positions", "score", "model", "blocks") for each in VISITS[name]),
+    *(each for name in ("positions", "score", "model") for each in VISITS[name]),
 ]
 
 

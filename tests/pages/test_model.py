@@ -25,8 +25,8 @@ def metric(at: AppTest) -> int:
 def test_the_diagram_has_every_part(open_page, lang, model, n_self):
     at = open_page("model", lang=lang, model=model, text="I like you.")
     shown = [box["name"] for box in boxes(at)]
-    assert shown.count(t("model.parts.self", lang=lang)) == n_self
-    assert shown.count(t("model.parts.cross", lang=lang)) == (model == "en-zh")
+    assert shown.count(t("model.boxes.self", lang=lang)) == n_self
+    assert shown.count(t("model.boxes.cross", lang=lang)) == (model == "en-zh")
     tied = t("model.tied_note", lang=lang) in [box["note"] for box in boxes(at)]
     assert tied == (model != "headless")
     assert f"{metric(at):,}" in everything(at)  # the same number in the reading
@@ -42,7 +42,7 @@ def test_the_diagram_has_the_order_of_the_model_and_its_arrows(
     at = open_page("model", model=model, text="I like you.")
     head, _ = unpack(at.main.get("bidi_component")[0].proto.bytes)
     _, layer = head["columns"][-1]["groups"][1]
-    names = [t(f"model.parts.{what}", lang="en") for what in sublayer]
+    names = [t(f"model.boxes.{what}", lang="en") for what in sublayer]
     assert [box["name"] for box in layer[:3]] == names
     assert layer[sublayer.index("add")]["skips"] == skips
     assert [box["receives"] for box in boxes(at)].count("memory") == n_cross

@@ -24,7 +24,7 @@ from models.foreign.placing import DEVICE_VARIABLE
 
 TURNS = {about: 1 for about in VISITS} | {
     **dict.fromkeys(("alignment", "circuits", "claims", "trained", "training"), 0),
-    **dict.fromkeys(("atlas", "tour", "bugs", "fixed"), None),  # in the sweep only
+    **dict.fromkeys(("tour", "bugs", "fixed"), None),  # in the sweep only
 }
 FOUND: dict[str, Result] = {}
 """What was found by claims that train models of their own, by the claim's id."""

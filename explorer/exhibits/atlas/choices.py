@@ -1,7 +1,6 @@
-"""Choices on the Atlas page."""
+"""Choices about the atlas of a model, on the Circuits page."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from explorer.analysis.roles import MEASURES
 from explorer.exhibits import PageChoices
@@ -18,10 +17,6 @@ class AtlasChoices(PageChoices):
     by the least percentage `least`. `against` is a model to compare with, `traced` the measure
     followed over training."""
 
-    parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "heads": ("atlas.measured", "atlas.map", "atlas.head", "atlas.sentences", "atlas.sentence"),
-        "compare": ("atlas.measured", "atlas.moments", "atlas.compared"),
-    }
     across: str = choice("", one_of(AXES))
     up: str = choice("", one_of(AXES))
     sentence: int = choice(1, whole(1, 20))

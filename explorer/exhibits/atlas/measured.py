@@ -37,7 +37,6 @@ from explorer.analysis.roles import MEASURES
 from explorer.engine import cache
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, Wait, block as b
-from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.picking import pick_place
 from explorer.exhibits.saying import in_a_row, message
 from explorer.exhibits.view import View, examples_of
@@ -261,7 +260,7 @@ def show(whole: Atlas, view: View) -> b.Blocks:
         if left := counts["too_long"] + counts["unreadable"]:
             words.append(view.t("atlas.here_left", count=left))
         yield b.Hint(in_a_row(words))
-    if view.one_of("part", tuple(AtlasChoices.parts)) == "compare":
+    if view.chosen("part") == "compare":
         yield b.Row(pick_place(view, "atlas.compare"))
 
 

@@ -1,4 +1,4 @@
-"""Choices on the Blocks page."""
+"""Choices about the parts of a block, on the Model page."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
@@ -30,13 +30,6 @@ class BlocksChoices(PageChoices):
     whether they have a final norm, `gamma` the gammas in percent, `experts_off` the experts that
     are switched off in the selected layer."""
 
-    parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "norms": ("blocks.norms", "blocks.backward"),
-        "residual": ("blocks.residual", "blocks.twins"),
-        "activations": ("blocks.activations",),
-        "hidden": ("blocks.hidden",),
-        "experts": ("blocks.experts",),
-    }
     pictures: ClassVar[tuple[CurveOf, ...]] = get_args(CurveOf)
     norm: str = choice("", one_of(NORMS))
     depth: int | None = choice(None, whole(1, 48))

@@ -33,7 +33,7 @@ def formulas() -> dict[str, list[str]]:
 
 def opened(view: View) -> Case:
     """The open case of the open part."""
-    part = view.one_of("part", tuple(GROUPS))
+    part = view.one_of("part", tuple(GROUPS))  # the first in a notebook
     return BY_ID.get(getattr(view.choices(CasesChoices), FIELDS[part]), CASES[part][0])
 
 
@@ -45,6 +45,8 @@ def _open(id: str) -> b.Change:
 
 def show(answer: None, view: View) -> b.Blocks:
     """The choice of a case, what it is about, its formula, and its code."""
+    if view.edits:
+        yield b.Note(view.t("shell.unedited"))
     case = opened(view)
     claims = case.part == "claims"
     groups: dict[str, list[str]] = {name: [] for name in GROUPS[case.part]}

@@ -1,11 +1,11 @@
 """Choices on the page of bugs and claims."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from explorer.exhibits import PageChoices
-from explorer.exhibits.choices import RefusedError, choice, one_of, unlinked
+from explorer.exhibits import PageChoices, View
+from explorer.exhibits.choices import PartChoices, RefusedError, choice, one_of, unlinked
 
 GUESSES: tuple[str, ...] = ("true", "false", "depends")
 """The user's guesses about a claim, and the verdicts of an experiment."""
@@ -51,6 +51,7 @@ class CasesChoices(PageChoices):
     """
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
+        "tests": ("mask_tests.tests",),
         "bugs": ("cases.case", "cases.outcome", "cases.planted"),
         "claims": ("cases.case", "cases.outcome"),
         "choices": ("cases.case", "cases.outcome"),
@@ -61,6 +62,16 @@ class CasesChoices(PageChoices):
     turn: int = unlinked(0)
     guess: str = choice("", one_of(GUESSES))
     guessed: tuple[bool | None, ...] = choice((), read_guessed, write_guessed)
+
+    @staticmethod
+    def opens(view: View) -> View:
+        """A bug that is named without its part, as in links from when bugs came first."""
+        shared = view.choices(PartChoices)
+        if shared.part or not view.choices(CasesChoices).case:
+            return view
+        others = (kind for kind in view.state.owned if not isinstance(kind, PartChoices))
+        owned = (*others, replace(shared, part="bugs"))
+        return replace(view, state=replace(view.state, owned=owned))
 
     def after(self, at: int, right: bool) -> tuple[bool | None, ...]:
         """`guessed` updated for claim `at`; only the first guess counts."""

@@ -26,6 +26,8 @@ class CircuitsChoices(PageChoices):
         "circuit": ("circuits.induction",),
         "vocabulary": ("circuits.vocabulary",),
         "composition": ("circuits.composition",),
+        "heads": ("atlas.measured", "atlas.map", "atlas.head", "atlas.sentences", "atlas.sentence"),
+        "compare": ("atlas.measured", "atlas.moments", "atlas.compared"),
     }
     by_chance: str = unlinked("")
     behaviour: Behaviour | None = choice(None, one_of(BEHAVIOURS))

@@ -90,7 +90,6 @@ class DecodingChoices(PageChoices):
     could not be forced."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "pass": (*ABOVE, "decoding.one_pass", "decoding.labels"),
         "branches": (*ABOVE, "decoding.branches", "decoding.tree"),
         "cache": (*ABOVE, "decoding.caching"),
     }

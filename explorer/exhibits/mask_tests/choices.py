@@ -1,7 +1,6 @@
-"""Choices on the Mask tests page."""
+"""Choices of the mask tests, on the page of cases."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import as_digit, choice, switch
@@ -11,5 +10,4 @@ from explorer.exhibits.choices import as_digit, choice, switch
 class MaskTestsChoices(PageChoices):
     """`tested`: the user has started the tests."""
 
-    parts: ClassVar[dict[str, tuple[str, ...]]] = {"": ("mask_tests.tests",)}
     tested: bool = choice(False, switch, as_digit)

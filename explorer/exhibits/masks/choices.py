@@ -41,6 +41,7 @@ class MasksChoices(PageChoices):
         ),
         "conventions": ("masks.rules", "masks.conventions"),
         "fills": ("masks.rules", "masks.fills"),
+        "pass": ("decoding.one_pass", "decoding.labels"),
     }
     pictures: ClassVar[tuple[str, ...]] = ("sides", "scores", "difference")
     early: ClassVar[dict[str, tuple[str, ...]]] = {"masks.effect": ("site", "head")}

@@ -33,10 +33,10 @@ OPENS: dict[What, b.Change] = {
     "positions": b.choose(visit="positions"),
     "rotation": b.choose(visit="positions"),
     "bias": b.choose(visit="positions"),
-    "norm": b.choose(visit="blocks"),
-    "add": b.choose(visit="blocks", part="residual"),
-    "ffn": b.choose(visit="blocks"),
-    "final_norm": b.choose(visit="blocks"),
+    "norm": b.choose(visit="model", part="norms"),
+    "add": b.choose(visit="model", part="residual"),
+    "ffn": b.choose(visit="model", part="hidden"),
+    "final_norm": b.choose(visit="model", part="norms"),
     "unembed": b.choose(visit="decoding"),
 }
 """The page that explains a part, if it is the same in all layers."""
@@ -306,7 +306,7 @@ def _box(view: View, station: Station) -> Box:
     if station.what == "add":
         shape, note = "", shape
     return Box(
-        view.t(f"model.parts.{station.what}"),
+        view.t(f"model.boxes.{station.what}"),
         shape,
         note,
         skips=station.skips,

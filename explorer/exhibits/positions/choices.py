@@ -28,17 +28,11 @@ class PositionsChoices(PageChoices):
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "order": ("positions.order", "positions.texts"),
         "head": ("positions.head",),
-        "sum": ("positions.sum",),
         "table": ("positions.table",),
         "learned": ("positions.learned",),
         "rotary": ("positions.rotary",),
+        "sum": ("positions.sum",),
         "length": ("positions.length",),
-    }
-    groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "words": ("order", "head"),
-        "encoding": ("table", "learned", "rotary"),
-        "added": ("sum",),
-        "longer": ("length",),
     }
     pictures: ClassVar[tuple[str, ...]] = ("weights", "scores", "difference")
     base: int | None = choice(None, whole(2, 1_000_000))

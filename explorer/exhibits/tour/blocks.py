@@ -101,7 +101,7 @@ def added(view: View) -> Posed:
     layers, per = len(tower.layers), len(outputs)
     right = per * layers
     options = (right, layers, 2 * layers, 3 * layers, per, right + 1)
-    names = " · ".join(view.t(f"model.parts.{name}") for name in outputs)
+    names = " · ".join(view.t(f"model.boxes.{name}") for name in outputs)
     drawn = _wiring(view, view.loaded.config.norm_placement)
     return Posed(options, {"layers": layers, "per": per, "names": names}, drawn, drawn)
 

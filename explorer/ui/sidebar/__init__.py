@@ -61,6 +61,10 @@ def sidebar() -> None:
         _output(loaded)
         _model(model, loaded)
         _display()
+        pages = session.pages()
+        if pages:  # a page that runs alone, as in tests, has no menu
+            label = _t("glossary.title")
+            st.page_link(pages["glossary"], label=label, icon=":material/menu_book:")
 
 
 def _display() -> None:
@@ -344,11 +348,6 @@ def pick_model(current: str, key: str, **more: Any) -> bool:
 
 def _model(whole: str, loaded: LoadedModel | None) -> None:
     is_listed = pick_model(split_step(whole)[0], "sidebar.model")
-    # Pages that run alone, as in tests, have no menu.
-    if "models" in session.pages() and st.button(
-        _t("sidebar.models"), key="sidebar.models", type="tertiary", icon=":material/folder_open:"
-    ):
-        session.visit("models")
     if not is_listed:
         return
     _snapshot(whole)
@@ -374,5 +373,3 @@ def _model(whole: str, loaded: LoadedModel | None) -> None:
         )
     edits = checkable(session.state().edits)
     self_check(whole, ((), edits) if edits else ((),))
-    if st.button(_t("card.title"), key="sidebar.card", icon=":material/badge:", width="stretch"):
-        session.visit("card")
