@@ -64,7 +64,7 @@ REGISTRIES = {
     "circuits.ways": "explorer.exhibits.circuits.choices:WAYS",
     "alignment.rows": "explorer.exhibits.alignment.choices:ROWS",
     "alignment.methods": "explorer.analysis.alignment.links:METHODS",
-    "card.kinds": "explorer.analysis.card:KINDS",
+    "card.kinds": "explorer.exhibits.card.facts:KINDS",
     "model.boxes": "explorer.exhibits.model.boxes:What",
     "model.kinds": "explorer.analysis.model.parameters:KINDS",
     "exercises.groups": "explorer.analysis.exercises.tasks:KINDS",

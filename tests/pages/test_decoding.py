@@ -85,7 +85,7 @@ def test_a_beam_of_the_link_is_kept_and_the_other_rule_compared(open_page):
 
 
 def test_a_batch_of_own_sentences_is_padded_and_bad_ones_are_refused(open_page):
-    at = open_page("decoding", limit="4")
+    at = open_page("masks", part="pass", limit="4")
     at.text_area(key="decoding.lines").set_value("I like you.\nShe reads.\t她看书").run()
     rows = next(head for head, _ in payloads(at) if "rows" in head)["rows"]
     assert [len(row["counts"]) for row in rows] == [len(rows[0]["counts"])] * 2

@@ -16,7 +16,7 @@ from explorer.exhibits.block import escape
 from explorer.exhibits.choices import PartChoices, ScreenChoices, choice, form_of
 from explorer.exhibits.links import FREE, MOST_PADS, Links, State
 from explorer.exhibits.positions.choices import MOST_DIMS
-from explorer.pages import PAGES
+from explorer.pages import MENU, PAGES
 from explorer.render import app
 from explorer.runs.edits import parse_edits
 from explorer.shell import LINKS
@@ -213,14 +213,20 @@ OLD = (
 """Links as the nineteen pages of f3be6ec wrote them, with Heads at the root; and the two others."""
 
 
+def test_the_menu_has_at_most_sixteen_views_and_every_page():
+    assert sum(len(group.views) for group in MENU) <= 16
+    linked = {name for group in MENU for name in group.views + group.inner}
+    assert linked == {*(page.name for page in PAGES), "models", "glossary"}
+
+
 def test_a_link_to_a_page_of_the_earlier_menu_opens_its_view(monkeypatch):
     monkeypatch.setattr(shell, "draw_page", lambda *page: session.write_link())
     for link in OLD:
         place, _, query = link.partition("?")
         place, _, implied = EARLIER.get(place, place).partition("?")  # redirected
         asked = (
-            dict(parse_qsl(query))
-            | dict(parse_qsl(implied))
+            dict(parse_qsl(implied))
+            | dict(parse_qsl(query))  # of two values of a choice, the last applies
             | {"lang": "zh", "text": "I like you."}
         )
         at = AppTest.from_file("../../app.py", default_timeout=60)
