@@ -12,8 +12,9 @@ from explorer.numbers import compact, percents
 
 LINE = 26
 """Approximate Latin letters per line of a name; a Chinese character counts as two."""
-ROOM = 420
-"""The approximate width of a row's bars in pixels; only the browser knows it exactly."""
+ROOM, WIDE = 420, 840
+"""The approximate width of bars in a column, or over the page, in pixels; only the browser knows it
+exactly."""
 
 
 def row(
@@ -69,49 +70,69 @@ def _hatched(shape: NDArray[np.str_], colours: Palette) -> f.Figure:
     return {"shape": shape, "bgcolor": colours.blocked, "size": 6, "solidity": 0.2}
 
 
-def paired(
+SHAPES = ("/", "", "x")
+"""A hatching for each group, so that no two groups differ in colour alone."""
+INVISIBLE = 0.002
+"""Bars below this share of the longest are labelled: zero is a result."""
+
+
+def grouped(
     labels: Sequence[str],
-    first: f.Floats,
-    second: f.Floats,
-    names: tuple[str, str],
+    values: Sequence[f.Floats],
+    names: Sequence[str],
     *,
     title: str,
     label_title: str = "",
     stream: Stream | None = None,
+    streams: Sequence[Stream | None] = (),
+    unit: str = "",
     height: int = 260,
+    room: int = 0,
     dark: bool = False,
 ) -> f.Figure:
-    """Two bars per label; the first of a pair is hatched, so they do not differ in colour alone.
+    """Up to three bars per label, those of one label side by side: `values` [group, label].
 
-    `names` are for the legend, `title` for the value axis. A NaN or infinite value has no bar and
-    is shown on hover. Raises ValueError with the sizes if they disagree.
+    `names` are for the legend, `title` for the value axis. A group of `streams` has the colour of
+    its stream. A NaN or infinite value has no bar and is shown on hover. With `room`, in pixels,
+    labels stay upright. Raises ValueError with the sizes if they disagree.
     """
     colours = palette(dark)
     shown = f.token_labels(labels, dark)
+    fills = [colours.curves[5], colours.accent, colours.curves[1]]
+    for at, of in enumerate(streams):
+        fills[at] = fills[at] if of is None else colours.stream(of)
+    finite = [np.where(np.isfinite(row), row, 0.0).astype(np.float64) for row in values]
+    least = INVISIBLE * max(float(np.abs(row).max(initial=0.0)) for row in finite)
     traces = []
-    for values, name, colour, shape in (
-        (first, names[0], colours.curves[5], "/"),
-        (second, names[1], colours.accent, ""),
-    ):
-        f.check_shape(name, values, (len(labels),))
-        numbers = np.asarray(values, np.float64)
+    for at, (row, heights, name) in enumerate(zip(values, finite, names, strict=True)):
+        f.check_shape(name, heights, (len(labels),))
+        small = np.isfinite(row) & (np.abs(heights) <= least)
         traces.append(
             f.bar(
                 shown,
-                np.where(np.isfinite(numbers), numbers, 0.0),
+                heights,
                 name=escape(name),
-                text=[f"{value:.3g}" if np.isfinite(value) else "NaN" for value in numbers],
-                textposition="none",
+                customdata=[f"{value:.3g}" if np.isfinite(value) else "NaN" for value in row],
+                text=np.where(small, "0", ""),
+                textposition="outside",
+                textangle=0,
+                cliponaxis=False,
                 marker={
-                    "color": colour,
-                    "pattern": {"shape": shape, "bgcolor": colours.paper, "size": 5},
+                    "color": fills[at],
+                    "pattern": {"shape": SHAPES[at], "bgcolor": colours.paper, "size": 5},
                 },
-                hovertemplate=f"<b>%{{x}}</b><br>{escape(name)} %{{text}}<extra></extra>",
+                hovertemplate=f"<b>%{{x}}</b><br>{escape(name)} %{{customdata}}{unit}"
+                "<extra></extra>",
             )
         )
-    frame = f.layout(colours, height, legend=True, barmode="group", bargap=0.3)
-    frame["xaxis"] = f.token_axis(shown, label_title, stream, dark)
-    frame["yaxis"] = f.number_axis(colours, title, nticks=5)
+    frame = f.layout(colours, height, legend=len(names) > 1, barmode="group", bargap=0.3)
+    ticks = {}
+    if room:
+        frame["meta"], ticks = {"least": f.least_width(labels, room)}, f.upright(labels, dark, room)
+    frame["xaxis"] = f.token_axis(shown, label_title, stream, dark, **ticks)
+    frame["yaxis"] = f.number_axis(
+        colours, title, nticks=6, ticksuffix=unit, zeroline=True, zerolinecolor=colours.line
+    )
     return {"data": traces, "layout": frame}
 
 

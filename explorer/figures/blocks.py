@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.figures import frame as f
-from explorer.figures.curves import DASHES, lines
 from explorer.figures.matrix import Axis, Matrix, Scale, signed
 from explorer.figures.theme import Stream, escape, palette, show
-from explorer.numbers import digits, minus
+from explorer.numbers import digits
 
 Placement = Literal["post", "pre", "sublayer"]
 WIDTH, FORK, JOIN = 10.0, 1.9, 6.3
@@ -87,56 +86,6 @@ def wiring(
     return {"data": [joins], "layout": frame}
 
 
-def by_block(
-    values: Mapping[str, f.Floats],
-    names: Sequence[str],
-    *,
-    x_title: str,
-    y_title: str,
-    log: bool = False,
-    height: int = 320,
-    dark: bool = False,
-) -> f.Figure:
-    """One curve per placement over the blocks, values [seed, place]: the mean and every seed.
-
-    Each seed is a thin line behind its mean. Raises ValueError with the sizes if they disagree.
-    """
-    f.check_shape("names", np.array(names, object), (len(values),))
-    colours = palette(dark)
-    traces = []
-    for at, (name, of_seeds) in enumerate(zip(names, values.values(), strict=True)):
-        seeds = np.atleast_2d(of_seeds)
-        x = np.arange(seeds.shape[1])
-        colour = colours.curves[at % len(colours.curves)]
-        if len(seeds) > 1:
-            gap = np.full((len(seeds), 1), np.nan)
-            traces.append(
-                f.scatter(
-                    np.tile(np.append(x, x[-1]), len(seeds)),
-                    np.concatenate([seeds, gap], 1).ravel().astype(np.float32),
-                    line={"color": colour, "width": 1},
-                    opacity=0.35,
-                    hoverinfo="skip",
-                    showlegend=False,
-                )
-            )
-        middle = np.exp(np.log(np.maximum(seeds, 1e-12)).mean(0)) if log else seeds.mean(0)
-        traces.append(
-            f.scatter(
-                x,
-                middle.astype(np.float32),
-                name=escape(name),
-                line={"color": colour, "width": 2.5, "dash": DASHES[at % len(DASHES)]},
-                hovertemplate=f"{escape(name)}: <b>%{{y:.3~g}}</b><extra></extra>",
-            )
-        )
-    frame = f.layout(colours, height, legend=True, hovermode="x unified")
-    frame["xaxis"] = f.number_axis(colours, x_title, showgrid=False)
-    scale = {"type": "log", "dtick": 1, "exponentformat": "power"} if log else {}
-    frame["yaxis"] = f.number_axis(colours, y_title, **(scale or {"rangemode": "tozero"}))
-    return {"data": traces, "layout": frame}
-
-
 def _line(x0: float, y0: float, x1: float, y1: float, line: Mapping[str, Any]) -> dict[str, Any]:
     ends = {"x0": x0, "y0": y0, "x1": x1, "y1": y1}
     return {"type": "line", **ends, "line": line, "layer": "below"}
@@ -189,54 +138,6 @@ def _from_zero(values: f.Floats, title: str, top: float) -> Scale:
     if (values < 0).any():
         return Scale.around_zero(top, title)
     return Scale("attention", 0, top, title, ((0, "0"), (top, digits(top))))
-
-
-def eps_curves(
-    scales: f.Floats,
-    sizes: f.Floats,
-    names: Sequence[str],
-    *,
-    x_title: str,
-    y_title: str,
-    dark: bool = False,
-) -> f.Figure:
-    """The output size of a norm [curve, scale] against the size of its input, on a log axis."""
-    figure = lines(
-        np.log10(scales), sizes, names, x_title=x_title, y_title=y_title, height=300, dark=dark
-    )
-    powers = np.arange(np.ceil(np.log10(scales[0])), np.floor(np.log10(scales[-1])) + 1)
-    figure["layout"]["xaxis"] |= {
-        "tickvals": powers,
-        "ticktext": [minus(f"10<sup>{int(power)}</sup>") for power in powers],
-        "hoverformat": ".2f",
-    }
-    return figure
-
-
-def gradients(
-    answers: f.Floats, names: Sequence[str], *, x_title: str, y_title: str, dark: bool = False
-) -> f.Figure:
-    """A gradient's components [answer, feature], the answers for one feature side by side."""
-    f.check_shape("names", np.array(names, object), answers.shape[:1])
-    colours = palette(dark)
-    fills = (colours.curves[5], colours.accent, colours.curves[1])
-    traces = [
-        f.bar(
-            np.arange(answers.shape[1]) + 1,
-            np.asarray(row, np.float64),
-            name=escape(name),
-            marker={
-                "color": fills[at],
-                "pattern": {"shape": ("/", "", "x")[at], "bgcolor": colours.paper, "size": 6},
-            },
-            hovertemplate=f"{escape(name)} <b>%{{y:.4f}}</b><extra></extra>",
-        )
-        for at, (name, row) in enumerate(zip(names, answers, strict=True))
-    ]
-    frame = f.layout(colours, 300, legend=True, barmode="group", bargap=0.3)
-    frame["xaxis"] = f.number_axis(colours, x_title, showgrid=False, dtick=1)
-    frame["yaxis"] = f.number_axis(colours, y_title, zeroline=True, zerolinecolor=colours.line)
-    return {"data": traces, "layout": frame}
 
 
 def units(

@@ -9,42 +9,6 @@ from explorer.figures.theme import Stream, escape, palette
 
 ROOM = 900
 """The approximate width of a row of bars in pixels; only the browser knows it exactly."""
-BINS = 41
-"""Bars of a histogram."""
-
-
-def vectors(
-    values: f.Floats,
-    names: Sequence[str],
-    streams: Sequence[Stream | None],
-    *,
-    dark: bool = False,
-    words: f.Words,
-) -> f.Figure:
-    """Vectors [vector, dimension] as bars side by side, one colour per vector, with a legend.
-
-    A vector of a stream has the stream's colour; `None` is indigo. Raises ValueError with the sizes
-    if they disagree.
-    """
-    colours = palette(dark)
-    f.check_shape("values", values, (len(names), values.shape[-1]))
-    traces = [
-        f.bar(
-            np.arange(values.shape[1]),
-            np.asarray(vector, np.float32),
-            name=escape(name),
-            marker={
-                "color": colours.accent if stream is None else colours.stream(stream),
-                "pattern": {"shape": "/" if index % 2 else "", "bgcolor": colours.paper, "size": 5},
-            },
-            hovertemplate=f"{escape(name)} [%{{x}}]: <b>%{{y:.3f}}</b><extra></extra>",
-        )
-        for index, (name, vector, stream) in enumerate(zip(names, values, streams, strict=True))
-    ]
-    frame = f.layout(colours, 300, legend=True, barmode="group", bargap=0.25)
-    frame["xaxis"] = f.number_axis(colours, words["dimension"], showgrid=False)
-    frame["yaxis"] = f.number_axis(colours, zeroline=True, zerolinecolor=colours.line)
-    return {"data": traces, "layout": frame}
 
 
 def products(values: f.Floats, *, dark: bool = False, words: f.Words) -> f.Figure:
@@ -131,22 +95,4 @@ def signed(
     frame["yaxis"] = f.number_axis(
         colours, title, nticks=5, zeroline=True, zerolinecolor=colours.muted
     )
-    return {"data": [trace], "layout": frame}
-
-
-def histogram(scores: f.Floats, limit: float, *, dark: bool = False, words: f.Words) -> f.Figure:
-    """A histogram of scores from -`limit` to `limit`."""
-    colours = palette(dark)
-    edges = np.linspace(-limit, limit, BINS + 1)
-    counts, _ = np.histogram(np.clip(scores, -limit, limit), edges)
-    trace = f.bar(
-        (edges[:-1] + edges[1:]) / 2,
-        counts,
-        width=np.diff(edges),
-        marker={"color": colours.attention[2]},
-        hovertemplate=f"{escape(words['score'])} %{{x:.1f}}: <b>%{{y}}</b><extra></extra>",
-    )
-    frame = f.layout(colours, 260, bargap=0)
-    frame["xaxis"] = f.number_axis(colours, words["score"], range=[-limit, limit], showgrid=False)
-    frame["yaxis"] = f.number_axis(colours, words["count"], nticks=5)
     return {"data": [trace], "layout": frame}

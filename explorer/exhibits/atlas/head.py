@@ -17,7 +17,7 @@ from explorer.exhibits.atlas.shown import (
     short,
     shown_atlas,
 )
-from explorer.figures.atlas import by_distance
+from explorer.figures.bars import grouped
 from explorer.numbers import fixed, minus, percent
 
 
@@ -46,7 +46,21 @@ def show(one_by_one: OneByOne | None, view: View) -> b.Blocks:
 def _profile(shown: AtlasView) -> tuple[b.Block, ...]:
     view, head = shown.view, shown.head
     weights, words = shown.atlas.by_offset[head.number], view.words("figures.profile")
-    draw = partial(by_distance, weights, REACH, words=words)
+    occurs = np.flatnonzero(np.isfinite(weights))
+    labels = [minus(str(at - REACH)) for at in occurs]
+    if occurs[0] == 0:  # the outermost bars include all larger distances
+        labels[0] = f"≤ {labels[0]}"
+    if occurs[-1] == 2 * REACH:
+        labels[-1] = f"≥ {labels[-1]}"
+    draw = partial(
+        grouped,
+        labels,
+        [100 * weights[occurs]],
+        [words["distance"]],
+        title=words["weight"],
+        label_title=words["distance_axis"],
+        unit=" %",
+    )
     return (b.Chart("atlas.profile", draw, view.t("atlas.profile")),)
 
 

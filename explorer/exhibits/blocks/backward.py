@@ -10,8 +10,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.blocks.choices import GAMMAS, BlocksChoices
 from explorer.exhibits.links import State
 from explorer.exhibits.saying import SUBSCRIPTS
-from explorer.figures.bars import paired
-from explorer.figures.blocks import gradients
+from explorer.figures.bars import grouped
 from explorer.library import LoadedModel
 from explorer.numbers import number, signed
 
@@ -50,16 +49,12 @@ def show(answer: tuple[np.ndarray, str, Backward], view: View) -> b.Blocks:
     yield b.Columns([(_slider(at, value),) for at, value in enumerate(gamma)], gap="small")
     features, feature = [str(at + 1) for at in range(len(x))], view.t("blocks.feature")
     names = (view.t("blocks.before"), view.t("blocks.behind"))
-    value = view.t("blocks.value")
-    more: dict[str, Any] = {"title": value, "label_title": feature, "height": 300}
-    forward = partial(paired, features, x, result.out, names, **more)
-    back = partial(
-        gradients,
-        np.stack([result.by_hand, result.autograd, result.wrong]),
-        [view.t(f"blocks.{name}") for name in ("by_hand", "autograd", "late")],
-        x_title=feature,
-        y_title="∂L/∂x",
-    )
+    more: dict[str, Any] = {"label_title": feature, "height": 300}
+    values, value = (x, result.out), view.t("blocks.value")
+    forward = partial(grouped, features, values, names, title=value, **more)
+    answers = (result.by_hand, result.autograd, result.wrong)
+    named = [view.t(f"blocks.{name}") for name in ("by_hand", "autograd", "late")]
+    back = partial(grouped, features, answers, named, title="∂L/∂x", **more)
     yield b.Columns(
         (
             (b.Chart("blocks.forward", forward, names[1]),),

@@ -24,7 +24,8 @@ from explorer.exhibits.choices import ScreenChoices
 from explorer.exhibits.picking import pick_one, titled
 from explorer.exhibits.view import View, examples_of
 from explorer.figures import blocks as figures
-from explorer.figures.order import moved
+from explorer.figures.bars import WIDE, grouped
+from explorer.figures.curves import lines
 from explorer.library import LoadedModel
 from explorer.numbers import number, share
 from models.norms import RMSNorm
@@ -110,14 +111,19 @@ def _who_moves(view: View, norms: Norms) -> b.Blocks:
     """The user's sentence in this batch compared with the same sentence alone."""
     batch = norms.batch
     tokens = [token for token, valid in zip(batch.tokens[0], batch.valid[0], strict=True) if valid]
+    stream = reading_stream(view.loaded)
     draw = partial(
-        moved,
+        grouped,
         tokens,
-        norms.shares[:, : len(tokens)],
+        100 * norms.shares[:, : len(tokens)],
         [view.t(f"designs.norm.{name}") for name in NORMS],
-        y_title=view.t("blocks.moved"),
-        x_title=view.t("blocks.sentence", number=1),
-        stream=reading_stream(view.loaded),
+        title=view.t("blocks.moved"),
+        label_title=view.t("blocks.sentence", number=1),
+        stream=stream,
+        streams=(stream,),
+        unit=" %",
+        height=340,
+        room=WIDE,
     )
     yield from titled(view, "blocks.moved", draw, view.t("blocks.who_moves"))
     layer, rms, batchnorm = (share(float(row.mean())) for row in norms.shares)
@@ -136,7 +142,7 @@ def _eps(view: View, norms: Norms) -> b.Blocks:
             titled(
                 view,
                 name,
-                partial(figures.eps_curves, SCALES, values, labels, **words),
+                partial(lines, SCALES, values, labels, log_x=True, height=300, **words),
                 note="note",
             )
             for name, (values, labels) in drawn.items()

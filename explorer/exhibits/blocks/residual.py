@@ -20,8 +20,9 @@ from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.blocks.norms import model_line
 from explorer.exhibits.picking import slider, titled, toggle
-from explorer.figures.blocks import WiringNumbers, by_block, wiring
+from explorer.figures.blocks import WiringNumbers, wiring
 from explorer.figures.curves import lines
+from explorer.figures.training import Curve, over_steps
 from explorer.numbers import number, percent
 from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
@@ -116,11 +117,14 @@ def by_blocks(view: View, flows: Flows, key: str) -> b.Columns:
     names = [view.t(f"figures.residual.{place}") for place in flows]
 
     def column(what: str) -> tuple[b.Block, ...]:
-        values: dict[str, np.ndarray] = {
-            place: getattr(flow, what) for place, flow in flows.items()
-        }
-        titles = view.axes("blocks.block", f"blocks.{what}_axis")
-        draw = partial(by_block, values, names, log=what == "gradient", height=250, **titles)
+        log, curves = what == "gradient", []
+        for name, flow in zip(names, flows.values(), strict=True):
+            seeds = np.atleast_2d(getattr(flow, what))
+            mean = _geometric(seeds) if log else seeds.mean(0)
+            band = (seeds.min(0), seeds.max(0)) if len(seeds) > 1 else ()
+            curves.append(Curve(name, np.arange(len(mean)), mean, *band))
+        titles, last = view.axes("blocks.block", f"blocks.{what}_axis"), len(mean) - 1
+        draw = partial(over_steps, curves, last=last, log_y=log, **titles)
         return titled(view, f"blocks.{key}.{what}", draw, view.t(f"blocks.{what}"))
 
     return b.Columns((column("stream"), column("gradient")))

@@ -16,7 +16,7 @@ from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.block import escape
 from explorer.exhibits.cases.case import CASES, PLACES, formulas, opened
 from explorer.exhibits.cases.choices import CasesChoices
-from explorer.figures.bars import measured, paired
+from explorer.figures.bars import grouped, measured
 from explorer.figures.curves import lines
 from explorer.figures.matrix import Axes, Axis, Matrix
 from explorer.figures.outcomes import Level, outcomes, suspect
@@ -261,7 +261,7 @@ def _bars(
     if len(labels) == 0 or not (np.abs(numbers) < 1e5).all():
         return  # limits of a type, or NaN: shown in the table only
     names = (view.t("cases.columns.wrong_lines"), view.t("cases.columns.right_lines"))
-    draw = partial(paired, labels, wrong, right, names, title=view.t("cases.value"))
+    draw = partial(grouped, labels, (wrong, right), names, title=view.t("cases.value"))
     yield b.Chart("cases.bars", draw, view.t("cases.alt"))
 
 

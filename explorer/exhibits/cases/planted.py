@@ -12,7 +12,7 @@ from explorer.analysis.cases.symptom import Symptom, TokenLosses, symptom
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.cases.case import opened
 from explorer.exhibits.cases.outcome import as_text
-from explorer.figures.bars import paired
+from explorer.figures.bars import grouped
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
 from explorer.numbers import percent
@@ -94,7 +94,7 @@ def losses_of(
     """The loss of each token before and after, called by these names."""
     title = view.t("cases.token_loss")
     losses = -token_losses.logprobs_before, -token_losses.logprobs_after
-    draw = partial(paired, token_losses.tokens, *losses, names, title=title, stream="tgt", **more)
+    draw = partial(grouped, token_losses.tokens, losses, names, title=title, stream="tgt", **more)
     return b.Chart(key, draw, title)
 
 

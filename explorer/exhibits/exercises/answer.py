@@ -9,7 +9,7 @@ import numpy as np
 from explorer.analysis.exercises.grading import Grade
 from explorer.analysis.exercises.tasks import Task
 from explorer.exhibits import View, block as b
-from explorer.figures.bars import paired
+from explorer.figures.bars import grouped
 from explorer.figures.matrix import Axis, Matrix
 from explorer.figures.positions.encoding import table
 
@@ -77,7 +77,7 @@ def _row(view: View, wanted: Sequence[Any], values: Sequence[Any] | None) -> b.B
         names = (view.t("exercises.yours"), view.t("exercises.wanted"))
         labels = [str(index) for index in range(len(right))]
         both = (np.array(numbers, np.float64), np.array(right, np.float64))
-        draw = partial(paired, labels, *both, names, title=view.t("cases.value"))
+        draw = partial(grouped, labels, both, names, title=view.t("cases.value"))
         yield b.Chart("exercises.row", draw, view.t("exercises.alt"))
     for name, answer in (("yours", values), ("wanted", wanted)):
         if answer is not None:

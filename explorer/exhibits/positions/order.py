@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
-
 from explorer.analysis.positions.changes import position_functions
 from explorer.analysis.positions.order import Moved, moved, shuffled_order
 from explorer.components.token_strip import pack_token_strip
@@ -14,7 +12,7 @@ from explorer.exhibits.picking import pick_stream
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.positions.opening import opening, positions_at
 from explorer.exhibits.saying import in_a_row
-from explorer.figures import order as figures
+from explorer.figures.bars import WIDE, grouped
 from explorer.library import LoadedModel, list_models
 from explorer.numbers import share
 from explorer.runs.trace import Trace
@@ -64,13 +62,17 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Bl
     pack = partial(pack_token_strip, new, stream=stream, title=title, words=strip)
     shuffled = b.Canvas("positions.strip", "token_strip", lambda file: pack())
     draw = partial(
-        figures.moved,
+        grouped,
         new,
-        np.stack([change.distances[-1] for change in changes]),
+        [100 * change.distances[-1] for change in changes],
         [view.t(f"positions.{change.setting}") for change in changes],
-        y_title=view.t("positions.moved"),
-        x_title=title,
+        title=view.t("positions.moved"),
+        label_title=title,
         stream=stream,
+        streams=(stream,),
+        unit=" %",
+        height=340,
+        room=WIDE,
     )
     yield b.Hero((shuffled, b.Chart("positions.moved", draw, view.t("positions.moved"))))
     yield b.Formula.of(

@@ -12,6 +12,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import titled
 from explorer.exhibits.positions.choices import MOST_DIMS, PositionsChoices
 from explorer.exhibits.positions.opening import opening
+from explorer.figures.curves import lines
 from explorer.figures.positions import encoding as figures
 from explorer.library import LoadedModel
 from explorer.numbers import digits, percent
@@ -68,19 +69,20 @@ def show(answer: Projected, view: View) -> b.Blocks:
     dims = _dimensions(view, width)
     waves: b.Block = b.Hint(view.t("positions.no_dims"))
     if dims:
-        draw = partial(figures.waves, encoding, dims, **words)
+        draw = partial(
+            lines,
+            np.arange(length),
+            encoding.T[dims],
+            [view.t("positions.dim", dim=dim) for dim in dims],
+            **view.axes("figures.positions.position", "figures.positions.value"),
+        )
         waves = b.Chart("positions.waves", draw, view.t("positions.waves"))
     n_ctx = view.loaded.config.n_ctx
     draw = partial(figures.wavelengths, turns, n_ctx=n_ctx, marked=dims, **words)
     by_width = titled(view, "positions.wavelengths", draw)
     mean = numbers.dot_by_distance(encoding).mean
-    draw = partial(
-        figures.dot_by_distance,
-        np.arange(len(mean)),
-        mean[None],
-        [view.t("positions.dot")],
-        **words,
-    )
+    axes = view.axes("figures.positions.distance", "figures.positions.dot")
+    draw = partial(lines, np.arange(len(mean)), mean[None], [view.t("positions.dot")], **axes)
     by_distance = titled(view, "positions.dot", draw)
     yield b.Columns(((_pick_dims(view, width, dims), waves), by_width, by_distance))
     low, top, rise = numbers.largest_rise(mean)

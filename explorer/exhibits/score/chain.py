@@ -118,11 +118,17 @@ def projection(answer: CellEffect, view: View) -> b.Blocks:
     projection."""
     site, cell = view.site, answer.cell
     draw = partial(
-        figures.vectors,
-        np.stack([cell.q, cell.k]),
+        bars.grouped,
+        [str(at) for at in range(len(cell.q))],
+        (cell.q, cell.k),
         (view.t("score.q_of"), view.t("score.k_of")),
-        (site.query_stream, site.key_stream if site.key_stream != site.query_stream else None),
-        words=view.words("figures.score"),
+        title="",
+        label_title=view.t("figures.score.dimension"),
+        streams=(
+            site.query_stream,
+            site.key_stream if site.key_stream != site.query_stream else None,
+        ),
+        height=300,
     )
     values = {"d_model": len(cell.stream), "d_head": len(cell.q), **tokens(view)}
     words = [view.t("score.reading_projection", **values)]

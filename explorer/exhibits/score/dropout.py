@@ -13,7 +13,7 @@ from explorer.exhibits.picking import slider
 from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.score.choices import ScoreChoices
 from explorer.exhibits.score.place import is_open
-from explorer.figures.bars import paired
+from explorer.figures.bars import grouped
 from explorer.numbers import fixed
 from explorer.runs.passes import seeded
 from explorer.runs.trace import Trace
@@ -58,10 +58,9 @@ def show(row: Dropped, view: View) -> b.Blocks:
     shares, now = b.Span(0, 90, 5, "%d %%"), view.choices(ScoreChoices).drop
     yield slider(view, "score.drop", shares, now, display=b.Display(320))
     draw = partial(
-        paired,
+        grouped,
         view.trace.key_tokens(site.name),
-        row.before,
-        row.after,
+        (row.before, row.after),
         (view.t("score.without_dropout"), view.t("score.with_dropout")),
         title=view.t("score.weight"),
         stream=site.key_stream,

@@ -8,7 +8,7 @@ from explorer.analysis.score.scaling import SCALINGS, ScaledHead, Scaling, scale
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.score.choices import ScoreChoices
 from explorer.exhibits.score.place import is_open, key_of
-from explorer.figures.score import histogram
+from explorer.figures.curves import histograms
 from explorer.numbers import fixed, percent
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
@@ -27,7 +27,13 @@ def show(found: dict[Scaling, ScaledHead], view: View) -> b.Blocks:
     change, display = b.sets("scaling"), b.Display(quiet=True)
     yield b.Pick("score.scaling", title, names, chosen, change, display=display)
     limit = max(1.0, float(np.abs(found["none"].scores).max(initial=0.0)))
-    scores, words = found[chosen].scores, view.words("figures.score")
+    draw = partial(
+        histograms,
+        [found[chosen].scores],
+        [names[chosen]],
+        limit,
+        **view.axes("score.initial_score", "score.initial_share"),
+    )
     columns = ("divided_by", "entropy", "top", "gradient")
     rows = [
         [
@@ -39,7 +45,7 @@ def show(found: dict[Scaling, ScaledHead], view: View) -> b.Blocks:
         ]
         for name, of in found.items()
     ]
-    chart = b.Chart("score.histogram", partial(histogram, scores, limit, words=words), title)
+    chart = b.Chart("score.histogram", draw, title)
     table = b.Table(["", *(view.t(f"score.{name}") for name in columns)], rows)
     yield b.Columns(((chart,), (table,)), gap="medium")
     place = view.row, key_of(view)

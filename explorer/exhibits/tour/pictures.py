@@ -17,7 +17,7 @@ from explorer.exhibits.reasons import blocker_codes
 from explorer.exhibits.saying import axis_title
 from explorer.exhibits.tour.rows import QueryRow, tokens_of
 from explorer.exhibits.view import build
-from explorer.figures.bars import paired, row as bars
+from explorer.figures.bars import grouped, row as bars
 from explorer.figures.matrix import Matrix
 from models.rows import Stream
 
@@ -113,7 +113,7 @@ def two_rows(
     tokens, stream = view.trace.key_tokens(row.site.name), row.site.key_stream
     (one, first), (other, second) = shares.items()
     pair, title = (100 * first, 100 * second), title or view.t("tour.weight")
-    return partial(paired, tokens, *pair, (one, other), title=title, stream=stream)
+    return partial(grouped, tokens, pair, (one, other), title=title, stream=stream)
 
 
 def strip(

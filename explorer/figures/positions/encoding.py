@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from explorer.figures import frame as f
-from explorer.figures.curves import lines
 from explorer.figures.matrix import Axis, Matrix, signed
 from explorer.figures.theme import escape, palette
 
@@ -70,35 +68,3 @@ def wavelengths(
         across = f.line(colours.muted, (0, 1), (n_ctx, n_ctx), "dash", xref="paper", label=label)
         frame["shapes"] = [across]
     return {"data": [trace], "layout": frame}
-
-
-def waves(values: f.Floats, dims: Sequence[int], *, dark: bool = False, words: f.Words) -> f.Figure:
-    """The selected columns of the table, [pos, d_model], as curves over position.
-
-    Raises ValueError if a dimension is out of range.
-    """
-    if any(not 0 <= dim < values.shape[1] for dim in dims):
-        raise ValueError(f"dims is {tuple(dims)}, but the table has {values.shape[1]} dimensions")
-    return lines(
-        np.arange(len(values)),
-        values.T[list(dims)],
-        [f"{words['dimension']} {dim}" for dim in dims],
-        x_title=words["position"],
-        y_title=words["value"],
-        dark=dark,
-    )
-
-
-def dot_by_distance(
-    distances: NDArray[np.integer] | f.Floats,
-    dots: f.Floats,
-    names: Sequence[str],
-    *,
-    dark: bool = False,
-    words: f.Words,
-) -> f.Figure:
-    """Dot product against distance, one curve per row of `dots` [curve, distance].
-
-    Raises ValueError with the sizes if distances, curves and names disagree.
-    """
-    return lines(distances, dots, names, x_title=words["distance"], y_title=words["dot"], dark=dark)

@@ -8,9 +8,8 @@ import pytest
 
 from explorer.figures import bars, curves, score as cell
 from explorer.figures.attribution import ranking
-from explorer.figures.bars import paired
-from explorer.figures.blocks import WiringNumbers, by_block, eps_curves, gradients, wiring
-from explorer.figures.order import moved
+from explorer.figures.bars import grouped
+from explorer.figures.blocks import WiringNumbers, wiring
 from explorer.figures.positions import encoding
 from explorer.figures.positions.turning import arrows
 from explorer.figures.theme import DARK, LIGHT, clipped, css, escape, is_special, show
@@ -19,7 +18,6 @@ from explorer.text import family
 from models.training.vocabulary import train_tokenizer
 
 BARS, POSITIONS = (family(f"figures.{name}", lang="en") for name in ("bars", "positions"))
-TABLE = np.array([[0.0, 1.0, 0.0], [0.5, -0.5, 2.0]], np.float32)
 TURNING_WORDS = family("figures.turning", lang="en")
 
 
@@ -32,11 +30,6 @@ def test_wavelengths_stand_on_a_log_axis_and_arrows_begin_at_their_circle():
     np.testing.assert_array_equal(figure["data"][0]["marker"]["size"], [5, 5, 11])
     with pytest.raises(ValueError, match="but there are 3 dimensions"):
         encoding.wavelengths(np.ones(3), marked=(3,), words=POSITIONS)
-    figure = encoding.waves(TABLE, (2, 0), words={**POSITIONS, "dimension": "维度"})
-    assert [trace["name"] for trace in figure["data"]] == ["维度 2", "维度 0"]
-    np.testing.assert_array_equal(figure["data"][0]["y"], [0, 2])
-    with pytest.raises(ValueError, match="but the table has 3 dimensions"):
-        encoding.waves(TABLE, (3,), words=POSITIONS)
     q = np.array([[3.0, 4.0], [0.0, 1.0]])
     k = np.array([[1.0, 0.0], [0.0, -1.0]])
     figure = arrows(
@@ -70,19 +63,19 @@ def test_curves_differ_without_colour_and_shuffled_bars_share_their_tokens():
     assert figure["layout"]["shapes"][0]["x0"] == 1
     with pytest.raises(ValueError, match=r"ys has shape \(6, 2\), expected \(1, 2\)"):
         curves.lines(np.arange(2), ys, ["one"], x_title="x", y_title="y")
-    values = np.array([[0.5, 0.25, 0.1], [0.0, 1e-7, 0.0]])
-    figure = moved(
-        ["a", "a", "<b>"], values, ["with", "without"], y_title="y", x_title="x", stream="src"
-    )
+    values = np.array([[50, 25, 10], [0.0, 1e-7, 0.0]])
+    more = {"title": "y", "label_title": "x", "streams": ("src",), "unit": " %", "room": 840}
+    figure = grouped(["a", "a", "<b>"], values, ["with", "without"], **more)
     with_, without = figure["data"]
     np.testing.assert_allclose(with_["y"], [50, 25, 10])
+    assert with_["marker"]["color"] == LIGHT.source
     assert list(without["text"]) == ["0", "0", "0"]
     assert list(with_["text"]) == ["", "", ""]
     assert len(set(with_["x"])) == 3
     assert "&lt;b&gt;" in with_["x"][2]
     assert with_["marker"]["color"] != without["marker"]["color"]
-    with pytest.raises(ValueError, match="distances"):
-        moved(["a"], values, ["with", "without"], y_title="y", x_title="x", stream="src")
+    with pytest.raises(ValueError, match="with has shape"):
+        grouped(["a"], values, ["with", "without"], title="y")
 
 
 def test_row_shows_weights_and_hatches_what_is_blocked():
@@ -187,23 +180,7 @@ CAUSE_WORDS = family("figures.attribution", lang="en")
 TOKENS = ["a", "<b>", "a"]
 
 
-def test_vectors_keep_their_numbers_and_blocked_bars_are_hatched():
-    figure = cell.vectors(
-        np.array([[1.0, -2.0], [0.5, 4.0]]),
-        ["q", "<k>"],
-        ["src", None],
-        words={**CELL_WORDS, "dimension": "维"},
-    )
-    q, k = figure["data"]
-    np.testing.assert_array_equal(q["y"], [1.0, -2.0])
-    np.testing.assert_array_equal(k["y"], [0.5, 4.0])
-    assert q["marker"]["color"] == LIGHT.source
-    assert k["marker"]["color"] == LIGHT.accent
-    assert q["marker"]["pattern"]["shape"] != k["marker"]["pattern"]["shape"]
-    assert k["name"] == "&lt;k&gt;"
-    assert figure["layout"]["xaxis"]["title"]["text"] == "维"
-    with pytest.raises(ValueError, match="values has shape"):
-        cell.vectors(np.ones((3, 2)), ["q", "k"], ["src", "tgt"], words=CELL_WORDS)
+def test_blocked_bars_are_hatched():
     bars, line = cell.products(np.array([1.0, -3.0, 0.5]), words=CELL_WORDS)["data"]
     np.testing.assert_array_equal(bars["y"], [1.0, -3.0, 0.5])
     np.testing.assert_array_equal(line["y"], [1.0, -2.0, -1.5])
@@ -227,17 +204,7 @@ def test_vectors_keep_their_numbers_and_blocked_bars_are_hatched():
         cell.signed(["a"], np.ones(1), title="t", allowed=np.ones(2, bool), words=CELL_WORDS)
 
 
-def test_the_histogram_counts_each_score_and_what_freezing_leaves_out_is_a_bar():
-    scores = np.array([-9.0, -0.05, 0.0, 0.05, 2.0])
-    figure = cell.histogram(scores, 4.1, words=CELL_WORDS)  # 41 bars of 0.2
-    counts = np.zeros(41)
-    counts[[0, 20, 30]] = 1, 3, 1  # the lowest score is in the edge bar
-    np.testing.assert_array_equal(figure["data"][0]["y"], counts)
-    assert figure["layout"]["xaxis"]["range"] == [-4.1, 4.1]
-    line, dots = cell.groups((0, 0, 1, 1), words=CELL_WORDS)["data"]
-    np.testing.assert_array_equal(line["x"][0::3], [0, 1, 2, 3])
-    np.testing.assert_array_equal(line["x"][1::3], [0.5, 0.5, 2.5, 2.5])
-    assert dots["text"] == ["1", "2", "3", "4", "1", "2"]
+def test_what_freezing_leaves_out_is_a_bar():
     figure = ranking(
         ["<a>", "b"],
         np.array([2.0, -1.0]),
@@ -257,17 +224,7 @@ def test_the_histogram_counts_each_score_and_what_freezing_leaves_out_is_a_bar()
         ranking(["a"], np.zeros(2), title="", words=CAUSE_WORDS)
 
 
-def test_sizes_stand_over_powers_of_ten_and_a_wiring_has_its_norm_where_it_belongs():
-    figure = eps_curves(
-        np.array([1e-2, 1.0]), np.array([[0.5, 1.0]]), ["e"], x_title="x", y_title="y"
-    )
-    np.testing.assert_allclose(figure["data"][0]["x"], [-2, 0])
-    assert figure["layout"]["xaxis"]["ticktext"][0] == "10<sup>−2</sup>"
-    figure = gradients(np.eye(3), ["a", "b", "c"], x_title="x", y_title="y")
-    assert [trace["y"].tolist() for trace in figure["data"]] == np.eye(3).tolist()
-    assert len({trace["marker"]["pattern"]["shape"] for trace in figure["data"]}) == 3
-    with pytest.raises(ValueError, match="names"):
-        gradients(np.eye(3), ["a"], x_title="x", y_title="y")
+def test_a_wiring_has_its_norm_where_it_belongs():
     shown = WiringNumbers(before="x 1", added="+ 2", behind="3", back="g 4")
     figure = wiring(
         {"post": shown, "pre": shown, "sublayer": shown},
@@ -286,23 +243,16 @@ def test_sizes_stand_over_powers_of_ten_and_a_wiring_has_its_norm_where_it_belon
     assert sum(note["text"] == "g 4" for note in notes) == 3
 
 
-def test_curves_show_every_seed_and_pairs_of_bars_stand_side_by_side():
-    values = np.array([[1.0, 4.0], [1.0, 1.0]])
-    plain = by_block({"pre": values}, ["pre"], x_title="x", y_title="y")
-    seeds, mean = plain["data"]
-    np.testing.assert_allclose(mean["y"], [1.0, 2.5])
-    np.testing.assert_allclose(seeds["y"], [1, 4, np.nan, 1, 1, np.nan])
-    log = by_block({"pre": values}, ["pre"], x_title="x", y_title="y", log=True)
-    np.testing.assert_allclose(log["data"][1]["y"], [1.0, 2.0])  # the geometric mean
-    assert len(by_block({"pre": values[0]}, ["pre"], x_title="x", y_title="y")["data"]) == 1
+def test_bars_of_one_label_stand_side_by_side():
     first, second = np.array([1.0, np.nan, -2.0]), np.array([0.5, 3.0, np.inf])
-    figure = paired(TOKENS, first, second, ("before", "after"), title="<loss>")
+    figure = grouped(TOKENS, (first, second), ("before", "after"), title="<loss>")
     before, after = figure["data"]
     assert list(before["y"]) == [1.0, 0.0, -2.0]
-    assert before["text"][1] == after["text"][2] == "NaN"
+    assert before["customdata"][1] == after["customdata"][2] == "NaN"
+    assert list(before["text"]) == ["", "", ""]  # NaN is no zero
     assert len(set(before["x"])) == 3  # equal tokens are kept apart
     assert before["marker"]["pattern"]["shape"] != after["marker"]["pattern"]["shape"]
     assert figure["layout"]["barmode"] == "group"
     assert "<loss>" not in str(figure["layout"])
     with pytest.raises(ValueError, match="after"):
-        paired(TOKENS, first, second[:2], ("before", "after"), title="")
+        grouped(TOKENS, (first, second[:2]), ("before", "after"), title="")
