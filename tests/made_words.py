@@ -22,7 +22,6 @@ from explorer.exhibits.training.setting import NAMES as TRAINING_NAMES
 from explorer.library import CHECKPOINTS, list_models
 from explorer.pages import MENU, PAGES
 from explorer.text import examples, word_key
-from explorer.training.comparing import QUESTIONS
 from explorer.training.setup import ARCHITECTURE, FAULTS, OPTIONS as CHOICES, TRAINING, Setup
 from explorer.ui.sidebar.languages import SHORT
 from models.config import CHOICES as CONFIG_CHOICES
@@ -136,7 +135,6 @@ MADE = {
     - {*TRAINING_NAMES},
     **{f"designs.{field}": set(kinds) for field, kinds in DESIGNS.items()},
     "designs.norm": set(NORMS),  # with batch normalization, for comparison
-    **{f"training.questions.{each.id}": {"ask", "first", "second"} for each in QUESTIONS},
     **{f"training.faults.{fault}": {"title", "short", "what", "tells"} for fault in FAULTS},
     "training.faults.none": {"title"},
     **{

@@ -32,7 +32,8 @@ FREE = -1
 """The value of `row` if no query is highlighted."""
 
 GONE: dict[str, tuple[str, ...]] = {
-    "part": ("speculation", "flow", "without", "file", "paper", "search"),
+    "part": ("speculation", "flow", "without", "file", "paper", "search", "asked"),
+    "question": (),
     "further": (),
     "aside": ("engines", "layouts"),
     "draft": (),

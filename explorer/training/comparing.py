@@ -1,10 +1,9 @@
-"""Compare training runs: their settings, whether they differ by more than their seeds do, and the
-questions that such comparisons answer."""
+"""Compare training runs: their settings, and whether they differ by more than their seeds do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import comb
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -12,10 +11,9 @@ from jaxtyping import Float
 from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup
 
-Measure = Literal["loss", "forced", "free", "rows", "beyond"]
+Measure = Literal["loss", "forced", "free", "rows"]
 LOWER_IS_BETTER: frozenset[Measure] = frozenset({"loss"})
 Outcome = Literal["first", "second", "band", "one_seed", "nothing"]
-OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 @dataclass(frozen=True)
@@ -77,9 +75,9 @@ def _one_per_seed(runs: Sequence[TrainingRun]) -> tuple[TrainingRun, ...]:
 
 
 def band(arm: Arm, measure: Measure) -> Band:
-    """The measure of an arm's runs, at the steps that all runs with any values have."""
+    """The measure of an arm's runs, at the steps that all begun runs have."""
     curves = [
-        {score.step: of for score in run.scores if (of := getattr(score, measure)) is not None}
+        {score.step: getattr(score, measure) for score in run.scores}
         for run in arm.runs
         if run.scores
     ]
@@ -110,68 +108,3 @@ def difference(first: Band, second: Band, measure: Measure) -> Difference:
 def _at(band: Band, step: float) -> tuple[float, float, float]:
     at = band.steps.tolist().index(step)
     return float(band.low[at]), float(band.mean[at]), float(band.high[at])
-
-
-SEEDS = (1, 2, 3)
-QUICK = Setup(task="reverse", d_model=32, d_ff=64, steps=200, batch=512, warmup=50)
-
-
-@dataclass(frozen=True)
-class RunComparison:
-    """`first` and `second` are compared by `measure` at their last step. `id` is a text key."""
-
-    id: str
-    first: Setup
-    second: Setup
-    measure: Measure
-
-    def setups(self) -> list[Setup]:
-        """All setups, seed by seed, so that both bands grow evenly."""
-        return [replace(setup, seed=seed) for seed in SEEDS for setup in (self.first, self.second)]
-
-    def runs(self, runs: Sequence[TrainingRun]) -> tuple[list[TrainingRun], list[TrainingRun]]:
-        """The runs set up for this question, without faults; the newest of each seed."""
-        candidates: dict[Setup, TrainingRun] = {
-            run.setup: run for run in runs if not run.faults and not run.gone_back
-        }
-        return (
-            [candidates[setup] for setup in self.setups()[::2] if setup in candidates],
-            [candidates[setup] for setup in self.setups()[1::2] if setup in candidates],
-        )
-
-    def answer(self, runs: Sequence[TrainingRun]) -> Difference | None:
-        """The result of the runs; None until all of them are done."""
-        first, second = self.runs(runs)
-        if len(first) + len(second) < 2 * len(SEEDS) or any(
-            run.state != "done" for run in (*first, *second)
-        ):
-            return None
-        bands = [band(arms(group)[0], self.measure) for group in (first, second)]
-        return difference(bands[0], bands[1], self.measure)
-
-
-def _of(**changes: object) -> Setup:
-    return replace(QUICK, **changes)  # type: ignore[arg-type]
-
-
-QUESTIONS: tuple[RunComparison, ...] = (
-    RunComparison("warmup_pre", _of(), _of(warmup=1), "loss"),
-    RunComparison(
-        "warmup_post",
-        _of(norm_placement="post", n_layers=4),
-        _of(norm_placement="post", n_layers=4, warmup=1),
-        "loss",
-    ),
-    RunComparison("beyond", _of(positions="rotary"), _of(positions="learned"), "beyond"),
-    RunComparison("heads", _of(n_heads=4), _of(n_heads=1), "free"),
-    RunComparison(
-        "swiglu",
-        _of(ffn="swiglu", d_ff=64, bias=False),
-        _of(ffn="gelu", d_ff=96, bias=False),
-        "loss",
-    ),
-    RunComparison("rmsnorm", _of(norm="layernorm"), _of(norm="rmsnorm"), "loss"),
-    RunComparison("tying", _of(), _of(tie_embeddings=False), "loss"),
-    RunComparison("no_positions", _of(), _of(positions="none"), "free"),
-)
-"""Each is as short as possible for a clear answer: six runs of 200 steps."""

@@ -171,10 +171,7 @@ class SetupTrainer(Trainer):
             right += int(((logits.argmax(-1) == labels) & batch.loss_mask).sum())
             count += batch.n_labels
         change = self._forced_loss(MORE_PADS) - self._forced_loss(0)
-        beyond, longer = None, self.corpus.longer
         with masked_as(masks_of(self.faults), self.model):
-            if longer and self.step == self.setup.steps:
-                beyond = share_right(write(self.model, longer), self._answers(longer))
             shown, *answers = write(self.model, [self.watched, *self.material.valid])
         self.model.train()
         wanted = self._answers(self.material.valid)
@@ -186,7 +183,6 @@ class SetupTrainer(Trainer):
             float(np.mean([one == other for one, other in zip(answers, wanted, strict=True)])),
             self.corpus.tokenizer.decode(shown),
             change,
-            beyond,
         )
 
     def _answers(self, examples: Sequence[Example]) -> list[list[int]]:

@@ -63,8 +63,7 @@ class Validation:
     as the training itself would measure it, faults included; free-running, the share of correct
     tokens and of exact matches; the free-running output for the watched example.
     `padded` is the change of the loss, in nats, if examples have MORE_PADS additional PADs: zero if
-    padding is hidden. `beyond` is the share of correct tokens, free-running, on examples longer
-    than any in training; None if the task has none, and before the last step."""
+    padding is hidden."""
 
     step: int
     loss: float
@@ -73,7 +72,6 @@ class Validation:
     rows: float
     written: str
     padded: float = 0.0
-    beyond: float | None = None
 
 
 @dataclass(eq=False)

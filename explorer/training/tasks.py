@@ -29,8 +29,7 @@ from models.training.vocabulary import train_tokenizer
 Pair = tuple[str, str]
 
 N_TOY, N_HELD_OUT = 6000, 64
-N_LONGER = 32
-LENGTHS, LONGER, SYMBOLS = (2, 8), (10, 14), 20
+LENGTHS, SYMBOLS = (2, 8), 20
 MOST_VOCABULARY = 600
 DATA_SEED = 1
 """All runs of a task train and are measured on the same examples, whatever their own seed."""
@@ -44,9 +43,8 @@ SECONDS, ROOM, PATIENCE = 60, 1_000_000_000, 180.0
 class TaskExamples:
     """The examples of a task as text and as tokens; `held_out` is the validation set.
 
-    `longer` are examples longer than any of these. `by_heart`: there are too few examples for a
-    validation set, so the training examples are measured. `too_long` is the number of pairs with
-    more tokens than the model reads.
+    `by_heart`: there are too few examples for a validation set, so the training examples are
+    measured. `too_long` is the number of pairs with more tokens than the model reads.
     """
 
     tokenizer: Tokenizer
@@ -54,7 +52,6 @@ class TaskExamples:
     held_out: tuple[Pair, ...]
     examples: tuple[Example, ...]
     valid: tuple[Example, ...]
-    longer: tuple[Example, ...] = ()
     by_heart: bool = False
     too_long: int = 0
 
@@ -141,7 +138,7 @@ def unpacked(answer: dict[str, Any]) -> TaskExamples:
         tokenizer.reading(read(source))
     for name in ("rows", "held_out"):
         answer[name] = tuple(map(tuple, answer[name]))
-    for name in ("examples", "valid", "longer"):
+    for name in ("examples", "valid"):
         answer[name] = tuple(Example(tuple(src), tuple(tgt)) for src, tgt in answer[name])
     return TaskExamples(**answer | {"tokenizer": tokenizer})
 
@@ -168,7 +165,6 @@ def _corpus(task: Task, text: str, vocabularies: Vocabularies) -> TaskExamples:
         held_out,
         tuple(encode_pairs(learnt, tokenizer, n_ctx)),
         tuple(encode_pairs(held_out, tokenizer, n_ctx)),
-        tuple(encode_pairs(longer_rows(task), tokenizer, n_ctx)),
         by_heart,
         len(rows) - len(fitting),
     )
@@ -186,13 +182,6 @@ def own_rows(text: str) -> list[Pair]:
 def letters(task: Task) -> list[Pair]:
     """Letter sequences for copy, reverse and sort (`models.training.tasks`)."""
     return task_pairs(task, N_TOY, LENGTHS, SYMBOLS, DATA_SEED)  # type: ignore[arg-type]
-
-
-def longer_rows(task: Task) -> list[Pair]:
-    """Letter sequences longer than those in training; empty for other tasks."""
-    if ROWS.get(task) is not letters:
-        return []
-    return task_pairs(task, N_LONGER, LONGER, SYMBOLS, DATA_SEED)  # type: ignore[arg-type]
 
 
 def sums(task: Task = "add") -> list[Pair]:

@@ -12,7 +12,6 @@ from streamlit.testing.v1 import AppTest
 from explorer.library import CHECKPOINTS
 from explorer.text import t
 from explorer.training import rooms
-from explorer.training.comparing import QUESTIONS
 from explorer.training.opened import untrained
 from explorer.training.rooms import ROOMS, Room, Series
 from explorer.training.runs import CHECKPOINT, TrainingRun, Validation
@@ -190,15 +189,3 @@ def test_two_kinds_of_training_are_compared_by_their_seeds(open_page, room):
     trained(room, replace(other, seed=3), 0.0, 0.85)
     at = open_page("training", **link)
     assert t("training.compare.band", lang="en") in everything(at)
-
-
-def test_a_question_is_guessed_first_and_then_decided(open_page, room):
-    question = next(each for each in QUESTIONS if each.id == "heads")
-    at = open_page("training", part="asked", question="heads", room=room.name)
-    assert t("training.guess_first", lang="en") in everything(at)
-    assert not [each for each in at.button if each.key == "training.decide"]
-    for setup in question.setups():
-        trained(room, setup, 0.0, 0.2 + 0.1 * (setup.n_heads > 1))
-    at = open_page("training", part="asked", question="heads", expected="first", room=room.name)
-    assert t("training.guess_right", lang="en") in everything(at)
-    assert link(at)["answers"] == "train_heads.1.1.0"

@@ -1,4 +1,4 @@
-"""The course: the steps of the tour, the exercises, and the questions that training decides."""
+"""The course: the steps of the tour, and the exercises."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,6 @@ from explorer.exhibits.tour import attention, blocks, masks, positions, writing
 from explorer.exhibits.tour.choices import CHAPTERS, TourChoices
 from explorer.exhibits.tour.posed import Step
 from explorer.text import shorten
-from explorer.training.comparing import QUESTIONS
 
 _MODULES = dict(zip(CHAPTERS, (attention, masks, positions, blocks, writing), strict=True))
 STEPS: dict[str, Step] = {
@@ -26,7 +25,7 @@ STEPS: dict[str, Step] = {
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A step, an exercise or a question of Train, by its `id` in links.
+    """A step or an exercise, by its `id` in links.
 
     `group` is the text key of its group, `title` the key of its title or the title by language,
     `opens` the change that opens it.
@@ -45,10 +44,6 @@ def _entries() -> Iterator[Entry]:
     for task in tasks():
         opens = b.choose(visit="exercises", task=task.id, part="task")
         yield Entry(f"task_{task.id}", f"exercises.groups.{task.kind}", task.name, opens)
-    for id in (question.id for question in QUESTIONS):
-        opens = b.choose(visit="training", question=id, expected="", part="asked")
-        ask = f"training.questions.{id}.ask"
-        yield Entry(f"train_{id}", "training.parts.asked", ask, opens)
 
 
 def open_step(step: str) -> b.Change:

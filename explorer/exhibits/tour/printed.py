@@ -6,7 +6,6 @@ from explorer.analysis.exercises.tasks import Task, task_of
 from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import toggle
-from explorer.exhibits.tour.asked import guesses
 from explorer.exhibits.tour.choices import TourChoices
 from explorer.exhibits.tour.course import ENTRIES, GROUPS, STEPS, heading, opened, title_of
 from explorer.exhibits.tour.posed import Missing, PosedStep, found_by
@@ -54,8 +53,7 @@ def _entry(view: View, name: str, posed: PosedStep | Missing | None) -> tuple[li
     kind, _, id = name.partition("_")
     if kind == "task" and (task := task_of(id)):
         return [*task_on_paper(view, task)], task.solution[view.lang]
-    if posed is None:
-        return [_boxes(guesses(view, id).values())], "–"
+    assert posed is not None
     blocks: list[b.Block] = [b.Prose(lead(view, name))]
     if isinstance(posed, Missing):
         return [*blocks, b.Prose(view.t(f"tour.missing.{posed.why}"))], "–"

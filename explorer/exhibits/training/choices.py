@@ -4,10 +4,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from explorer.exhibits import PageChoices
-from explorer.exhibits.choices import RefusedError, choice, one_of, unlinked, whole
+from explorer.exhibits.choices import RefusedError, choice, unlinked, whole
 from explorer.exhibits.view import View, Viewer
 from explorer.problems import InputProblem
-from explorer.training.comparing import OUTCOMES, QUESTIONS
 from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup, format_setup, parse_setup
 
@@ -49,8 +48,7 @@ def _rooms() -> "Rooms":
 class TrainingChoices(PageChoices):
     """`setup` is the setup of the next training, `seeds` its number of seeds; `room` identifies the
     user's trainings, `shown` is the number of the selected one (None: the latest), `moment` the
-    step of the frame (None: the latest). `question` is a question to be decided by training,
-    `expected` the user's guess.
+    step of the frame (None: the latest).
 
     `own_room` is the room that this session created, `pairs` and `pairs_file` are the user's own
     pairs, `back_to` and `both` the steps chosen for a rewind and for two trainings side by side
@@ -61,7 +59,7 @@ class TrainingChoices(PageChoices):
     pictures: ClassVar[tuple[str, ...]] = ("loss", "forced", "free", "rows")
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         exhibit.rpartition(".")[2]: ("training.setting", "training.steer", exhibit)
-        for exhibit in ("training.live", "training.opened", "training.compared", "tour.asked")
+        for exhibit in ("training.live", "training.opened", "training.compared")
     }
     setup: Setup = choice(USUAL, _setup, format_setup)
     seeds: int = choice(1, whole(1, MOST_SEEDS))
@@ -69,8 +67,6 @@ class TrainingChoices(PageChoices):
     shown: int | None = choice(None, whole(1, 9999))
     moment: int | None = choice(None, whole(0, 9999))
     weight: str = choice("", str)
-    question: str = choice("", one_of(tuple(each.id for each in QUESTIONS)))
-    expected: str = choice("", one_of(OUTCOMES[:3]))
     own_room: str = unlinked("")
     pairs: str = unlinked("")
     pairs_file: bytes | None = unlinked(None)

@@ -17,7 +17,7 @@ from explorer.numbers import percent
 from explorer.training.comparing import Arm, Band, Difference, Measure, arms, band, difference
 from explorer.training.runs import TrainingRun
 
-MEASURES: tuple[Measure, ...] = get_args(Measure)[:4]
+MEASURES: tuple[Measure, ...] = get_args(Measure)
 MOST_SHOWN = 6
 """Most arms in one chart: the number of colours."""
 

@@ -31,8 +31,8 @@ def show(answer: None, view: View) -> b.Blocks:
     yield from _use(view, run)
     if run.diverged:
         yield b.Hint(view.t("training.diverged", step=run.step), "trending_up", fails=True)
-    shows_all = view.chosen("part") in ("compared", "asked")
-    if any(training.is_live for training in (choices.runs if shows_all else (run,))):
+    shown = choices.runs if view.chosen("part") == "compared" else (run,)
+    if any(training.is_live for training in shown):
         yield b.Live("training.pulse", INTERVAL)
 
 

@@ -16,12 +16,12 @@ from explorer.library import open_model
 from explorer.runs.generation import generate
 from explorer.runs.passes import seeded
 from explorer.runs.trace import trace
-from explorer.training.comparing import QUESTIONS, Difference, arms, band, difference
+from explorer.training.comparing import Difference, arms, band, difference
 from explorer.training.learning import DivergedError, SetupTrainer
 from explorer.training.opened import opened, untrained
 from explorer.training.process import EndedError, TrainingProcess
 from explorer.training.runs import TrainingRun, Validation
-from explorer.training.setup import Setup, check, format_setup, parse_setup
+from explorer.training.setup import Setup, format_setup, parse_setup
 from explorer.training.tasks import corpus
 from explorer.uploads import open_zip
 from models.strategies import Greedy
@@ -254,25 +254,6 @@ def test_arms_differ_by_settings_and_a_difference_smaller_than_their_band_says_s
     # of the 6 divisions of four runs into two pairs, and of 10 into a pair and three, 2 are apart
     assert compare(of(1.0, 1.2), of(1.3, 1.4)).chance == pytest.approx(2 / 6)
     assert compare(of(1.0, 1.2, 1.1), of(1.3, 1.4)).chance == pytest.approx(2 / 10)
-    assert difference(band(arms(of(1.0))[0], "beyond"), band(arms(of(1.0))[0], "loss"), "loss") == (
-        difference(band(arms(of(1.0))[0], "beyond"), band(arms(of(1.0))[0], "beyond"), "loss")
-    )
-
-
-def test_questions_compare_equal_models_and_are_answered_once_all_is_done():
-    question = QUESTIONS[0]
-    runs = [run(setup, 4.0, 1.0 + setup.warmup / 1000) for setup in question.setups()]
-    assert question.answer(runs[:-1]) is None
-    answer = question.answer(runs)
-    assert answer.outcome == "second"  # less warm-up gave the lower loss here
-    runs[0].state = "running"
-    assert question.answer(runs) is None
-    for question in QUESTIONS:
-        assert question.first != question.second
-        for setup in question.setups():
-            assert check(setup, 45) > 0
-    swiglu = next(each for each in QUESTIONS if each.id == "swiglu")
-    assert check(swiglu.first, 45) == check(swiglu.second, 45)  # parameters
 
 
 # What can be set up: its link, its limits, and the model that comes of it.
