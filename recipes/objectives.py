@@ -10,8 +10,7 @@ from torch import Tensor
 from models.rows import Rows, padded
 from models.training.data import Batch
 from models.training.faults import Masks, masked_as
-from models.training.forcing import teacher_forced
-from models.training.loss import sequence_loss
+from models.training.loss import sequence_loss, teacher_forced
 from models.training.objectives import Likelihood, Loss, Objective, Training
 from models.training.repetition import CONTINUATION, continued, repeated
 from models.transformer import Model

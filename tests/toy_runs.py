@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from models.config import ModelConfig
+from models.training.corpus import Task, task_pairs
 from models.training.data import Example, Material
 from models.training.loop import Trainer
 from models.training.saving import save_checkpoint
 from models.training.settings import TrainingConfig
-from models.training.tasks import Task, task_pairs
 from models.training.vocabulary import train_tokenizer
 from models.transformer import Model, build_model
 

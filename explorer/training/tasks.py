@@ -21,9 +21,9 @@ from explorer.sandbox.bounds import answer_one
 from explorer.training import pairs
 from explorer.training.setup import LONGEST, N_CTX, Setup, Task, Vocabularies
 from models.tokenizer import Tokenizer
+from models.training.corpus import task_pairs
 from models.training.data import Example, encode_pairs
 from models.training.home import asset
-from models.training.tasks import task_pairs
 from models.training.vocabulary import train_tokenizer
 
 Pair = tuple[str, str]
@@ -180,7 +180,7 @@ def own_rows(text: str) -> list[Pair]:
 
 
 def letters(task: Task) -> list[Pair]:
-    """Letter sequences for copy, reverse and sort (`models.training.tasks`)."""
+    """Letter sequences for copy, reverse and sort (`models.training.corpus`)."""
     return task_pairs(task, N_TOY, LENGTHS, SYMBOLS, DATA_SEED)  # type: ignore[arg-type]
 
 

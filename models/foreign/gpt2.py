@@ -1,15 +1,18 @@
-"""GPT, GPT-2, GPT-Neo and GPT-J, with the original authors' tensor names.
+"""GPT, GPT-2, GPT-Neo, GPT-J, GPT-NeoX (the Pythia models) and OPT, with the original authors'
+tensor names.
 
-Radford et al. 2018 and 2019; Black et al. 2021; Wang & Komatsuzaki 2021.
+Radford et al. 2018 and 2019; Black et al. 2021 and 2022; Wang & Komatsuzaki 2021; Zhang et al.
+2022; Biderman et al. 2023.
 """
 
 from typing import Any
 
 from models.config import ModelConfig
-from models.foreign.folds import composed, part, transposed, zeros
+from models.foreign.folds import composed, part, part_of_heads, transposed, without_first, zeros
 from models.foreign.outputs import output
 from models.foreign.plan import DECODER, POST_NORM, Keys, Plan, PlanRow, blocks, both, weight
-from models.foreign.rotation import Turning
+from models.foreign.rotation import TABLES, Turning, turning
+from models.foreign.translators import OFFSET, attention_rows
 from models.refusals import Refusal
 
 MASKS = (r"h\.\d+\.attn\.(bias|masked_bias)",)
@@ -162,3 +165,76 @@ def _attention_layers(keys: Keys, n_layers: int) -> list[str]:
     if len(kinds) != n_layers or not set(kinds) <= {"global", "local"}:
         raise Refusal("attention_types", name="attention_types", value=repr(listed or groups))
     return list(kinds)
+
+
+def neox(keys: Keys) -> Plan:
+    """Parallel attention and FFN; RoPE on the first features of each head."""
+    keys.only("attention_bias", True)
+    n_heads, d_model = keys.size("num_attention_heads"), keys.size("hidden_size")
+    d_head = d_model // n_heads
+    bases, shares = ("rotary_emb_base",), ("rotary_pct",)
+    turn = turning(keys, d_head, bases=bases, share=0.25, shares=shares)
+    head = output(keys, keys.flag("tie_word_embeddings", False), "embed_out", "embed_in")
+    config = ModelConfig(
+        **DECODER,
+        vocab_size=keys.size("vocab_size"),
+        d_model=d_model,
+        n_layers=keys.layers("num_hidden_layers"),
+        n_heads=n_heads,
+        d_ff=keys.size("intermediate_size"),
+        n_ctx=keys.size("max_position_embeddings"),
+        norm_eps=keys.number("layer_norm_eps", 1e-5),
+        parallel=keys.flag("use_parallel_residual", True),
+        ffn=keys.activation("hidden_act", "gelu"),
+        **turn.settings(d_head),
+        **head.settings,
+    )
+    rows = [weight("embed", "embed_in"), *both("final_norm", "final_layer_norm")]
+    for ours, theirs in blocks(config.n_layers):
+        for index, name in enumerate("qkv"):
+            fold = part_of_heads(index, 3, n_heads)
+            if name != "v":
+                fold = composed(fold, turn.fold(n_heads))
+            rows += both(f"{ours}.attn.w_{name}", f"{theirs}.attention.query_key_value", fold)
+        rows += both(f"{ours}.attn.w_o", f"{theirs}.attention.dense")
+        rows += both(f"{ours}.attn_norm", f"{theirs}.input_layernorm")
+        rows += both(f"{ours}.ffn.w_up", f"{theirs}.mlp.dense_h_to_4h")
+        rows += both(f"{ours}.ffn.w_down", f"{theirs}.mlp.dense_4h_to_h")
+        rows += both(f"{ours}.ffn_norm", f"{theirs}.post_attention_layernorm")
+    masks = r"layers\.\d+\.attention\.(bias|masked_bias)"  # causal masks in old files
+    return Plan(config, (*rows, *head.rows), (masks, *TABLES, *head.ignored))
+
+
+def opt(keys: Keys) -> Plan:
+    """BART's decoder without cross-attention; pre-norm or post-norm as configured."""
+    d_model = keys.size("hidden_size")
+    keys.only("word_embed_proj_dim", d_model, None)
+    keys.only("_remove_final_layer_norm", False)
+    keys.only("enable_bias", True)
+    keys.only("layer_norm_elementwise_affine", True)
+    pre = keys.flag("do_layer_norm_before", True)
+    head = output(keys, keys.flag("tie_word_embeddings", True))
+    config = ModelConfig(
+        **(DECODER if pre else DECODER | POST_NORM),
+        vocab_size=keys.size("vocab_size"),
+        d_model=d_model,
+        n_layers=keys.layers("num_hidden_layers"),
+        n_heads=keys.size("num_attention_heads"),
+        d_ff=keys.size("ffn_dim"),
+        n_ctx=keys.size("max_position_embeddings"),
+        positions="learned",
+        ffn=keys.activation("activation_function", "relu"),
+        **head.settings,
+    )
+    rows = [
+        weight("embed", "embed_tokens"),
+        weight("positions", "embed_positions", without_first(OFFSET)),
+        *(both("final_norm", "final_layer_norm") if pre else ()),
+    ]
+    for ours, theirs in blocks(config.n_layers):
+        rows += attention_rows(f"{ours}.attn", f"{theirs}.self_attn")
+        rows += both(f"{ours}.attn_norm", f"{theirs}.self_attn_layer_norm")
+        rows += both(f"{ours}.ffn.w_up", f"{theirs}.fc1")
+        rows += both(f"{ours}.ffn.w_down", f"{theirs}.fc2")
+        rows += both(f"{ours}.ffn_norm", f"{theirs}.final_layer_norm")
+    return Plan(config, (*rows, *head.rows), head.ignored)

@@ -1,5 +1,6 @@
 """The tensors of a folder, read one at a time: a safetensors file, or shards with an index."""
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,12 +12,44 @@ from torch import Tensor, nn
 from models.checkpoint import WEIGHTS, CheckpointError
 from models.config import ModelConfig
 from models.fast import without_numbers
-from models.foreign.damage import require_all_of
-from models.foreign.json_files import read_json
+from models.foreign.json_files import LFS, read_json
 from models.foreign.placing import Placing, place
 from models.foreign.plan import PlanRow
 from models.refusals import Refusal
 from models.transformer import Model, build_model
+
+_LENGTH = 8  # bytes of the header's length; the header and the tensors follow
+_MOST_HEADER = 100_000_000  # the largest header that safetensors reads
+
+
+def require_all_of(path: Path) -> None:
+    """Raise CheckpointError if a safetensors file is a Git LFS pointer (`lfs_pointer`) or has fewer
+    bytes than its header requires (`cut_short`); OSError if it cannot be read."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(len(LFS))
+        if start == LFS.encode():
+            raise CheckpointError("lfs_pointer", file=path.name)
+        n_header = int.from_bytes(start[:_LENGTH], "little")
+        wanted = _LENGTH + n_header
+        if len(start) < _LENGTH or n_header > _MOST_HEADER:
+            return
+        if size >= wanted:
+            file.seek(_LENGTH)
+            wanted += _n_bytes(file.read(n_header))
+    if size < wanted:
+        there, all_of_it = f"{size:,}", f"{wanted:,}"
+        raise CheckpointError("cut_short", file=path.name, size=there, wanted=all_of_it)
+
+
+def _n_bytes(header: bytes) -> int:
+    """Total size of the tensors in bytes according to the header; 0 if it cannot be parsed."""
+    try:
+        listed = json.loads(header)
+        return max(int(listed[key]["data_offsets"][1]) for key in listed if key != "__metadata__")
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+        return 0
+
 
 INDEX = f"{WEIGHTS}.index.json"
 FLOATS = {"F64", "F32", "F16", "BF16"}

@@ -29,12 +29,12 @@ from models.checkpoint import CARD, CONFIG, TOKENIZER, WEIGHTS
 from models.pictures import split_face
 from models.pictures.faces import FACES, LONGEST, drawn_word
 from models.strategies import Beam, Greedy
+from models.training.corpus import Task, solve
 from models.training.evaluate import translate
 from models.training.home import asset
 from models.training.recipe import read_recipe
 from models.training.repetition import CONTINUATION, continued, repetition
 from models.training.saving import SNAPSHOTS, snapshot_name, snapshots
-from models.training.tasks import Task, solve
 from recipes.numbering import numbers as numbers_in
 
 ASSETS = Path(__file__).parents[2] / "assets"

@@ -17,9 +17,8 @@ from models.rows import Rows
 from models.training import recipe as reading
 from models.training.data import collate
 from models.training.faults import masked_as
-from models.training.forcing import teacher_forced
 from models.training.home import asset
-from models.training.loss import sequence_loss
+from models.training.loss import sequence_loss, teacher_forced
 from models.training.objectives import Likelihood, make_objectives, settings_of
 from models.training.recipe import read_recipe, recipe_names
 from models.training.saving import SNAPSHOTS, save_checkpoint, snapshot_name

@@ -15,8 +15,8 @@ from explorer.library import split_step
 from models.pictures import letter_patches
 from models.pictures.faces import split_face
 from models.pictures.patches import Picture
+from models.training.corpus import Task, solve
 from models.training.home import asset
-from models.training.tasks import Task, solve
 
 LENGTHS, SYMBOLS = (2, 10), 20
 """The shortest and longest sequences of the toy tasks, and the number of their symbols."""

@@ -58,7 +58,7 @@ from explorer.analysis.roles import AttentionRows
 from explorer.library import LoadedModel, split_step
 from explorer.problems import InputProblem
 from explorer.runs.passes import Steps
-from models.training.tasks import task_pairs
+from models.training.corpus import task_pairs
 
 Basis = Literal["agreement", "known", "sharpness"]
 Source = Literal["hand", "task", "drawn"]

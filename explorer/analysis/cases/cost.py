@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from explorer.analysis.blocks.norms_by_hand import layer_norm_forward
+from explorer.analysis.blocks.norms import layer_norm_forward
 from explorer.analysis.cases.case import Result, ResultRow, curve_of, judged, part_of
 from explorer.analysis.cases.training import symbol_config
 from explorer.analysis.model.cost import Passes, best_time, measure_passes

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from explorer.analysis.blocks.norms_by_hand import layer_norm_backward
+from explorer.analysis.blocks.norms import layer_norm_backward
 from explorer.analysis.cases.case import Case, Measured
 from explorer.analysis.cases.fixed import fixed_scores, fixed_table, own_case, own_site
 from explorer.analysis.cases.planting import decoder_self, everywhere, plant_positions, plant_scale

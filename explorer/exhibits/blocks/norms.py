@@ -12,11 +12,11 @@ from explorer.analysis.blocks.norms import (
     PaddedSentences,
     batch_of,
     eps_curves,
+    layer_norm_forward,
     moved_by_others,
     normalised,
     statistics,
 )
-from explorer.analysis.blocks.norms_by_hand import layer_norm_forward
 from explorer.analysis.positions.order import reading_stream
 from explorer.exhibits import Exhibit, block as b
 from explorer.exhibits.blocks.choices import BlocksChoices

@@ -14,15 +14,13 @@ from explorer.analysis.blocks.norms import (
     backward,
     batch_of,
     eps_curves,
-    moved_by_others,
-    normalised,
-    statistics,
-)
-from explorer.analysis.blocks.norms_by_hand import (
     layer_norm_backward,
     layer_norm_forward,
+    moved_by_others,
+    normalised,
     rms_norm_backward,
     rms_norm_forward,
+    statistics,
 )
 from explorer.analysis.blocks.residual import (
     D_FF,

@@ -9,9 +9,15 @@ from explorer.analysis.start import flow as flows
 from explorer.analysis.start.flow import bins, flow, in_bins, text_after
 from explorer.exhibits.start.picture import MOST_SIDE, head_of_flow
 from explorer.library import LoadedModel
-from explorer.runs.drafted import BEYOND, first_seen
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch
-from explorer.runs.generation import MAX_NEW_TOKENS, generating, translate, translate_all
+from explorer.runs.generation import (
+    BEYOND,
+    MAX_NEW_TOKENS,
+    first_seen,
+    generating,
+    translate,
+    translate_all,
+)
 from explorer.runs.inputs import given_tokens, limit
 from explorer.runs.retold import greedy_steps
 from explorer.runs.trace import generate, trace

@@ -13,7 +13,7 @@ from models.config import ModelConfig
 from models.marks import Marks
 from models.rows import Rows, padded
 from models.training.commands import rows_of
-from models.training.corpus import DataConfig, make_rows, read_rows
+from models.training.corpus import DataConfig, make_rows, read_rows, solve, task_pairs
 from models.training.data import (
     Example,
     Material,
@@ -30,7 +30,6 @@ from models.training.masked_words import MASKED, RANDOM, fill_in, with_words_mas
 from models.training.objectives import Likelihood, MaskedWords
 from models.training.recipe import read_recipe
 from models.training.settings import TrainingConfig
-from models.training.tasks import solve, task_pairs
 from models.training.vocabulary import train_tokenizer
 from models.transformer import Model, build_model
 

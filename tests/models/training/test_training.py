@@ -13,14 +13,17 @@ from models.hooks import NO_EDITS, VISITOR, Edits, Record, visiting
 from models.marks import END, START
 from models.rows import Rows
 from models.training import saving
-from models.training.averaging import average_snapshots, best_epochs
 from models.training.faults import Masks, masked_as
-from models.training.forcing import teacher_forced
 from models.training.loop import EPOCHS, Trainer
-from models.training.loss import sequence_loss
-from models.training.muon import Muon, orthogonalised
-from models.training.optimizers import make_optimizers
-from models.training.saving import SNAPSHOTS, snapshot_name, snapshots
+from models.training.loss import sequence_loss, teacher_forced
+from models.training.optimizers import Muon, make_optimizers, orthogonalised
+from models.training.saving import (
+    SNAPSHOTS,
+    average_snapshots,
+    best_epochs,
+    snapshot_name,
+    snapshots,
+)
 from models.training.settings import TrainingConfig, learning_rate
 from models.transformer import Model, build_model
 
