@@ -10,14 +10,16 @@ from typing import get_args
 from models.training import options
 from models.training.commands import rows_of
 from models.training.corpus import DataConfig, read_rows
+from models.training.data import read_texts
 from models.training.evaluate import evaluate_translation
 from models.training.recipe import read_recipe
 from recipes.drawing import Split, save_pictures
 from recipes.glossing import CREDIT, glosses_of
 from recipes.joining import joined_pairs
+from recipes.ngram import trigram_score
 from recipes.numbering import numbered_rows, numbers_kept
 
-DESCRIPTION = "`python -m recipes`: draw words, gloss tokens, score translators on made rows."
+DESCRIPTION = "`python -m recipes`: draw words, gloss tokens, score on made rows."
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,15 +35,19 @@ def draw_pictures(args: argparse.Namespace) -> None:
 
 
 def evaluate_made(args: argparse.Namespace) -> None:
-    """Score a translator on rows made from pairs, longer ones or ones with other numbers; JSON."""
+    """Score a translator on rows made from pairs, longer ones or ones with other numbers; or a
+    trigram model on texts. JSON."""
     checkpoint = options.open_checkpoint(args.model, options.placing_of(args))
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     if args.recipe:
         rows = rows_of(read_recipe(args.recipe, []), args.pairs, "--pairs", held_apart=True)
     else:
-        rows = read_rows(args.pairs, DataConfig(), paired=True)
+        rows = [] if args.trigram else read_rows(args.pairs, DataConfig(), paired=True)
     strategy = options.strategy_of(args)
-    if args.joined:
+    if args.trigram:
+        texts = read_rows(args.pairs, DataConfig(), paired=False)
+        figures = trigram_score(model, tokenizer, texts, read_texts(args.trigram))
+    elif args.joined:
         longer = joined_pairs(rows, args.joined, seed=1)
         figures = asdict(evaluate_translation(model, tokenizer, longer, strategy))
     else:
@@ -83,11 +89,12 @@ def add_commands(commands: options.Commands) -> None:
 
     command = options.add_command(commands, "evaluate", evaluate_made)
     options.add_model(command, "en-zh")
-    command.add_argument("--pairs", type=Path, required=True, help="source TAB target")
+    command.add_argument("--pairs", type=Path, required=True, help="source TAB target, or text")
     command.add_argument("--recipe", help="read the pairs as this recipe does")
     made = command.add_mutually_exclusive_group(required=True)
     made.add_argument("--joined", type=_count, help="longer rows, each made of several pairs")
     made.add_argument("--numbered", type=_count, help="rows with other numbers: how many are kept")
+    made.add_argument("--trigram", type=Path, help="text for a trigram model")
     options.add_strategy(command)
 
 

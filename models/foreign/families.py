@@ -6,12 +6,9 @@ from typing import Any
 
 from models.foreign import llama
 from models.foreign.alibi import bloom, mpt
-from models.foreign.bert import albert, bert, distilbert, electra, roberta
+from models.foreign.bert import albert, bert, distilbert, electra, modernbert, roberta
 from models.foreign.gemma import gemma, gemma2, gemma3, gemma3_with_pictures
-from models.foreign.gpt2 import gpt, gpt2, gpt_neo, gptj
-from models.foreign.modernbert import modernbert
-from models.foreign.neox import neox
-from models.foreign.opt import opt
+from models.foreign.gpt2 import gpt, gpt2, gpt_neo, gptj, neox, opt
 from models.foreign.plan import Keys, Plan
 from models.foreign.t5 import mt5, t5
 from models.foreign.translators import bart, m2m, marian, mbart, pegasus

@@ -38,8 +38,7 @@ from models.foreign.plan import Keys, Plan
 from models.foreign.prompts import template_of
 from models.foreign.rotation import TABLES, same_angles
 from models.foreign.sentencepieces import SOURCE, MarianTokenizer
-from models.foreign.tokenizer_settings import MAKING
-from models.foreign.tokens import ForeignTokenizer, largest_in, marks_of, named_tokens
+from models.foreign.tokens import MAKING, ForeignTokenizer, largest_in, marks_of, named_tokens
 from models.foreign.vision import VisionTokenizer, prepared
 from models.foreign.weights import INDEX, Safetensors, fill, shaped
 from models.marks import Marks, library_of

@@ -16,10 +16,9 @@ from models.checkpoint import SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, load_tokeniz
 from models.pictures import read_pictures
 from models.tokenizer import SPECIAL_TOKENS
 from models.training import options, using
-from models.training.averaging import average_snapshots, best_epochs
 from models.training.columns import header_of
 from models.training.corpus import DataConfig, Row, make_rows, read_rows
-from models.training.data import Material, encode_rows, read_texts
+from models.training.data import Material, encode_rows
 from models.training.evaluate import (
     bleu_score,
     evaluate_language_model,
@@ -30,7 +29,7 @@ from models.training.evaluate import (
 from models.training.faults import Masks
 from models.training.loop import EPOCHS, Trainer
 from models.training.recipe import Recipe, additions, read_recipe, recipe_names
-from models.training.saving import SNAPSHOTS, save_checkpoint
+from models.training.saving import SNAPSHOTS, average_snapshots, best_epochs, save_checkpoint
 from models.training.vocabulary import characters, train_tokenizer
 from models.transformer import Model, build_model
 
@@ -173,8 +172,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
         figures = evaluate_masked_words(model, tokenizer, [x for x in rows if isinstance(x, str)])
     else:
         texts = [row for row in rows if isinstance(row, str)]
-        counted = read_texts(args.trigram) if args.trigram else ()
-        figures = evaluate_language_model(model, tokenizer, texts, counted)
+        figures = evaluate_language_model(model, tokenizer, texts)
     print(json.dumps({"model": checkpoint.folder.name, **figures}))
 
 
@@ -204,7 +202,6 @@ def add_commands(commands: options.Commands) -> None:
     command = options.add_command(commands, "evaluate", evaluate_model)
     options.add_model(command, "en-zh")
     command.add_argument("--pairs", type=Path, help="source TAB target, or text")
-    command.add_argument("--trigram", type=Path, help="text for a trigram baseline")
     command.add_argument(
         "--recipe", help="read the pairs as in this recipe, or generate them by its task"
     )

@@ -16,9 +16,8 @@ from models.strategies import Beam, Greedy, Rules, Strategy
 from models.tokenizer import Tokenizer
 from models.training.data import encode_pairs, encode_texts, labelled
 from models.training.faults import Masks, masked_as
-from models.training.forcing import teacher_forced
+from models.training.loss import teacher_forced
 from models.training.masked_words import fill_in
-from models.training.ngram import Trigram
 from models.training.repetition import repetition_of
 from models.transformer import Model
 
@@ -147,33 +146,25 @@ def bleu_score(
 
 
 def evaluate_language_model(
-    model: Model, tokenizer: Tokenizer, texts: Sequence[str], counted: Sequence[str] = ()
+    model: Model, tokenizer: Tokenizer, texts: Sequence[str]
 ) -> dict[str, float]:
     """Loss in nats and perplexity per token, for texts cut at the model's n_ctx.
 
     If the texts are long enough, also the percentage of repeated 4-grams in the model's greedy
-    continuations (`repetition.py`) and in the texts themselves. With `counted` texts, also the
-    perplexity of a trigram model trained on them, on the same tokens.
+    continuations (`repetition.py`) and in the texts themselves.
     """
-    config = model.config
-    examples = encode_texts(texts, tokenizer, config.n_ctx)
-    labels = [labelled(e, model)[1] for e in examples]
+    examples = encode_texts(texts, tokenizer, model.config.n_ctx)
     loss = teacher_forced(model, examples, max_tokens=2048).loss
     figures = {
         "loss": round(loss, 4),
         "perplexity": round(math.exp(loss), 3),
-        "tokens": sum(map(len, labels)),
+        "tokens": sum(len(labelled(e, model)[1]) for e in examples),
     }
     shares = repetition_of(model, [tokenizer.encode(text) for text in texts])
     if shares is not None:
         figures["repetition"], figures["repetition_of_texts"] = (
             round(100 * share, 1) for share in shares
         )
-    if counted:
-        train = encode_texts(counted, tokenizer, config.n_ctx)
-        start = -1 if model.marks.start is None else model.marks.start
-        trigram = Trigram([labelled(e, model)[1] for e in train], config.vocab_size, start)
-        figures["trigram_perplexity"] = round(trigram.perplexity(labels), 3)
     return figures
 
 

@@ -22,11 +22,10 @@ from tqdm import tqdm
 
 from models.fast import speed_up
 from models.rows import Rows
-from models.training.averaging import best_epochs
 from models.training.data import Batch, Material, batches, plan_batches
 from models.training.objectives import Likelihood, Objective, check_objectives
 from models.training.optimizers import autocast, make_optimizers
-from models.training.saving import SNAPSHOTS, save_tensors, snapshot_name
+from models.training.saving import SNAPSHOTS, best_epochs, save_tensors, snapshot_name
 from models.training.settings import TrainingConfig, learning_rate
 from models.training.state import STATE, Progress, TrainingState
 from models.transformer import Model

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from models.rows import Rows
 from models.training.data import Batch, Material
-from models.training.forcing import teacher_forced
-from models.training.loss import sequence_loss
+from models.training.loss import sequence_loss, teacher_forced
 from models.training.masked_words import fill_in, with_words_masked
 from models.training.settings import TrainingConfig
 from models.transformer import Model

@@ -14,6 +14,7 @@ from models.training.recipe import read_recipe
 from recipes import CURRICULUM
 from recipes.glossing import glosses_of
 from recipes.joining import MOST, joined_pairs
+from recipes.ngram import Trigram
 from recipes.numbering import MOST as LARGEST, in_chinese, in_english, numbered_rows, numbers
 from recipes.renaming import FEWEST, names_of, renamed_texts
 from recipes.shortening import short_rows
@@ -386,3 +387,27 @@ def test_each_kind_gets_its_share():
     pairs = [("It is 6.", "现在六点。")] * 999 + [("It is half past 6.", "现在六点半。")]
     halves = sum("半" in chinese for _, chinese, _ in numbered_rows(pairs, 600, seed=1))
     assert 230 < halves < 370
+
+
+# The n-gram that language models are held against: it is a distribution, and right by hand.
+COUNTED = [(3, 4, 5, 2), (3, 4, 6, 2), (4, 5, 2), (3, 3, 4, 5, 2)]
+
+
+@pytest.mark.parametrize("context", [(1, 1), (1, 3), (3, 4), (4, 5), (6, 6), (9, 9)])
+def test_what_may_follow_adds_up_to_one(context):
+    model = Trigram(COUNTED, vocab_size=10, bos=1)
+    probs = [model.prob(context, token) for token in range(10)]
+    assert sum(probs) == pytest.approx(1)
+    assert min(probs) > 0
+
+
+def test_one_probability_by_hand():
+    # "1 1 3" and "1 1 4" once each. Behind 1: 3 and 4, each after one context. Alone: 3 stands
+    # behind one token (1), 4 behind two (1, 3).
+    model = Trigram([(3,), (4,), (3, 4)], vocab_size=5, bos=1)
+    alone = (1 - 0.75) / 3 + 0.75 * 2 / 3 / 5
+    behind_1 = (1 - 0.75) / 2 + 0.75 * 2 / 2 * alone
+    expected = (2 - 0.75) / 3 + 0.75 * 2 / 3 * behind_1
+    assert model.prob((1, 1), 3) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="needs text"):
+        Trigram([], vocab_size=5, bos=1)

@@ -17,7 +17,6 @@ from models import load_checkpoint
 from models.__main__ import main
 from models.foreign import open_folder
 from models.training import evaluate as scores, repetition as measured
-from models.training.ngram import Trigram
 from models.training.repetition import (
     BEGINNING,
     CONTINUATION,
@@ -204,28 +203,6 @@ def test_generate_writes_as_many_tokens_as_fit_and_refuses_more(tmp_path, capsys
     assert f"src has {longest + 1} tokens" in capsys.readouterr().err
 
 
-# The n-gram that language models are held against: it is a distribution, and right by hand.
-ROWS = [(3, 4, 5, 2), (3, 4, 6, 2), (4, 5, 2), (3, 3, 4, 5, 2)]
-
-
-@pytest.mark.parametrize("context", [(1, 1), (1, 3), (3, 4), (4, 5), (6, 6), (9, 9)])
-def test_what_may_follow_adds_up_to_one(context):
-    model = Trigram(ROWS, vocab_size=10, bos=1)
-    probs = [model.prob(context, token) for token in range(10)]
-    assert sum(probs) == pytest.approx(1)
-    assert min(probs) > 0
-
-
-def test_one_probability_by_hand():
-    # "1 1 3" and "1 1 4" once each. Behind 1: 3 and 4, each after one context. Alone: 3 stands
-    # behind one token (1), 4 behind two (1, 3).
-    model = Trigram([(3,), (4,), (3, 4)], vocab_size=5, bos=1)
-    alone = (1 - 0.75) / 3 + 0.75 * 2 / 3 / 5
-    behind_1 = (1 - 0.75) / 2 + 0.75 * 2 / 2 * alone
-    expected = (2 - 0.75) / 3 + 0.75 * 2 / 3 * behind_1
-    assert model.prob((1, 1), 3) == pytest.approx(expected)
-
-
 # What a language model repeats when it generates text.
 BOS, EOS, A, B, C, D, E = 1, 2, 3, 4, 5, 6, 7
 
@@ -246,8 +223,6 @@ def test_the_share_of_repeated_n_grams_and_nothing_to_count():
     assert repetition([[A, B, C, D, E]]) == 0
     assert repetition([[A] * 7, [A, B, C, D]]) == pytest.approx(3 / 5)
     assert repetition([[A]]) == 0  # no n-gram at all
-    with pytest.raises(ValueError, match="needs text"):
-        Trigram([], vocab_size=5, bos=1)
 
 
 def test_each_beginning_is_continued_as_it_would_be_alone():

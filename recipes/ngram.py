@@ -4,6 +4,10 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from models.tokenizer import Tokenizer
+from models.training.data import encode_texts, labelled
+from models.transformer import Model
+
 Row = Sequence[int]
 DISCOUNT = 0.75
 """The discount D subtracted from every count, for tokens not seen in a context."""
@@ -67,3 +71,17 @@ class _Order:
         for (before, _), n in counts.items():
             self.total[before] += n
             self.kinds[before] += 1
+
+
+def trigram_score(
+    model: Model, tokenizer: Tokenizer, texts: Sequence[str], counted: Sequence[str]
+) -> dict[str, float]:
+    """The perplexity on `texts` of a trigram model of the `counted` ones, over the tokens on which
+    `evaluate` scores the language model."""
+    start = -1 if model.marks.start is None else model.marks.start
+    scored, train = (
+        [labelled(e, model)[1] for e in encode_texts(some, tokenizer, model.config.n_ctx)]
+        for some in (texts, counted)
+    )
+    trigram = Trigram(train, model.config.vocab_size, start)
+    return {"trigram_perplexity": round(trigram.perplexity(scored), 3)}
