@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from explorer.training.learning import FRAME_EVERY, SetupTrainer
-from explorer.training.process import packed
 from explorer.training.setup import Setup
 from explorer.training.tasks import corpus
 from models.positions import sinusoidal_table
@@ -116,7 +115,7 @@ def _rows(name: str, setup: Setup, folder: Path) -> Iterator[str]:
     for _ in range(WARM + ROUNDS):
         turn("ours", lambda: [our_step(batch) for batch in batches])
         turn("torch", lambda: [plain_step(batch) for batch in batches])
-        turn("frame", lambda: json.dumps(packed(learner.frame())))
+        turn("frame", lambda: json.dumps(learner.frame().packed()))
     middle = {side: statistics.median(seconds[WARM:]) for side, seconds in spent.items()}
     yield (
         f"{name:<38} ours {n_labels / middle['ours']:8,.0f} tokens/s   torch.nn.Transformer "

@@ -19,8 +19,8 @@ from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
 from models.foreign import Placing, few, found, open_folder, reads_source, revision
 from models.foreign.classes import Classifier
+from models.foreign.elsewhere import Settings
 from models.foreign.finding import VARIABLE
-from models.foreign.generation import Settings
 from models.foreign.json_files import read_object
 from models.foreign.languages import Codes, frames, languages_of, split_languages
 from models.foreign.placing import shown

@@ -46,7 +46,7 @@ class Checkpoint:
     config: ModelConfig
     folder: Path
     not_shown: tuple[str, ...] = ()
-    asked: Any = None  # its generation settings: `models.foreign.generation.Settings`
+    asked: Any = None  # its generation settings: `models.foreign.elsewhere.Settings`
     classifier: Any = None  # its classification head: `models.foreign.classes.Classifier`
 
 

@@ -71,7 +71,7 @@ REGISTRIES = {
     "cases.verdicts": "explorer.analysis.cases:VERDICTS",
     "score.stages": "explorer.exhibits.score.choices:STAGES",
     "score.asides": "explorer.exhibits.score.choices:ASIDES",
-    "score.scalings": "explorer.analysis.score.scaling:SCALINGS",
+    "score.scalings": "explorer.analysis.score.steps:SCALINGS",
     "score.inits": "explorer.analysis.score.initial:INITS",
     "score.init_notes": "explorer.analysis.score.initial:INITS",
     "score.parts": "explorer.exhibits.score.split:PARTS",

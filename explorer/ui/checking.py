@@ -6,7 +6,7 @@ from threading import Lock, Thread
 import streamlit as st
 
 from explorer import library
-from explorer.analysis.mask_tests.quick import SelfCheck, self_check as check
+from explorer.analysis.mask_tests.certify import SelfCheck, self_check as check
 from explorer.components.frame import is_due, pulse
 from explorer.engine import cache
 from explorer.engine.turns import computing, rest

@@ -18,8 +18,7 @@ from models.foreign.folds import (
     zeros,
 )
 from models.foreign.llama import near_layers
-from models.foreign.outputs import LMHead
-from models.foreign.plan import Keys, Plan, PlanRow, blocks, both, weight
+from models.foreign.plan import Keys, LMHead, Plan, PlanRow, blocks, both, weight
 from models.foreign.rotation import TABLES, two_turnings
 
 EMBED, DECODER = "embeddings.tok_embeddings", "decoder"

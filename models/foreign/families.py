@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from models.foreign import llama
-from models.foreign.alibi import bloom, mpt
 from models.foreign.bert import albert, bert, distilbert, electra, modernbert, roberta
 from models.foreign.gemma import gemma, gemma2, gemma3, gemma3_with_pictures
-from models.foreign.gpt2 import gpt, gpt2, gpt_neo, gptj, neox, opt
+from models.foreign.gpt2 import bloom, gpt, gpt2, gpt_neo, gptj, mpt, neox, opt
 from models.foreign.plan import Keys, Plan
-from models.foreign.t5 import mt5, t5
-from models.foreign.translators import bart, m2m, marian, mbart, pegasus
+from models.foreign.translators import bart, m2m, marian, mbart, mt5, pegasus, t5
 from models.foreign.variants import cohere, granite, olmo, olmo2, phi, phi3, stablelm, starcoder2
 from models.foreign.vision import clip, deit, dinov2, dinov2_with_registers, siglip, vit
 

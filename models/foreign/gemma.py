@@ -7,8 +7,7 @@ from typing import Any
 from models.config import ModelConfig
 from models.foreign.folds import as_is, composed, plus_one
 from models.foreign.llama import near_layers, window
-from models.foreign.outputs import output
-from models.foreign.plan import DECODER, Keys, Plan, blocks, weight
+from models.foreign.plan import DECODER, Keys, Plan, blocks, output, weight
 from models.foreign.rotation import TABLES, turning, two_turnings
 from models.refusals import Refusal
 

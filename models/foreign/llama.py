@@ -9,8 +9,7 @@ from typing import Any
 
 from models.config import ModelConfig
 from models.foreign.folds import Fold, as_is, composed, ones, output_rows, side_by_side, zeros
-from models.foreign.outputs import LMHead, output
-from models.foreign.plan import DECODER, Keys, Plan, PlanRow, blocks, weight
+from models.foreign.plan import DECODER, Keys, LMHead, Plan, PlanRow, blocks, output, weight
 from models.foreign.rotation import TABLES, Turning, turning
 from models.refusals import Refusal
 

@@ -26,9 +26,9 @@ from models.checkpoint import (
 from models.config import ModelConfig
 from models.foreign.adapters import require_no_adapter
 from models.foreign.classes import Classifier, head_of, tensors_of
+from models.foreign.elsewhere import asked_in
 from models.foreign.families import FAMILIES, LACKING, Family, own_names
 from models.foreign.finding import unreadable
-from models.foreign.generation import asked_in
 from models.foreign.gguf_file import GGUF, architecture
 from models.foreign.gguf_header import gguf_in, header
 from models.foreign.json_files import read_object, read_text

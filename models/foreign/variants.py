@@ -11,8 +11,7 @@ from typing import Any
 
 from models.foreign.folds import composed, times
 from models.foreign.llama import NORMS, PROJECTIONS, Style, like_llama, width, window
-from models.foreign.outputs import output
-from models.foreign.plan import Keys, Plan
+from models.foreign.plan import Keys, Plan, output
 from models.foreign.rotation import turning
 
 SHARE = "partial_rotary_factor"

@@ -17,7 +17,7 @@ from models.tokenizer import Tokenizer
 from models.training.data import encode_pairs, encode_texts, labelled
 from models.training.faults import Masks, masked_as
 from models.training.loss import teacher_forced
-from models.training.masked_words import fill_in
+from models.training.objectives import fill_in
 from models.training.repetition import repetition_of
 from models.transformer import Model
 
@@ -173,7 +173,7 @@ def evaluate_masked_words(
 ) -> dict[str, float]:
     """Loss in nats and accuracy in percent on masked words, for texts cut at n_ctx.
 
-    The masked words are the same at every call (`masked_words.py`); `words` counts them.
+    The masked words are the same at every call; `words` counts them.
     """
     n_marks = len(model.with_marks("tgt", ()))
     examples = encode_texts(texts, tokenizer, model.config.n_ctx, n_marks)

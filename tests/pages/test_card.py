@@ -12,7 +12,7 @@ from shown import everything, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.analysis.mask_tests.quick import SelfCheck
+from explorer.analysis.mask_tests.certify import SelfCheck
 from explorer.engine import caching
 from explorer.engine.turns import TURNS
 from explorer.runs.edits import MaskSwitch

@@ -9,7 +9,7 @@ import pytest
 import torch
 from toy_runs import PAIRS, SETTINGS, VALID, trainer, write_untrained
 
-from explorer.analysis.alignment.known import LENGTHS, SYMBOLS, toy_of
+from explorer.analysis.alignment.study import LENGTHS, SYMBOLS, toy_of
 from explorer.exhibits.positions.learned import SEEDS
 from models import ModelConfig, build_model, load_checkpoint
 from models.__main__ import main as models_main

@@ -19,10 +19,9 @@ import numpy as np
 
 from explorer.analysis.atlas.ablation import SENTENCES, cost_sums, groups
 from explorer.analysis.atlas.corpus import Corpus, Shard, line_at, lines_of
-from explorer.analysis.atlas.measures import Adding
+from explorer.analysis.atlas.measures import Adding, Sums, pack
 from explorer.analysis.atlas.reading import Vocabulary, batch_of, batches, encode, vocabulary_of
 from explorer.analysis.atlas.store import FILE, About, Text, atlas_of, to_json
-from explorer.analysis.atlas.sums import Sums, pack
 from explorer.library import LoadedModel, split_step
 from explorer.once import once
 from explorer.problems import InputProblem

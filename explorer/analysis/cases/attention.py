@@ -19,7 +19,7 @@ from explorer.analysis.cases.fills import (
 from explorer.analysis.cases.fixed import causal_keep, fixed_scores, own_case, own_heads
 from explorer.analysis.cases.planting import Pattern
 from explorer.analysis.heads.measures import entropy
-from explorer.analysis.score.scaling import Scaling, scaled, softmax_gradient
+from explorer.analysis.score.steps import Scaling, scaled, softmax_gradient
 from explorer.runs.passes import seeded
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite

@@ -12,8 +12,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explorer.analysis.cases.case import Case, Result, ResultRow
-from explorer.analysis.score.scaling import divisor_of
-from explorer.analysis.score.steps import attend_as, averaged, bias_of, module_of, site_inputs
+from explorer.analysis.score.steps import (
+    attend_as,
+    averaged,
+    bias_of,
+    divisor_of,
+    module_of,
+    site_inputs,
+)
 from explorer.library import LoadedModel
 from explorer.runs.passes import seeded
 from explorer.runs.rerun import heads_off

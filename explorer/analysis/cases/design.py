@@ -23,7 +23,7 @@ from explorer.analysis.cases.masks import mask_after_softmax
 from explorer.analysis.cases.planting import plant_pattern, plant_scale
 from explorer.analysis.mask_tests.probe import Subject
 from explorer.analysis.model.parameters import numbers_of
-from explorer.analysis.score.scaling import SCALINGS, Scaling, divisor_of
+from explorer.analysis.score.steps import SCALINGS, Scaling, divisor_of
 from explorer.library import SMALL, LoadedModel
 from explorer.numerics import masked_softmax
 from explorer.runs import rerun

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from explorer.analysis.cases.case import Plant
 from explorer.analysis.mask_tests.probe import Subject
-from explorer.analysis.score.scaling import Scaling, divisor_of
+from explorer.analysis.score.steps import Scaling, divisor_of
 from models.hooks import NO_EDITS, AttentionSite, Edits
 from models.positions import Positions
 from models.rows import Rows

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from torch import Tensor, nn
 
 from explorer.analysis.mask_tests.examiner import Examiner, LeftOut, UntestableError
-from explorer.analysis.mask_tests.hooked import HookedExaminer
-from explorer.analysis.mask_tests.placing import has_formula
+from explorer.analysis.mask_tests.hooked import HookedExaminer, has_formula
 from explorer.analysis.mask_tests.probe import Interference, Probe, Subject
 from explorer.analysis.mask_tests.sites import Location
 from explorer.library import LoadedModel
@@ -22,12 +22,16 @@ from explorer.runs.edits import Edit
 from explorer.runs.generation import translate
 from explorer.runs.inputs import continued_tokens, given_tokens, target_tokens
 from explorer.runs.interventions import edit_functions
+from explorer.text import examples
 from models.config import ModelConfig
-from models.rows import Stream, as_tokens
+from models.hooks import AttentionSite
+from models.rows import Rows, Stream, as_tokens
 
 MAX_PROBED = 32
 """Tokens probed per sequence. Masks depend on positions, not on words, so probing more tokens would
 reveal nothing new."""
+
+
 FINDINGS = (
     *("future_leak", "future_mass", "pad_mass", "pad_content", "padding_right", "padding_left"),
     *("padding_batch", "cross_mask", "row_sums", "open_cells", "needle", "cache", "prefix"),
@@ -35,10 +39,18 @@ FINDINGS = (
 )
 """Every property, in report order. Each is a method of `Examiner`; the last three are methods of
 `HookedExaminer`, since they need hook points."""
+
+
 OF_HOOKS = ("mixing", "hooks", "positions")
+
+
 OF_WEIGHTS = ("future_mass", "pad_mass", "cross_mask", "row_sums", "open_cells")
 """The properties of attention weights; the others are properties of the output."""
+
+
 OF_CAUSALITY = ("future_leak", "future_mass", "cache", "prefix")
+
+
 OF_PADDING = ("pad_mass", "pad_content", "padding_right", "padding_left", "cross_mask")
 
 
@@ -230,3 +242,83 @@ def edited(loaded: LoadedModel, edits: Sequence[Edit]) -> Interference | None:
     if not edits:
         return None
     return lambda rows: edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
+
+
+N_TOKENS = 4
+"""Tokens besides the special ones: enough for a future of several tokens and a row between two."""
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """How many properties were tested, and the names of those that fail."""
+
+    tested: int
+    broken: tuple[str, ...]
+
+    @property
+    def kept(self) -> int:
+        """How many properties hold."""
+        return self.tested - len(self.broken)
+
+
+class QuickProbe(Probe):
+    """A probe of the shared model itself that recovers the weights of all sites in one run.
+
+    Values are replaced at every site and add nothing to the stream, so later sites read a stream
+    that no sentence produces. The certificate's requirements for weights hold for any stream.
+    """
+
+    def __init__(
+        self, model: Subject, config: ModelConfig, interference: Interference | None = None
+    ) -> None:
+        super().__init__(model, config, interference, exact=False)
+        if isinstance(model, nn.Module):
+            self.precision = next(model.parameters()).dtype
+        self._of_all: dict[float | None, dict[str, Tensor]] = {}
+
+    def weights(self, site: AttentionSite, rows: Rows, level: float | None = None) -> Tensor:
+        if level not in self._of_all:
+            self._of_all[level] = self.weights_of(self.sites, rows, level)
+        return self._of_all[level][site.name]
+
+
+def self_check(
+    loaded: LoadedModel,
+    interference: Interference | None = None,
+    step: Callable[[], None] = lambda: None,
+    edits: Sequence[Edit] = (),
+) -> SelfCheck:
+    """The self-check: every property in a quick form, on at most N_TOKENS tokens.
+
+    The shared model itself runs, in its own precision, and all sites at once: about forty short
+    passes, whatever the number of layers. Bugs that show only on longer texts (such as a window) or
+    below float32 rounding are left to the certificate. `interference` or `edits` change each run;
+    with `edits`, the cache property is left out, as in `examine_text`.
+
+    The model is not changed, and others may use it at the same time. `step` is called before each
+    property.
+    """
+    model = loaded.model
+    src = model.with_marks("src", _tokens(loaded, "src")) if model.config.reads_source else ()
+    tgt = model.with_marks("tgt", _tokens(loaded, "tgt"))
+
+    interference = edited(loaded, edits) or interference
+    examination = examine(model, loaded.config, src, tgt, interference, not edits, QuickProbe)
+    for name in examination.names:
+        step()
+        examination.finding(name)
+    certificate = examination.certificate()
+    broken = tuple(finding.name for finding in certificate.broken)
+    return SelfCheck(len(certificate.findings), broken)
+
+
+def _tokens(loaded: LoadedModel, stream: Stream) -> list[int]:
+    """The first tokens of the model's own example; if it has none, the first ordinary tokens."""
+    like = loaded.like if loaded.config.picture else ""
+    sentence = next(iter(examples(loaded.name, like=like).values()))[0]
+    tokenizer, marks = loaded.tokenizer.of(stream), loaded.marks.of(stream)
+    tokens = [
+        token_id for token_id in tokenizer.encoded(sentence) if not tokenizer.is_special(token_id)
+    ]
+    every = (token for token in range(loaded.config.n_tokens(stream)) if token not in marks)
+    return tokens[:N_TOKENS] or [token for token, _ in zip(every, range(N_TOKENS), strict=False)]

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from explorer.analysis.heads.measures import entropy
-from explorer.analysis.score.scaling import mean_of
+from explorer.analysis.score.steps import mean_of
 from explorer.runs.passes import Steps, seeded
 from explorer.runs.rerun import rows_of
 from explorer.runs.run import run

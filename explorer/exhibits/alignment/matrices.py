@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.analysis.alignment.agreement import agreement, best_pair, learn
-from explorer.analysis.alignment.known import errors
 from explorer.analysis.alignment.links import METHODS
-from explorer.analysis.alignment.study import Study, sharpness, study
+from explorer.analysis.alignment.study import Study, errors, sharpness, study
 from explorer.components.mount import Index
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.alignment import opened

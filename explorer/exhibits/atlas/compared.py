@@ -6,8 +6,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from explorer.analysis.atlas.names import alike_by_chance, name_of
-from explorer.analysis.atlas.store import Atlas, Head, Text, numbers_of
+from explorer.analysis.atlas.store import Atlas, Head, Text, alike_by_chance, name_of, numbers_of
 from explorer.engine import cache
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas import shown

@@ -7,8 +7,7 @@ import numpy as np
 
 from explorer.analysis.atlas.ablation import cost_sums
 from explorer.analysis.atlas.measures import Adding
-from explorer.analysis.atlas.names import name_of
-from explorer.analysis.atlas.store import Atlas, numbers_of
+from explorer.analysis.atlas.store import Atlas, name_of, numbers_of
 from explorer.analysis.roles import MEASURES, AttentionRows
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.measured import WHICH, atlas, one_by_one

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.analysis.atlas.names import ALIGNED, MOSTLY, SOMETIMES, Name
-from explorer.analysis.atlas.store import Atlas, Head
+from explorer.analysis.atlas.store import ALIGNED, MOSTLY, SOMETIMES, Atlas, Head, Name
 from explorer.analysis.roles import MEASURES, Measure
 from explorer.exhibits import View, block as b
 from explorer.exhibits.atlas import measured

@@ -18,9 +18,8 @@ from explorer.analysis.cases import Case
 from explorer.analysis.cases.planting import decoder_self, plant_mask
 from explorer.analysis.cases.symptom import Symptom, symptom
 from explorer.analysis.exercises.tasks import Task
-from explorer.analysis.mask_tests.certify import Finding, examine
+from explorer.analysis.mask_tests.certify import Finding, QuickProbe, examine
 from explorer.analysis.mask_tests.probe import Subject
-from explorer.analysis.mask_tests.quick import QuickProbe
 from explorer.engine.cache import Run, open_model, trace
 from explorer.engine.caching import cached
 from explorer.engine.jobs import walked

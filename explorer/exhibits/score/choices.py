@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 from explorer.analysis.score.initial import INITS, Init
-from explorer.analysis.score.scaling import SCALINGS, Scaling
+from explorer.analysis.score.steps import SCALINGS, Scaling
 from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import choice, from_one, one_of, plus_one, whole
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.score.scaling import SCALINGS, ScaledHead, Scaling, scaled
+from explorer.analysis.score.steps import SCALINGS, ScaledHead, Scaling, scaled
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.score.choices import ScoreChoices
 from explorer.exhibits.score.place import is_open, key_of

@@ -11,8 +11,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explorer.analysis.heads.measures import entropy
-from explorer.analysis.score.scaling import mean_of
-from explorer.analysis.score.steps import attended, averaged, bias_of, module_of, site_inputs
+from explorer.analysis.score.steps import (
+    attended,
+    averaged,
+    bias_of,
+    mean_of,
+    module_of,
+    site_inputs,
+)
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.score.place import is_open
 from explorer.library import LoadedModel

@@ -12,7 +12,7 @@ import pytest
 
 from explorer import library
 from explorer.__main__ import main
-from explorer.analysis.alignment import agreement as agreeing, known as answers, links as linking
+from explorer.analysis.alignment import agreement as agreeing, links as linking, study as answers
 from explorer.analysis.alignment.aligned import align, align_pairs, completed
 from explorer.analysis.alignment.links import moses
 from explorer.analysis.alignment.reading import Reading, heads_of, read, read_back, translated

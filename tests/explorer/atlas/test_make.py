@@ -20,9 +20,19 @@ from explorer.analysis.atlas import ablation, corpus, make
 from explorer.analysis.atlas.ablation import GROUP, cost_sums
 from explorer.analysis.atlas.corpus import scan
 from explorer.analysis.atlas.make import Making
-from explorer.analysis.atlas.names import SOMETIMES, Kind, Name, alike_by_chance, name_of
 from explorer.analysis.atlas.reading import batch_of, encode
-from explorer.analysis.atlas.store import NORMAL, Atlas, Text, read_atlas, to_json
+from explorer.analysis.atlas.store import (
+    NORMAL,
+    SOMETIMES,
+    Atlas,
+    Kind,
+    Name,
+    Text,
+    alike_by_chance,
+    name_of,
+    read_atlas,
+    to_json,
+)
 from explorer.analysis.circuits.chance import copy_of, shuffle
 from explorer.analysis.heads.ablation import ablate
 from explorer.analysis.roles import MEASURES

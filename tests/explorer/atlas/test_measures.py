@@ -10,10 +10,9 @@ import torch
 
 from explorer.analysis.atlas import corpus
 from explorer.analysis.atlas.corpus import Line, line_at, lines_of, parse, scan
-from explorer.analysis.atlas.measures import PRIOR, Adding
+from explorer.analysis.atlas.measures import PRIOR, Adding, Sums
 from explorer.analysis.atlas.reading import Encoded, Vocabulary, batch_of, encode, vocabulary_of
 from explorer.analysis.atlas.store import numbers_of
-from explorer.analysis.atlas.sums import Sums
 from explorer.analysis.heads.measures import head_measures
 from explorer.analysis.roles import BROAD, LACKING, MEASURES, REACH, AttentionRows
 from explorer.library import LoadedModel

@@ -18,9 +18,8 @@ import models.positions
 import models.transformer
 from explorer.analysis.cases import BY_ID
 from explorer.analysis.cases.planting import plant_pattern
-from explorer.analysis.mask_tests.certify import examine
-from explorer.analysis.mask_tests.placing import has_formula
-from explorer.analysis.mask_tests.quick import self_check
+from explorer.analysis.mask_tests.certify import examine, self_check
+from explorer.analysis.mask_tests.hooked import has_formula
 from explorer.exports.report import report_lines
 from explorer.library import LoadedModel
 from models.attention import Attention

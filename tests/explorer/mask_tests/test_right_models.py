@@ -21,11 +21,12 @@ from explorer.analysis.mask_tests.certify import (
     MAX_PROBED,
     Certificate,
     Finding,
+    QuickProbe,
     examine_text,
+    self_check,
 )
 from explorer.analysis.mask_tests.examiner import N_PADS
 from explorer.analysis.mask_tests.probe import Probe
-from explorer.analysis.mask_tests.quick import QuickProbe, self_check
 from explorer.analysis.mask_tests.sites import Location
 from explorer.exports import report as reports
 from explorer.exports.report import place_words, report_record

@@ -10,14 +10,16 @@ import torch
 from explorer.analysis.cases.backend import layouts
 from explorer.analysis.heads.measures import entropy
 from explorer.analysis.score import steps
-from explorer.analysis.score.scaling import SCALINGS, scaled, softmax_gradient
 from explorer.analysis.score.steps import (
+    SCALINGS,
     Cell,
     cell_of,
     chosen_token,
     effect,
     lengths,
     output_weights,
+    scaled,
+    softmax_gradient,
     stream_before,
 )
 from explorer.exhibits.score import dropout, raw, split, widths

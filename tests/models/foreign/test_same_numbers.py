@@ -35,8 +35,7 @@ from models.cache import KVCache
 from models.decoding import best, decode
 from models.fast import lay_out_for_decoding
 from models.foreign import look, open_folder
-from models.foreign.elsewhere import GenerationRules, RefillingBeam
-from models.foreign.generation import asked_in
+from models.foreign.elsewhere import GenerationRules, RefillingBeam, asked_in
 from models.marks import Marks
 from models.positions import frequencies
 from models.rows import Rows, padded

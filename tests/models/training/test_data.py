@@ -26,8 +26,14 @@ from models.training.data import (
     read_texts,
 )
 from models.training.loop import Trainer
-from models.training.masked_words import MASKED, RANDOM, fill_in, with_words_masked
-from models.training.objectives import Likelihood, MaskedWords
+from models.training.objectives import (
+    MASKED,
+    RANDOM,
+    Likelihood,
+    MaskedWords,
+    fill_in,
+    with_words_masked,
+)
 from models.training.recipe import read_recipe
 from models.training.settings import TrainingConfig
 from models.training.vocabulary import train_tokenizer
