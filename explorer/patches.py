@@ -3,9 +3,6 @@
 import asyncio
 import signal
 import socket
-from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +32,6 @@ EVERY = 1.0
 def patch() -> None:
     """Change Streamlit before the app starts; the server changes uvicorn when it does."""
     stay_inside()
-    hand_over_in_batches()
     send_what_moved()
     keep_the_page()
     check_messages()
@@ -78,53 +74,6 @@ def send_at_once() -> None:
         watch(self, self.loop)
 
     AutoHTTPProtocol.connection_made = connection_made  # type: ignore[method-assign]
-
-
-class Batches:
-    """Callbacks of one session's threads for the event loop, delivered in batches, in order."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._waiting: deque[Callable[[], None]] = deque()
-        self._is_due = False
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        """Call it on the event loop, from any thread. No effect once the loop is closed."""
-        self._waiting.append(callback)
-        if not self._is_due:
-            self._is_due = True
-            with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._take)
-
-    def _take(self) -> None:
-        self._is_due = False  # first, so that later callbacks trigger another wake-up
-        while self._waiting:
-            callback = self._waiting.popleft()
-            self._loop.call_soon(callback)  # logs its exceptions
-
-
-def hand_over_in_batches() -> None:
-    """Wake the event loop once for all messages that a script has sent since it last ran.
-
-    Streamlit wakes it twice for each of a page's some 150 messages. A wake-up is a write to a
-    socket, and the script and the loop wait for the interpreter in turn.
-    """
-
-    def call_soon(self: AppSession, callback: Callable[[], None]) -> None:
-        batches: Batches | None = self.__dict__.get("headlight")
-        if batches is None:
-            batches = self.__dict__.setdefault("headlight", Batches(self._event_loop))
-        batches.call_soon(callback)
-
-    def enqueued(self: Runtime) -> None:
-        shared = self._get_async_objs()
-        if asyncio._get_running_loop() is shared.eventloop:
-            shared.need_send_data.set()
-        else:
-            shared.eventloop.call_soon_threadsafe(shared.need_send_data.set)
-
-    AppSession._call_soon_on_event_loop = call_soon  # type: ignore[method-assign]
-    Runtime._enqueued_some_message = enqueued  # type: ignore[method-assign]
 
 
 def send_what_moved() -> None:

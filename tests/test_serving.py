@@ -1,6 +1,5 @@
 """What the server does beside Streamlit: files from memory, nothing held back."""
 
-import asyncio
 import gzip
 import json
 import os
@@ -8,15 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from asgi import asked, in_a_thread
+from asgi import asked
 from browser.app import free_port, serving as server_of
 from streamlit import file_util
 from streamlit.runtime.scriptrunner import RerunData
@@ -89,7 +86,7 @@ def test_all_else_is_answered_by_the_app(path, method):
     assert asked(serving.FromMemory, path, method=method).body == b"other"
 
 
-def test_a_connection_sends_without_delay_and_in_order(monkeypatch):
+def test_a_connection_sends_without_delay(monkeypatch):
     made: list[object] = []
     usual: Callable[..., None] = lambda self, transport: made.append(transport)  # noqa: E731
     monkeypatch.setattr(AutoHTTPProtocol, "connection_made", usual)
@@ -108,32 +105,6 @@ def test_a_connection_sends_without_delay_and_in_order(monkeypatch):
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
     assert made == [transport]
     assert watched == [protocol]
-
-    async def test() -> None:
-        loop, told, woken = asyncio.get_running_loop(), [], []
-        usual = loop.call_soon_threadsafe
-        loop.call_soon_threadsafe = lambda *a: (woken.append(a), usual(*a))[1]
-        loop.set_exception_handler(lambda _, context: told.append(context["exception"].args[0]))
-        batches, over = patches.Batches(loop), asyncio.Event()
-
-        def send(first: int) -> None:
-            for number in range(first, first + 50):
-                batches.call_soon(partial(told.append, number))
-            batches.call_soon(partial(int, "x"))  # one that raises holds up no other
-            batches.call_soon(over.set)
-
-        send(0)
-        assert len(woken) == 1
-        await over.wait()
-        over.clear()
-        assert told[:50] == list(range(50))
-        sending = threading.Thread(target=send, args=(50,))
-        sending.start()
-        await over.wait()
-        assert told == [*range(50), told[50], *range(50, 100), told[50]]
-        assert "invalid literal" in told[50]
-
-    in_a_thread(test)
 
 
 FOLD = ScriptRequests._request_rerun_locked
