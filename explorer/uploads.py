@@ -20,7 +20,7 @@ import numpy as np
 
 from explorer.leftovers import prefix
 from explorer.library import LoadedModel, open_model
-from explorer.problems import PROBLEMS, InputProblem
+from explorer.problems import InputProblem
 from explorer.sandbox.apart import Away, ask_once
 from explorer.sandbox.tokenizing import read_apart
 from models.foreign.tokens import ForeignTokenizer
@@ -135,8 +135,5 @@ def _require_answer(reply: dict[str, Any] | None, heavy: str, **known: Any) -> d
     """The answer of a process. Raises the InputProblem that it names, or `heavy` without one."""
     answer = {"key": heavy} if reply is None else reply
     if "key" in answer:
-        values = known | answer
-        raise InputProblem(
-            answer["key"], **{name: values[name] for name in PROBLEMS[answer["key"]]}
-        )
+        raise InputProblem(**known | answer)
     return answer

@@ -54,7 +54,6 @@ REGISTRIES = {
     "kinds": "models.hooks:ROLES",
     "languages": "explorer.text:LANGUAGES",
     "blockers": "explorer.exhibits.reasons:BLOCKERS",
-    "problems": "explorer.problems:PROBLEMS",
     "refusals": "models.refusals:REFUSALS",
     "cases.absent": "explorer.analysis.cases.case:Needs",
     "circuits.names": "explorer.analysis.circuits.behaviour:BEHAVIOURS",

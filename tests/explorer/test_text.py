@@ -1,5 +1,6 @@
 """The words: both languages whole and alike, every key used, every used key there."""
 
+import ast
 import math
 import re
 import string
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_words import CODE, IN_FORMULAS, MADE, PAGES_CODE, WRITTEN
+from made_words import CODE, FILES, IN_FORMULAS, MADE, PAGES_CODE, WRITTEN
 
 from explorer import numbers
 from explorer.__main__ import refusal
@@ -15,7 +16,7 @@ from explorer.figures.theme import DARK, LIGHT
 from explorer.glossary import linked, terms
 from explorer.glosses import gloss_of, glosses_in
 from explorer.pages import PAGES
-from explorer.problems import PROBLEMS, InputProblem
+from explorer.problems import InputProblem
 from explorer.text import LANGUAGES, examples, formula, in_units, t, words
 from tests import wording
 
@@ -113,10 +114,22 @@ def test_words_of_formulas_are_the_languages_one_is_singular_and_large_ones_have
     assert shown.tolist() == [["0.0 %", "< 0.1 %", "12.3 %"], ["75.0 %", "100.0 %", "0.1 %"]]
 
 
-@pytest.mark.parametrize("key", PROBLEMS)
-@pytest.mark.parametrize("lang", LANGUAGES)
-def test_the_words_of_a_problem_use_values_that_it_has(lang, key):
-    assert placeholders(words(lang)[f"problems.{key}"]) <= PROBLEMS[key]
+def test_the_words_of_a_problem_use_values_that_it_has():
+    """Values of an upload come from its process, and from `explorer.uploads`."""
+    said = {key.removeprefix("problems."): text for key, text in words("en").items()}
+    raised = set()
+    for call in (node for file in FILES for node in ast.walk(ast.parse(file.read_text("utf-8")))):
+        match call:
+            case ast.Call(
+                ast.Name("InputProblem" | "RefusedZipError" as kind), [ast.Constant(key)]
+            ):
+                names = {keyword.arg for keyword in call.keywords}
+                names |= {"name", "limit"} if kind == "RefusedZipError" else set()
+                assert placeholders(said[key]) <= names, key
+                raised.add(key)
+    assert len(raised) > 50
+    keys = {key for key in words("en") if key.startswith("problems.")}
+    assert not {key for key in keys if f'"{key.removeprefix("problems.")}"' not in CODE}
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -125,7 +138,7 @@ def test_the_terminal_is_told_nothing_of_boxes_and_buttons(lang):
     shell = "empty whitespace_only nothing_left too_long_chars too_many_tokens target_too_long "
     shell += "bad_number bad_edit unknown_model broken_model nothing_to_fill writes_nothing"
     for key in shell.split():
-        values = dict.fromkeys(PROBLEMS[key], "1")
+        values = dict.fromkeys(placeholders(words(lang)[f"problems.{key}"]), "1")
         said = refusal(InputProblem(key, **values), lang)
         assert not re.search(
             r"in the sidebar|\bbox\b|example|candidate|左侧|示例|清空|候选", said
