@@ -8,22 +8,13 @@ import numpy as np
 
 from explorer.components import payload
 from explorer.components.mount import inside
-from explorer.figures.theme import show
 
 LEVELS = 65535
 
-
-@dataclass(frozen=True)
-class Frame:
-    """One step: its candidates, and a sentence that explains the choice."""
-
-    tokens: tuple[str, ...]
-    own: tuple[float, ...]  # the model's own probability of each candidate
-    left: tuple[float, ...]  # probability after top-k and top-p
-    kept: tuple[bool, ...]
-    chosen: int  # index among the candidates
-    forced: bool
-    why: str
+Frame = Mapping[str, Any]
+"""One step: the `tokens` of its candidates, their `own` probabilities in the model and those `left`
+after top-k and top-p, which are `kept`, the index of the one `chosen`, whether it was `forced`, and
+`why`, a sentence that explains the choice."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +44,7 @@ def read_taken(given: Any, frames: Sequence[Frame]) -> tuple[int, int] | None:
     if not isinstance(given, list | tuple) or len(given) != 2:
         return None
     step = inside(given[0], len(frames))
-    place = None if step is None else inside(given[1], len(frames[step].tokens))
+    place = None if step is None else inside(given[1], len(frames[step]["tokens"]))
     return None if step is None or place is None else (step, place)
 
 
@@ -86,18 +77,7 @@ def pack_film(
         "places": None if places is None else list(places),
         "layers": own.shape[0],
         "heads": own.shape[1],
-        "frames": [
-            {
-                "tokens": [show(token) for token in frame.tokens],
-                "own": [round(float(p), 6) for p in frame.own],
-                "left": [round(float(p), 6) for p in frame.left],
-                "kept": list(frame.kept),
-                "chosen": frame.chosen,
-                "forced": frame.forced,
-                "why": frame.why,
-            }
-            for frame in frames
-        ],
+        "frames": list(frames),
         "scene": {"step": at.step, "layer": at.layer, "head": at.head, "turn": turn},
         "words": dict(words),
     }

@@ -8,12 +8,11 @@ from explorer.engine import cache
 from explorer.engine.jobs import StoppedError
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices, Strategy
-from explorer.exhibits.decoding.film import name_place, place_of
+from explorer.exhibits.decoding.film import name_place, place_of, stacked
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.decoding.strategy import beam_settings, sample_settings
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import message, site_axes
-from explorer.exports.film import stacked
 from explorer.figures.matrix import change, weights
 from explorer.library import LoadedModel
 from explorer.numbers import fixed

@@ -1,7 +1,8 @@
 """The output token by token as a film: candidates and attention of every step."""
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +13,12 @@ from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.decoding.strategy import strategy_name
 from explorer.exhibits.saying import head_name
-from explorer.exports.film import How, film_of
-from explorer.numbers import fixed
-from explorer.runs.generation import Generation, generate
+from explorer.figures.theme import show as shown
+from explorer.numbers import fixed, percent
+from explorer.runs.generation import Generation, GenerationStep, generate
 from models import decoding
 from models.foreign.elsewhere import RefillingBeam
+from models.hooks import AttentionSite
 from models.strategies import Beam, Greedy, Sample
 
 KEY = "decoding.film"
@@ -93,13 +95,73 @@ def _film(view: View, generation: Generation) -> b.Canvas:
 
 def arguments(view: View, generation: Generation) -> dict[str, Any]:
     """The film of a Generation at the view's step, as arguments of `components.film`."""
-    sites = *view.sites_of(view.own_role), *view.sites_of("cross")
-    how = cast(How, strategy_name(view.choices(DecodingChoices).strategy))
-    shown = film_of(generation, sites, view.trace.config.fills, how, view.t)
-    n_layers, n_heads = shown["own"].shape[:2]
-    scene = Scene(min(view.step, len(generation.steps) - 1), *place_of(view, n_layers, n_heads))
-    words = view.words("components.film") | {"tgt": view.stream("tgt")}
-    return {**shown, "scene": scene, "words": words}
+    ran = generation.steps[0].rows
+    own = [site for site in view.sites_of(view.own_role) if site.name in ran]
+    across = [site for site in view.sites_of("cross") if site.name in ran]
+    row, places = whole_row(generation, view.trace.config.fills)
+    at = min(view.step, len(generation.steps) - 1)
+    return {
+        "frames": [_frame(step, view) for step in generation.steps],
+        "row": row,
+        "own": stacked(generation, own),
+        "cross": stacked(generation, across) if across else None,
+        "source": generation.src_str_tokens,
+        "places": places,
+        "scene": Scene(at, *place_of(view, len(own), own[0].n_heads)),
+        "words": view.words("components.film") | {"tgt": view.stream("tgt")},
+    }
+
+
+def stacked(generation: Generation, sites: Sequence[AttentionSite]) -> np.ndarray:
+    """Attention of all steps at `sites`: [layer, head, step, key], padded with 0."""
+    n_key = max(generation.steps[-1].rows[site.name].shape[-1] for site in sites)
+    rows = np.zeros((len(sites), sites[0].n_heads, len(generation.steps), n_key), np.float32)
+    for layer, site in enumerate(sites):
+        for step in generation.steps:
+            row = step.rows[site.name]
+            rows[layer, :, step.index, : row.shape[-1]] = row
+    return rows
+
+
+def whole_row(generation: Generation, fills: bool) -> tuple[tuple[str, ...], list[int] | None]:
+    """The tokens after the last step, and the position that each step predicts (None: the next).
+
+    For a masked language model (`fills`): the completed text, and then the mask token.
+    """
+    last = generation.steps[-1]
+    if not fills:
+        return (*last.input_tokens, last.chosen_str), None
+    whole = list(last.input_tokens)
+    mask = whole[last.position]
+    whole[last.position] = last.chosen_str
+    return (*whole, mask), [step.position for step in generation.steps]
+
+
+def _frame(step: GenerationStep, view: View) -> dict[str, Any]:
+    """What a step shows in addition to its attention, for `pack_film`."""
+    candidates = step.candidates
+    how = strategy_name(view.choices(DecodingChoices).strategy)
+    own = [float(np.exp(candidate.logprob)) for candidate in candidates]
+    # Beam search and greedy decoding rank by the model's probabilities and truncate nothing.
+    cuts = how == "sample" and not step.forced
+    left = [candidate.prob for candidate in candidates] if cuts else own
+    chosen = next(at for at, candidate in enumerate(candidates) if candidate.token == step.chosen)
+    return {
+        "tokens": [shown(candidate.str_token) for candidate in candidates],
+        "own": [round(probability, 6) for probability in own],
+        "left": [round(float(probability), 6) for probability in left],
+        "kept": [candidate.kept or not cuts for candidate in candidates],
+        "chosen": chosen,
+        "forced": step.forced,
+        "why": view.t(
+            f"decoding.why_{'forced' if step.forced else how}",
+            step=step.index + 1,
+            token=view.t("place.quoted", token=step.chosen_str),
+            probability=percent(own[chosen]).replace(" ", "\u00a0"),
+            rank=step.rank,
+            drawn=percent(candidates[chosen].prob),
+        ),
+    }
 
 
 def place_of(view: View, n_layers: int, n_heads: int) -> tuple[int | None, int | None]:

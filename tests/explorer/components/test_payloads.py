@@ -11,7 +11,7 @@ from hypothesis import given, strategies as some
 from payloads import unpack
 
 from explorer.components.batch_rows import pack_batch_rows
-from explorer.components.film import Frame, Scene, fine, pack_film, read_scene, read_taken
+from explorer.components.film import Scene, fine, pack_film, read_scene, read_taken
 from explorer.components.heads_payload import (
     HeadAddresses,
     HeadsSelection,
@@ -46,9 +46,9 @@ CROSS = np.full((2, 3, 2, 4), 0.25, np.float32)
 ROW = (SpecialToken("<s>"), "<script>", SpecialToken("</s>"))
 SOURCE = ("a", "b", "c", "</s>")
 KEYS = ("the", "<script>", SpecialToken("</s>"))
-FRAMES = [
-    Frame(("x", "<script>"), (0.7, 0.2), (0.0, 1.0), (False, True), 1, False, "drawn"),
-    Frame(("</s>",), (0.9,), (0.9,), (True,), 0, True, "given"),
+FRAMES: list[dict[str, Any]] = [
+    {"tokens": ["x", "<script>"], "left": [0, 1], "kept": [False, True], "chosen": 1},
+    {"tokens": ["</s>"], "left": [0.9], "kept": [True], "chosen": 0, "forced": True},
 ]
 
 START = family("components.start", lang="en")
@@ -70,7 +70,7 @@ anything = some.recursive(
     lambda inner: some.lists(inner, max_size=4) | some.dictionaries(some.text(max_size=5), inner),
     max_leaves=12,
 )
-THREE = (Frame(("a", "b"), (0.5, 0.5), (0.5, 0.5), (False, True), 0, False, ""),) * 3
+THREE = ({"tokens": ["a", "b"]},) * 3
 
 
 def weights(codes: np.ndarray) -> np.ndarray:
@@ -89,9 +89,7 @@ def test_all_steps_go_at_once_and_a_batch_says_which_labels_count():
     assert head["row"]["tokens"] == list(ROW)
     assert head["row"]["special"] == [True, False, True]
     assert head["source"]["stream"] == "src"
-    first, second = head["frames"]
-    assert (first["kept"], first["left"], first["chosen"]) == ([False, True], [0, 1], 1)
-    assert second["forced"]
+    assert head["frames"] == FRAMES
     given = np.linspace(0, 1, 999, dtype=np.float32)
     assert np.abs(weights(fine(given)) - given).max() < 1e-5
     inputs = [["<s>", "<b>"], ["<s>", "<pad>"]]
