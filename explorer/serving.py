@@ -25,8 +25,8 @@ from streamlit.web.server import server_util
 
 from explorer.admission import bound_the_log, capacity
 from explorer.guard import zipped
-from explorer.leftovers import sweep
 from explorer.patches import end_without_signal, let_go, send_at_once
+from explorer.sandbox.apart import sweep
 from explorer.scripts import FOLDER, SCRIPTS, script
 
 OFTEN = 0.0005

@@ -18,10 +18,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from explorer.leftovers import prefix
 from explorer.library import LoadedModel, open_model
 from explorer.problems import InputProblem
-from explorer.sandbox.apart import Away, ask_once
+from explorer.sandbox.apart import Away, ask_once, prefix
 from explorer.sandbox.tokenizing import read_apart
 from models.foreign.tokens import ForeignTokenizer
 from models.pictures import PictureTokenizer, as_text

@@ -10,7 +10,6 @@ import importlib.util
 import json
 import os
 import queue
-import threading
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -140,11 +139,15 @@ def run(
         "cases": cases,
         "suspects": suspects,
     }
-    keeper = _KEEPERS.take()
+    if not available():
+        raise FileNotFoundError("running code needs the package pydantic-monty")
+    keeper = _KEEPERS.get()
     try:
         reply = keeper.ask(json.dumps(asked).encode(), DEADLINE if keeper.is_there else START)
     finally:
-        _KEEPERS.give(keeper)
+        if sum(idle.is_there for idle in tuple(_KEEPERS.queue)) >= MOST_IDLE:
+            keeper.end()  # it restarts on its next use
+        _KEEPERS.put(keeper)
     count = sum(grid.queries * grid.keys for grid in grids) + len(cases)
     return Answer(fault=Fault("large")) if reply is None else _read(reply, len(suspects) or count)
 
@@ -158,36 +161,13 @@ def _read(reply: bytes, count: int) -> Answer:
     return Answer(tuple(answer["values"]), fault, answer["printed"])
 
 
-class _Keepers:
-    """A pool of at most MOST_KEEPERS, created on demand; the last used is taken first."""
-
-    def __init__(self) -> None:
-        self._idle: queue.LifoQueue[Apart] = queue.LifoQueue()
-        self._made: list[Apart] = []
-        self._lock = threading.Lock()
-
-    def take(self) -> Apart:
-        """An idle keeper; waits for one if all are busy."""
-        if not available():
-            raise FileNotFoundError("running code needs the package pydantic-monty")
-        try:
-            return self._idle.get_nowait()
-        except queue.Empty:
-            with self._lock:
-                if len(self._made) < MOST_KEEPERS:
-                    self._made.append(Apart("sandbox.keeper"))
-                    return self._made[-1]
-        return self._idle.get()
-
-    def give(self, keeper: Apart) -> None:
-        if self._idle.qsize() >= MOST_IDLE:
-            keeper.end()  # it restarts on its next use
-        self._idle.put(keeper)
-
-    def end(self) -> None:
-        for keeper in self._made:
-            keeper.end()
+_KEEPERS: queue.LifoQueue[Apart] = queue.LifoQueue()
+"""Keepers that are not in use, of which the last used is taken first; most are not started."""
+for _ in range(MOST_KEEPERS):
+    _KEEPERS.put(Apart("sandbox.keeper"))
 
 
-_KEEPERS = _Keepers()
-atexit.register(_KEEPERS.end)
+@atexit.register
+def _end() -> None:
+    for keeper in _KEEPERS.queue:
+        keeper.end()

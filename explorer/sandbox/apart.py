@@ -7,9 +7,11 @@ closes. The caller gets plain data in time, or nothing. At most MOST_AT_ONCE fil
 import json
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -151,3 +153,32 @@ def ask_once(
         process.end()
     answer: dict[str, Any] | None = None if reply is None else json.loads(reply)
     return answer
+
+
+# Temporary files.
+
+
+def prefix() -> str:
+    """How the name of a temporary file or folder of this process begins."""
+    return f"headlight-{os.getpid()}-"
+
+
+def sweep() -> None:
+    """Delete the temporary files of dead processes: a user's picture, model or training."""
+    if os.name != "posix":  # signal 0 below ends a process on Windows
+        return
+    for path in Path(tempfile.gettempdir()).glob("headlight-*-*"):
+        owner = path.name.split("-")[1]
+        if owner.isdecimal() and not _is_alive(int(owner)):
+            with suppress(OSError):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # owned by another user
+        return True
+    return True

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from explorer.problems import InputProblem
+
 if sys.platform != "win32":
     import resource
 
@@ -45,8 +47,13 @@ def answer_one(
     answered: Callable[..., dict[str, Any]], room: int, seconds: int, written: str | None = None
 ) -> None:
     """Answer one line of JSON, whose values are the arguments of `answered`, within the limits of
-    `bounded` and `allow`; `written` names the argument with the maximum bytes of a file."""
+    `bounded` and `allow`; an InputProblem is answered by its `key` and values. `written` names the
+    argument with the maximum bytes of a file."""
     asked = json.loads(sys.stdin.readline())
     bounded(room, asked[written] if written else 0)
     allow(seconds)
-    print(json.dumps(answered(**asked)), flush=True)
+    try:
+        answer = answered(**asked)
+    except InputProblem as problem:
+        answer = {"key": problem.key, **problem.values}
+    print(json.dumps(answer), flush=True)

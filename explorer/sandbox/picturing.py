@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageFilter, ImageOps, UnidentifiedImageError
 
+from explorer.problems import InputProblem
 from explorer.sandbox.bounds import answer_one
-from explorer.sandbox.unpacking import RefusedZipError
 
 ROOM = 400_000_000
 """Memory limit in bytes: the largest picture as RGBA is 64 MB, and is copied a few times."""
@@ -41,7 +41,7 @@ def levels_of(
     """The picture in a file, uint8 [height, width, 3]: `prepared` by the arguments `processing`, or
     without these its writing alone, black on white and centred.
 
-    Raises RefusedError `picture_…`.
+    Raises InputProblem `picture_…`.
     """
     Image.MAX_IMAGE_PIXELS = None  # the limit below is lower, and refuses instead of warning
     try:
@@ -51,34 +51,34 @@ def levels_of(
                 image.load()
                 return prepared(image, **processing)
             grey = _grey(image)
-    except RefusedZipError:
+    except InputProblem:
         raise
     except UnidentifiedImageError as error:
-        raise RefusedZipError("picture_kind", found="?") from error
+        raise InputProblem("picture_kind", found="?") from error
     except Exception as error:  # each decoder has its own errors
         heavy = isinstance(error, MemoryError) or "memory" in str(error)
-        raise RefusedZipError("picture_heavy" if heavy else "picture_damaged") from error
+        raise InputProblem("picture_heavy" if heavy else "picture_damaged") from error
     return np.repeat(255 - fitted(grey, height, width)[..., None], 3, -1)
 
 
 def _check(image: Any) -> None:
-    """Raise RefusedError for a picture that is not decoded."""
+    """Raise InputProblem for a picture that is not decoded."""
     is_photo = image.format in (
         "JPEG",
         "MPO",
     )  # MPO: several JPEGs, as phones write; the first is read
     if not is_photo and image.format not in FORMATS:
-        raise RefusedZipError("picture_kind", found=image.format)
+        raise InputProblem("picture_kind", found=image.format)
     if not is_photo and getattr(image, "is_animated", False):
-        raise RefusedZipError("picture_moves")
+        raise InputProblem("picture_moves")
     if image.width * image.height > MOST_PIXELS:
         size = f"{image.width:,} × {image.height:,}"
-        raise RefusedZipError("picture_large", size=size, limit=MOST_PIXELS // 10**6)
+        raise InputProblem("picture_large", size=size, limit=MOST_PIXELS // 10**6)
     if min(image.size) < LEAST_SIDE:
         size = f"{image.width} × {image.height}"
-        raise RefusedZipError("picture_small", size=size, limit=LEAST_SIDE)
+        raise InputProblem("picture_small", size=size, limit=LEAST_SIDE)
     if image.mode not in MODES:
-        raise RefusedZipError("picture_colours", found=image.mode)
+        raise InputProblem("picture_colours", found=image.mode)
 
 
 def _grey(image: Any) -> np.ndarray:
@@ -91,7 +91,7 @@ def _grey(image: Any) -> np.ndarray:
     if max(parts) - min(parts) > UNEVEN:
         ink = _in_even_light(read, grey)
     if ink.max() < 16:
-        raise RefusedZipError("picture_blank")
+        raise InputProblem("picture_blank")
     return np.asarray(255 * ink / ink.max())
 
 
@@ -145,7 +145,7 @@ def prepared(image: Any, size: Any, crop: Any, resample: int) -> np.ndarray:
         short, long = sorted(image.size)
         longer = int(size * long / short)
         if longer * size > MOST_PIXELS:
-            raise RefusedZipError("picture_heavy")
+            raise InputProblem("picture_heavy")
         wide = image.width > image.height
         image = image.resize((longer, size) if wide else (size, longer), resample)
     elif size is not None:
@@ -177,13 +177,10 @@ def fitted(ink: np.ndarray, height: int, width: int) -> np.ndarray:
     return np.asarray(page)
 
 
-def answered(file: str, *asked: Any, **more: Any) -> dict[str, str | int]:
-    """The levels of a picture file (`levels_of`) as base64, or the key and values of a refusal."""
-    try:
-        levels = levels_of(Path(file), *asked, **more)
-        return {"levels": base64.b64encode(levels.tobytes()).decode()}
-    except RefusedZipError as refused:
-        return {"key": refused.key, **refused.values}
+def answered(file: str, *asked: Any, **more: Any) -> dict[str, str]:
+    """The levels of a picture file (`levels_of`) as base64. Raises InputProblem."""
+    levels = levels_of(Path(file), *asked, **more)
+    return {"levels": base64.b64encode(levels.tobytes()).decode()}
 
 
 if __name__ == "__main__":

@@ -14,13 +14,13 @@ from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import tokenizers
 
-from explorer.leftovers import prefix
 from explorer.problems import InputProblem
-from explorer.sandbox.apart import PLACES, SOON, Apart, Away
+from explorer.sandbox.apart import PLACES, SOON, Apart, Away, prefix
 from explorer.sandbox.cutter import ANY, ROOM
 from models.refusals import Refusal
 
@@ -130,28 +130,6 @@ class _Served:
         return self._process.ask(json.dumps(said).encode(), PATIENCE, self._away)
 
 
-@dataclass(frozen=True)
-class _Normalizer:
-    served: _Served
-
-    def normalize_str(self, text: str) -> str:
-        return str(self.served.ask({"normal": text})["text"])
-
-
-@dataclass(frozen=True)
-class _PostProcessor:
-    """What the tokenizer adds around a text and around a pair, determined once."""
-
-    said: Sequence[Mapping[str, Any]]
-
-    def process(self, text: tokenizers.Encoding, second: object = None) -> Encoding:
-        output = self.said[second is not None]
-        if "error" in output:
-            raise ValueError(output["error"])
-        ids = [text.ids[0] if token == ANY else token for token in output["ids"]]
-        return Encoding(ids, [], [], output["type_ids"])
-
-
 class LibraryApart:
     """The part of `tokenizers.Tokenizer`'s interface that `models.tokenizer` uses."""
 
@@ -166,8 +144,11 @@ class LibraryApart:
             for token in data["added"]
         }
         self._parts = json.dumps(data["parts"])
-        self.normalizer = _Normalizer(self._served) if data["normalizes"] else None
-        self.post_processor = _PostProcessor(data["around"]) if data["around"][0] else None
+        self._around: Sequence[Mapping[str, Any]] = data["around"]
+        normalizer = SimpleNamespace(normalize_str=self._normalized)
+        self.normalizer = normalizer if data["normalizes"] else None
+        post_processor = SimpleNamespace(process=self._processed)
+        self.post_processor = post_processor if self._around[0] else None
         self.encode_special_tokens = False
         try:
             self.encode("a")  # refuse a tokenizer that is too slow now
@@ -178,6 +159,17 @@ class LibraryApart:
 
     def __deepcopy__(self, memo: object) -> "LibraryApart":
         return copy(self)  # only `encode_special_tokens` is ever changed
+
+    def _normalized(self, text: str) -> str:
+        return str(self._served.ask({"normal": text})["text"])
+
+    def _processed(self, text: tokenizers.Encoding, second: object = None) -> Encoding:
+        """With what the tokenizer adds around a text or a pair, determined once."""
+        output = self._around[second is not None]
+        if "error" in output:
+            raise ValueError(output["error"])
+        ids = [text.ids[0] if token == ANY else token for token in output["ids"]]
+        return Encoding(ids, [], [], output["type_ids"])
 
     def to_str(self) -> str:
         """As JSON, only the kinds of its parts."""

@@ -14,8 +14,9 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from explorer.problems import InputProblem
 from explorer.sandbox.bounds import answer_one
 
 ROOM = 256_000_000
@@ -57,16 +58,8 @@ _CHUNK = 1 << 20
 _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error)
 
 
-class RefusedZipError(Exception):
-    """A zip is refused: a key of `explorer.problems`, and values in addition to the zip's own."""
-
-    def __init__(self, key: str, **values: str | int) -> None:
-        super().__init__(key)
-        self.key, self.values = key, values
-
-
 def unpack(file: BinaryIO, folder: Path, most: int) -> None:
-    """Write a model's files, at most `most` bytes in total, into a folder. Raises RefusedError."""
+    """Write a model's files, at most `most` bytes in total, into a folder. Raises InputProblem."""
     size = file.seek(0, os.SEEK_END)
     _check_directory(file, size)
     try:
@@ -74,43 +67,45 @@ def unpack(file: BinaryIO, folder: Path, most: int) -> None:
             left = most
             for known, member in _members(archive).items():
                 if member.flag_bits & 1:
-                    raise RefusedZipError("upload_encrypted")
+                    raise InputProblem("upload_encrypted")
                 left -= _write(archive, member, folder / known, left)
+    except InputProblem:
+        raise
     # Raised by zipfile: for a damaged file, an unknown compression (a RuntimeError), a member
     # that is truncated, has no name, or claims to begin before the file.
     except (*_DAMAGED, RuntimeError, EOFError, OSError, ValueError, IndexError) as error:
-        raise RefusedZipError("upload_no_zip") from error
+        raise InputProblem("upload_no_zip") from error
 
 
 def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, left: int) -> int:
-    """Unpack one file; returns its bytes, at most `left`. Raises RefusedError."""
+    """Unpack one file; returns its bytes, at most `left`. Raises InputProblem."""
     weights = WEIGHTS.fullmatch(path.name)
     most = left if weights else MOST_OF.get(path.name, MOST_TEXT)
     size, allowed = 0, min(left, most)
     with path.open("wb") as out, archive.open(member) as packed:
         while chunk := packed.read(min(_CHUNK, allowed - size + 1)):
             if weights and not size and int.from_bytes(chunk[:8], "little") > MOST_HEADER:
-                raise RefusedZipError("upload_tensors", limit=MOST_HEADER)
+                raise InputProblem("upload_tensors", limit=MOST_HEADER)
             size += len(chunk)
             if size > allowed:
                 if allowed == left:
-                    raise RefusedZipError("upload_bomb")
-                raise RefusedZipError("upload_file", file=path.name, limit=most)
+                    raise InputProblem("upload_bomb")
+                raise InputProblem("upload_file", file=path.name, limit=most)
             out.write(chunk)
     return size
 
 
 def _check_directory(file: BinaryIO, size: int) -> None:
-    """Raise RefusedError if this is not a zip, or if its list of files would fill memory."""
+    """Raise InputProblem if this is not a zip, or if its list of files would fill memory."""
     tail = min(size, 65_557)  # the end record with the longest comment
     file.seek(size - tail)
     end = file.read(tail)
     at = end.rfind(_END)
     if at < 0 or at + 22 > len(end):
-        raise RefusedZipError("upload_no_zip")
+        raise InputProblem("upload_no_zip")
     large = end[max(0, at - 20) : at].startswith(_END_64)  # zip64: 4 GB or 65,536 files
     if large or int.from_bytes(end[at + 12 : at + 16], "little") > MOST_DIRECTORY:
-        raise RefusedZipError("upload_bomb")
+        raise InputProblem("upload_bomb")
 
 
 def _members(archive: zipfile.ZipFile) -> Mapping[str, zipfile.ZipInfo]:
@@ -119,24 +114,24 @@ def _members(archive: zipfile.ZipFile) -> Mapping[str, zipfile.ZipInfo]:
     folders = [entry.filename[: -len(CONFIG)] for entry in members if _is(entry, CONFIG)]
     if not folders:
         _require_no_adapter(archive, members)
-        raise RefusedZipError("upload_nothing")
+        raise InputProblem("upload_nothing")
     folder = min(folders, key=lambda entry: (entry.count("/"), entry))  # the outermost
     files = dict(_beside(members, folder))
     if not any(entry.endswith(".safetensors") for entry in files):
         _require_no_adapter(archive, members)
         pickles = [entry for entry in members if _PICKLE.fullmatch(entry.filename)]
-        raise RefusedZipError("upload_pickle" if pickles else "upload_nothing")
+        raise InputProblem("upload_pickle" if pickles else "upload_nothing")
     return files
 
 
 def _require_no_adapter(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> None:
-    """Raise RefusedError, with the base model's name, if the zip contains an adapter."""
+    """Raise InputProblem, with the base model's name, if the zip contains an adapter."""
     for member in members:
         if _is(member, ADAPTER):
             with archive.open(member) as packed:
                 config = json.loads(packed.read(MOST_TEXT))
             base = config.get("base_model_name_or_path") if isinstance(config, dict) else None
-            raise RefusedZipError("upload_adapter", base=str(base or "?")[:MOST_NAME])
+            raise InputProblem("upload_adapter", base=str(base or "?")[:MOST_NAME])
 
 
 def _is(member: zipfile.ZipInfo, name: str) -> bool:
@@ -153,13 +148,10 @@ def _beside(members: list[zipfile.ZipInfo], folder: str) -> Iterator[tuple[str, 
             yield weights[0], member
 
 
-def answered(file: str, folder: str, most: int) -> dict[str, str | int]:
-    """Unpack a zip into a folder; returns {}, or the key and values of a refusal."""
-    try:
-        with Path(file).open("rb") as packed:
-            unpack(packed, Path(folder), most)
-    except RefusedZipError as refused:
-        return {"key": refused.key, **refused.values}
+def answered(file: str, folder: str, most: int) -> dict[str, Any]:
+    """Unpack a zip into a folder; nothing to tell. Raises InputProblem."""
+    with Path(file).open("rb") as packed:
+        unpack(packed, Path(folder), most)
     return {}
 
 

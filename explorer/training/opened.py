@@ -14,10 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from explorer.labels import str_tokens
-from explorer.leftovers import prefix
 from explorer.problems import InputProblem
 from explorer.runs.passes import seeded
-from explorer.sandbox.apart import Away
+from explorer.sandbox.apart import Away, prefix
 from explorer.training.faults import labels_of, outputs_of
 from explorer.training.learning import SetupTrainer
 from explorer.training.runs import TrainingRun

@@ -20,9 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from explorer.leftovers import prefix
 from explorer.problems import InputProblem
-from explorer.sandbox.apart import ROOT, START
+from explorer.sandbox.apart import ROOT, START, prefix
 from explorer.training.runs import ENDED, TrainingRun
 from explorer.training.setup import Setup
 

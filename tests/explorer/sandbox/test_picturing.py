@@ -98,9 +98,10 @@ BAD: dict[str, tuple[str, Callable[[], bytes]]] = {
 def test_a_bad_picture_is_refused_in_words(name, tmp_path):
     key, made = BAD[name]
     (tmp_path / "x.png").write_bytes(made())
-    said = answered(str(tmp_path / "x.png"), *SIZES[:2])
-    assert said.pop("key") == key
-    problem = InputProblem(key, **{"name": "scan", **said})
+    with pytest.raises(InputProblem) as refused:
+        answered(str(tmp_path / "x.png"), *SIZES[:2])
+    assert refused.value.key == key
+    problem = InputProblem(key, **{"name": "scan", **refused.value.values})
     for lang in LANGUAGES:
         assert "scan" in message(problem, lang)
 
@@ -152,7 +153,8 @@ def test_a_scan_is_read_in_any_polarity_and_out_of_memory_is_no_damage(tmp_path,
             raise error
 
         monkeypatch.setattr("PIL.ImageFile.ImageFile.load", load)
-        assert answered(str(tmp_path / "x.png"), *SIZES[:2])["key"] == "picture_heavy"
+        with pytest.raises(InputProblem, match="picture_heavy"):
+            answered(str(tmp_path / "x.png"), *SIZES[:2])
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG"])
