@@ -22,8 +22,7 @@ from uvicorn import Server
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from explorer.admission import watch
-from explorer.incoming import differs, fitting
-from explorer.sending import Screen
+from explorer.messages import Screen, differs, fitting
 
 EVERY = 1.0
 """Seconds between two checks for expired sessions."""

@@ -185,7 +185,7 @@ def test_torch_s_libraries_are_there_before_it_is_imported():
 
 LEAVE = """
 import os, signal, tempfile
-from explorer.leftovers import prefix
+from explorer.sandbox.apart import prefix
 held = tempfile.NamedTemporaryFile(prefix=prefix()), tempfile.mkdtemp(prefix=prefix())
 os.kill(os.getpid(), signal.SIGKILL)
 """

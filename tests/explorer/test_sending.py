@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from explorer.sending import Screen
+from explorer.messages import Screen
 
 PART = "the fragment"
 

@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import components, library, shell
 from explorer.components.mount import view
-from explorer.incoming import MOST_BYTES
+from explorer.messages import MOST_BYTES
 from explorer.patches import check_messages
 from explorer.scripts import FOLDER, link
 
