@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from explorer import text
@@ -18,8 +17,7 @@ from explorer.analysis.circuits.rows import half_for, twice
 from explorer.analysis.heads.measures import HeadRole, head_roles
 from explorer.analysis.mask_tests.certify import Certificate, examine_text
 from explorer.atlas_command import add_options, make_atlas
-from explorer.exports.archive import axes_record
-from explorer.exports.picture import axes_of, site_svg
+from explorer.exports.archive import to_npz
 from explorer.exports.report import Tested, junit, markdown, report_lines, report_record
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.notebook.show import attention
@@ -28,7 +26,6 @@ from explorer.runs.edits import about_masks, format_edits, parse_edits
 from explorer.runs.inputs import target_tokens
 from explorer.runs.trace import trace
 from models.foreign.system import of_system
-from models.hooks import AttentionSite
 from models.refusals import Refusal
 from models.training.options import Commands, add_model, is_path, placing_of
 
@@ -46,33 +43,11 @@ def export(args: argparse.Namespace) -> int:
     traced = trace(loaded, args.text, args.target, parse_edits(args.edits), args.pads)
     out: Path = args.out
     out.mkdir(parents=True, exist_ok=True)
-    patterns = {site.name: traced.pattern(site.name) for site in traced.sites}
-    with (out / "patterns.npz").open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **patterns)
-    tokens = json.dumps(axes_record(traced), ensure_ascii=False, indent=2)
-    (out / "tokens.json").write_text(tokens + "\n", encoding="utf-8")
-    words = text.family("export", lang=args.lang)
-    for site in traced.sites:
-        svg = site_svg(
-            traced.pattern(site.name),
-            traced.mask(site.name),
-            axes_of(
-                (traced.query_tokens(site.name), traced.key_tokens(site.name)),
-                (site.query_stream, site.key_stream),
-                args.lang,
-                own="" if traced.src_tokens else "text",
-            ),
-            title=_title(site, args.lang),
-            words=words,
-        )
-        (out / f"{site.name}.svg").write_text(svg, encoding="utf-8")
     picture = attention(traced, lang=args.lang)
-    for name in ("heads.html", "patterns.csv"):
-        picture.save(out / name)
-    if traced.output:
-        print(traced.output)
-    for path in sorted(out.iterdir()):
-        print(path)
+    paths = [picture.save(out / name) for name in ("heads.html", "heads.svg", "patterns.csv")]
+    archive = out / "trace.npz"
+    archive.write_bytes(to_npz(traced))
+    print(*filter(None, (traced.output, archive, *paths)), sep="\n")
     return 0
 
 
@@ -92,7 +67,7 @@ def _export_live(args: argparse.Namespace) -> int:
 def certify(args: argparse.Namespace) -> int:
     """Test the masks of a model, or of your own code; exit status 1 if they fail."""
     # With all cases, which other commands do not wait for.
-    from explorer.notebook.building import is_code
+    from explorer.notebook.certify import is_code
 
     if is_code(args.model):
         return _certify_code(args)
@@ -118,7 +93,7 @@ def certify(args: argparse.Namespace) -> int:
 
 def _certify_code(args: argparse.Namespace) -> int:
     """Certify the result of a function in a Python file."""
-    from explorer.notebook.building import certify_built
+    from explorer.notebook.certify import certify_built
 
     result = certify_built(args.model)
     _write_reports(args, result, Tested(args.model, ""), result.explained(args.lang))
@@ -184,11 +159,6 @@ def _opened(args: argparse.Namespace) -> LoadedModel:
     if loaded.n_parameters < SMALL:
         torch.set_num_threads(1)
     return loaded
-
-
-def _title(site: AttentionSite, lang: str) -> str:
-    kind = "cross" if site.kind == "cross" else site.stack
-    return text.t(f"export.{kind}", lang=lang, layer=site.layer + 1)
 
 
 def _command(

@@ -46,14 +46,6 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--links", choices=METHODS, default=USUAL, help=f"symmetrization (default: {USUAL})"
     )
-    command.add_argument(
-        "--from",
-        dest="read_off",
-        choices=("best", "mean"),
-        default="",
-        help="source of links: best head or learned mean (default: whichever agrees more on "
-        "held-out sentences)",
-    )
 
 
 def align_file(loaded: LoadedModel, args: argparse.Namespace) -> int:
@@ -72,10 +64,9 @@ def align_file(loaded: LoadedModel, args: argparse.Namespace) -> int:
     back = _back(loaded, args.back)
     own, other = _sentences(loaded), () if back is None else _sentences(back)
     ranked = walked(study(loaded, back, own, () if other == own else other))
-    _say(ranked, loaded, back, args)
+    _say(ranked, loaded, back, args.lang)
     with tqdm(total=len(pairs), unit="", disable=not sys.stderr.isatty()) as bar:
-        aligner = ranked.aligner(args.read_off)
-        steps = align_all(loaded, back, pairs, aligner, args.links)
+        steps = align_all(loaded, back, pairs, ranked.aligner(""), args.links)
         aligned, refused = walked(steps, lambda done, total: bar.update(done - bar.n))
     for number, problem in refused:
         why = text.problem(problem.key, problem.values, lang=args.lang)
@@ -121,21 +112,19 @@ def _sentences(loaded: LoadedModel) -> tuple[str, ...]:
     return tuple(sentence for group in groups for sentence in group)
 
 
-def _say(
-    ranked: "Study", loaded: LoadedModel, back: LoadedModel | None, args: argparse.Namespace
-) -> None:
+def _say(ranked: "Study", loaded: LoadedModel, back: LoadedModel | None, lang: str) -> None:
     """Print what the links are based on to standard error."""
     shift, head = ranked.ranked()[0]
     layer, number = ranked.heads[head]
-    mean = ranked.aligner(args.read_off) is ranked.mean
+    mean = ranked.aligner("") is ranked.mean
     words = text.t(
         f"align.{'mean' if mean else 'best'}",
-        lang=args.lang,
+        lang=lang,
         count=len(ranked.heads),
         layer=layer + 1,
         head=number + 1,
         score=fixed(float(ranked.scores[shift, head])),
     )
     other = "align.one_way" if back is None else "align.back"
-    also = text.t(other, lang=args.lang, **({"back": back.name} if back else {}))
+    also = text.t(other, lang=lang, **({"back": back.name} if back else {}))
     print(f"{loaded.name}: {words} {also}", file=sys.stderr)

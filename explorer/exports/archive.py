@@ -79,26 +79,3 @@ def to_rows(names: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 def _plain(token: str) -> str:
     return f"'{token}" if token[:1] in ("=", "+", "-", "@", "\t", "\r") else token
-
-
-def axes_record(traced: Trace) -> dict[str, object]:
-    """The meaning of the axes [head, query, key] of each site's array, as values for JSON."""
-    return {
-        **{name: getattr(traced, name) for name in _PLAIN},
-        "unknown": traced.unknown,
-        **{name: format_edits(getattr(traced, name)) for name in _EDITS},
-        **{
-            stream: {
-                "ids": getattr(traced, f"{stream}_tokens"),
-                "tokens": getattr(traced, f"{stream}_str_tokens"),
-                "valid": getattr(traced, f"{stream}_valid").tolist(),
-            }
-            for stream in ("src", "tgt")
-        },
-        "sites": [
-            {name: getattr(site, name) for name in ("name", "stack", "layer", "kind")}
-            | {"query": site.query_stream, "key": site.key_stream}
-            | {"axes": ["head", "query", "key"]}
-            for site in traced.sites
-        ],
-    }

@@ -5,6 +5,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from foreign import Golden
@@ -75,7 +76,8 @@ def test_commands_work_on_a_folder_and_on_a_name(shelf, tmp_path, capsys):
         out = tmp_path / "out"
         text = ["--text", "我 the park", "--out", str(out)]
         assert cli.main(["export", *option, model, *text]) == 0
-        tokens = json.loads((out / "tokens.json").read_text(encoding="utf-8"))["tgt"]["tokens"]
+        with np.load(out / "trace.npz") as saved:
+            tokens = json.loads(str(saved["trace.json"]))["tgt_str_tokens"]
         assert tokens[:4] == ["我₁", "我₂", "我₃", "the"]
     for dtype in ("float16", "bfloat16"):
         half = ["generate", "--model", "mine@3", "--dtype", dtype, "I love", *more]

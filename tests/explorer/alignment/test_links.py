@@ -172,7 +172,7 @@ def test_json_and_csv_name_the_words(data, tmp_path, capsys):
     data = data.with_suffix(".csv")
     data.write_text("id,source\n1,c a b\n", encoding="utf-8")
     out = tmp_path / "rows.json"
-    options = ["--data", str(data), "--links", "intersection", "--from", "best"]
+    options = ["--data", str(data), "--links", "intersection"]
     assert main(["align", "copy", *options, "--out", str(out)]) == 0
     assert "first row skipped, a header: id, source" in capsys.readouterr().err
     (record,) = json.loads(out.read_text(encoding="utf-8"))

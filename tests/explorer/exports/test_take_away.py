@@ -198,18 +198,13 @@ def test_an_export_is_the_trace(lang, checkpoint, tmp_path, capsys):
     traced = trace(open_model(checkpoint), TEXT, target, parse_edits(edits), pads=1)
     assert traced.output in capsys.readouterr().out
     assert (out / "patterns.csv").read_text("utf-8-sig").startswith("view,layer,head,query,key,")
-    with np.load(out / "patterns.npz") as stored:
-        assert set(stored) == {site.name for site in traced.sites}
-        for site in traced.sites:
-            assert stored[site.name].dtype == np.float32
-            np.testing.assert_array_equal(stored[site.name], traced.pattern(site.name))
-    tokens = json.loads((out / "tokens.json").read_text(encoding="utf-8"))
-    assert tokens["text"] == traced.text
-    assert tokens["src"]["tokens"] == list(traced.src_str_tokens)
-    assert tokens["tgt"]["valid"] == traced.tgt_valid.tolist()
-    assert (tokens["edits"], tokens["ignored_edits"]) == ("causal-off", "head-nowhere-1")
+    arrays, meta = read((out / "trace.npz").read_bytes())
     for site in traced.sites:
-        ElementTree.fromstring((out / f"{site.name}.svg").read_text(encoding="utf-8"))
+        np.testing.assert_array_equal(arrays[site.hook("pattern")], traced.pattern(site.name))
+    assert meta["text"] == traced.text
+    assert meta["src_str_tokens"] == list(traced.src_str_tokens)
+    assert (meta["edits"], meta["ignored_edits"]) == ("causal-off", "head-nowhere-1")
+    ElementTree.fromstring((out / "heads.svg").read_text(encoding="utf-8"))
     page = (out / "heads.html").read_text(encoding="utf-8")
     assert page.count('<form id="') == len({site.role for site in traced.sites})
     assert "&lt;script&gt;猫" in page
