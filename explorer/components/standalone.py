@@ -18,6 +18,7 @@ import numpy as np
 
 from explorer.figures.theme import DARK, FONT, LIGHT, css
 from explorer.scripts import FOLDER, link
+from models.training.home import data
 
 MOST_PACKED = 1 << 20
 """Payloads up to this many bytes are compressed; for larger ones, decompression takes too long."""
@@ -29,13 +30,6 @@ class Paragraph:
 
     words: str
     is_reading: bool = False
-
-
-@dataclass(frozen=True)
-class Heading:
-    """A heading."""
-
-    words: str
 
 
 @dataclass(frozen=True)
@@ -66,7 +60,7 @@ class Markup:
     html: str
 
 
-Block = Paragraph | Heading | Component | Plot | Markup
+Block = Paragraph | Component | Plot | Markup
 
 
 def page(title: str, blocks: Sequence[Block], lang: str, no_script: str = "") -> str:
@@ -80,11 +74,11 @@ def page(title: str, blocks: Sequence[Block], lang: str, no_script: str = "") ->
     body += [_DRAWN[type(block)](block, f"b{number}") for number, block in enumerate(blocks)]
     used = sorted({block.name for block in blocks if isinstance(block, Component)})
     scripts = [f"<script>{_safe(views_script(used))}</script>"] if used else []
-    if scripts or any(isinstance(block, Plot) for block in blocks):
-        scripts.append(f"<script>{_PRINTING}</script>")
-    if any(isinstance(block, Plot) for block in blocks):
+    has_charts = any(isinstance(block, Plot) for block in blocks)
+    if used or has_charts:
+        scripts.append(f"<script>{_script('standalone.js')}</script>")
+    if has_charts:
         scripts.append(f"<script>{_safe(_plotly_script())}</script>")
-        scripts.append(f"<script>{_CHARTS}</script>")
     return f"""<!doctype html>
 <html lang="{escape(lang)}">
 <head>
@@ -104,10 +98,6 @@ def page(title: str, blocks: Sequence[Block], lang: str, no_script: str = "") ->
 def _text(block: Paragraph, _: str) -> str:
     kind = ' class="reading"' if block.is_reading else ""
     return f"<p{kind}>{escape(block.words)}</p>"
-
-
-def _title(block: Heading, _: str) -> str:
-    return f"<h2>{escape(block.words)}</h2>"
 
 
 def _view(block: Component, name: str) -> str:
@@ -142,52 +132,8 @@ def _numbers(array: np.ndarray) -> Any:
     return {"dtype": array.dtype.str[1:], "bdata": data, "shape": ", ".join(map(str, array.shape))}
 
 
-# Printing is always light: scripts redraw for it and restore afterwards (a print style sheet
-# affects text only).
-_PRINTING = """
-(() => {
-  const { style } = document.documentElement;
-  const light = { color: "INK", background: "PAPER" };
-  [light["--st-text-color"], light["--st-background-color"]] = Object.values(light);
-  let before = null;
-  const wear = (colours) => {
-    for (const [name, value] of Object.entries(colours)) style.setProperty(name, value);
-    window.dispatchEvent(new Event("headlight-theme"));
-  };
-  window.addEventListener("beforeprint", () => {
-    const names = Object.keys(light);
-    before ??= Object.fromEntries(names.map((name) => [name, style.getPropertyValue(name)]));
-    wear(light);
-  });
-  window.addEventListener("afterprint", () => {
-    if (before) wear(before);
-    before = null;
-  });
-})();
-""".replace("INK", LIGHT.ink).replace("PAPER", LIGHT.paper)
-
-_CHARTS = """
-function headlightChart(place, [light, dark], toImageButtonOptions) {
-  const options = { ...toImageButtonOptions, format: "svg", scale: 1 };
-  const click = (chart) => Plotly.downloadImage(chart, options);
-  const svg = { name: "SVG", icon: Plotly.Icons.disk, click };
-  const modeBarButtons = [["toImage", svg]];
-  const config = { displaylogo: false, responsive: true, toImageButtonOptions, modeBarButtons };
-  const draw = () => {
-    const style = getComputedStyle(document.documentElement);
-    const paper = style.getPropertyValue("--st-background-color").trim();
-    const isDark = parseInt(paper.slice(1), 16) < 0x808080;
-    Plotly.react(place, Object.assign({}, dark && isDark ? dark : light, { config }));
-  };
-  draw();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  window.addEventListener("headlight-theme", draw);
-}
-"""
-
 _DRAWN: dict[type, Callable[..., str]] = {
     Paragraph: _text,
-    Heading: _title,
     Component: _view,
     Plot: _chart,
     Markup: lambda block, _: block.html,
@@ -207,32 +153,16 @@ def _plotly_script() -> str:
 
 def views_script(names: Sequence[str]) -> str:
     """The scripts of these views, each in its own scope, and the function that mounts them."""
-    scripts = []
+    scripts = ["window.views = {};"]
     for name in names:
         script = link(FOLDER, f"{name}.js").replace("export default", "const $view =", 1)
         scripts.append(f'views["{name}"] = (() => {{\n{script}\nreturn $view;\n}})();')
-    return (
-        "const views = {};\n"
-        + "\n".join(scripts)
-        + """
-async function unpacked(sent, isPacked) {
-  const letters = atob(sent);
-  const data = new Uint8Array(letters.length);
-  for (let at = 0; at < letters.length; at += 1) data[at] = letters.charCodeAt(at);
-  if (!isPacked) return data;
-  const inflated = new Blob([data]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(inflated).arrayBuffer());
-}
-async function headlight(view, place, sent, isPacked) {
-  const data = await unpacked(sent, isPacked);
-  const parentElement = document.getElementById(place);
-  const draw = () => views[view]({ parentElement, data, setTriggerValue: () => {}, plays: true });
-  draw();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  window.addEventListener("headlight-theme", draw);
-}
-"""
-    )
+    return "\n".join([*scripts, _script("mount.js")])
+
+
+def _script(file: str) -> str:
+    text = data("explorer.ui", file).read_text(encoding="utf-8")
+    return text.replace("INK", LIGHT.ink).replace("PAPER", LIGHT.paper)
 
 
 def sheet_of(names: Sequence[str]) -> str:
@@ -256,19 +186,4 @@ def _style(names: Sequence[str]) -> str:
 {ground(":root", LIGHT.ink, LIGHT.paper)}
 @media (prefers-color-scheme: dark) {{ {ground(":root", DARK.ink, DARK.paper)} }}
 @media print {{ {ground(":root", LIGHT.ink, LIGHT.paper)} }}
-a {{ color: inherit; }}
-body {{ margin: 1rem auto; max-width: 90rem; padding: 0 1rem; font: 16px/1.5 {FONT}; }}
-p.reading {{ font-size: 1.15rem; font-weight: 600; }}
-p, h1 {{ overflow-wrap: anywhere; white-space: pre-wrap; }}
-@media print {{ h2 {{ break-before: page; }} }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
-td, th {{ padding: 0.15rem 0.6rem; border-bottom: 1px solid #8884; text-align: left; }}
-pre {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
-p.note {{ opacity: 0.75; font-size: 0.9rem; }}
-.row {{ display: flex; flex-wrap: wrap; gap: 1rem 2rem; }}
-.row > * {{ flex: 1 1 16rem; min-width: 0; }}
-figure {{ margin: 1rem 0; overflow-x: auto; }}
-dl {{ display: grid; grid-template-columns: max-content 1fr; gap: 0.2rem 1rem; }}
-dd {{ margin: 0; }}
-.hl .down {{ display: none; }} /* no page to go on to */
-"""
+{data("explorer.ui", "standalone.css").read_text("utf-8").replace("FONT", FONT)}"""

@@ -119,25 +119,9 @@ def _page(loaded: LoadedModel) -> str:
     title = escape(text.model_name(loaded.name, lang="en"))
     icon = b64encode(asset("icon.svg").read_bytes()).decode()
     refused = " ".join(escape(text.t("live.no_script", lang=lang)) for lang in text.LANGUAGES)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="content-security-policy" content="{POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<title>Headlight: {title}</title>
-<link rel="icon" href="data:image/svg+xml;base64,{icon}">
-<link rel="stylesheet" href="style.css">
-</head>
-<body>
-<main id="live"></main>
-<noscript><p>{refused}</p></noscript>
-<script src="model.js" charset="utf-8"></script>
-<script src="headlight.js" charset="utf-8"></script>
-</body>
-</html>
-"""
+    page = (FOLDER / "page.html").read_text(encoding="utf-8")
+    filled = page.replace("POLICY", POLICY).replace("ICON", icon).replace("NO_SCRIPT", refused)
+    return filled.replace("TITLE", title)  # last: it may be anything
 
 
 def _pictures(picture: Picture, examples: Sequence[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import base64
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,50 +17,24 @@ from explorer.figures.matrix import Axes
 from explorer.figures.theme import DARK, LIGHT
 from explorer.notebook.given import Patterns
 from explorer.text import family, t
+from models.training.home import data
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Table = Mapping[str, Sequence[Any] | np.ndarray]
 
-# In a notebook the page is shown in a frame. It follows the notebook's light or dark theme (which
-# may differ from the system's) and sets the frame's height. In a frame of another origin (a
-# notebook that isolates its outputs) it scrolls instead.
-_IN_A_FRAME = """<script>
-(() => {
-  let frame = null;
-  try { frame = window.frameElement; } catch { return; } // a frame of another origin, or none
-  if (!frame) return;
-  const style = document.documentElement.style;
-  const outside = frame.ownerDocument;
-  const named = "html[theme=dark], [data-theme=dark], .vscode-dark, [data-jp-theme-light=false]";
-  const wear = () => {
-    const colour = getComputedStyle(frame.parentElement).color;
-    const [r, g, b] = (colour.match(/[\\d.]+/g) ?? []).map(Number);
-    const dark = outside.querySelector(named) || 0.3 * r + 0.59 * g + 0.11 * b > 128;
-    const [ink, paper] = dark ? ["INK_DARK", "PAPER_DARK"] : ["INK_LIGHT", "PAPER_LIGHT"];
-    if (style.color && style.getPropertyValue("--st-text-color") === ink) return;
-    for (const [name, value] of [["--st-text-color", ink], ["--st-background-color", paper],
-      ["color", ink], ["background", paper]]) style.setProperty(name, value);
-    window.dispatchEvent(new Event("headlight-theme"));
-  };
-  wear();
-  const watched = new MutationObserver(() => setTimeout(wear, 200)); // its style sheets load first
-  for (const node of [outside.documentElement, outside.body]) {
-    watched.observe(node, { attributes: true });
-  }
-  style.overflowY = "hidden";
-  const fit = () => { frame.style.height = document.documentElement.offsetHeight + "px"; };
-  new ResizeObserver(fit).observe(document.documentElement);
-})();
-</script>"""
-for _name, _colours in (("LIGHT", LIGHT), ("DARK", DARK)):
-    _IN_A_FRAME = _IN_A_FRAME.replace(f"INK_{_name}", _colours.ink)
-    _IN_A_FRAME = _IN_A_FRAME.replace(f"PAPER_{_name}", _colours.paper)
-
 # Hides the static picture next to a frame. Where frames are removed, in an untrusted notebook or
 # on a static notebook viewer, that picture is shown instead.
 _HIDDEN = "<style>iframe + .headlight-still { display: none }</style>"
+
+
+@cache
+def _in_frame() -> str:
+    script = data("explorer.ui", "in_frame.js").read_text(encoding="utf-8")
+    for name, colours in (("LIGHT", LIGHT), ("DARK", DARK)):
+        script = script.replace(f"INK_{name}", colours.ink).replace(f"PAPER_{name}", colours.paper)
+    return script
 
 
 def places(shape: Sequence[int], *axes: str) -> dict[str, np.ndarray]:
@@ -140,7 +115,7 @@ class Picture:
         return pd.DataFrame(self._table())
 
     def _repr_html_(self) -> str:
-        framed = self._page.replace("<body>", f"<body>\n{_IN_A_FRAME}", 1)
+        framed = self._page.replace("<body>", f"<body>\n<script>{_in_frame()}</script>", 1)
         title, untrusted = escape(self.title), t("notebook.untrusted", lang=self.lang)
         drawn = "" if self._still is None else base64.b64encode(self._still().encode()).decode()
         image = f'<img alt="{title}" src="data:image/svg+xml;base64,{drawn}">' if drawn else ""

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 import explorer as hl
-from explorer.components.heads_payload import HeadsSelection
+from explorer.components.heads_payload import HeadsSelection, whole_grid
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.standalone import Component, page
 from explorer.figures.matrix import Axis
