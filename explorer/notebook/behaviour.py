@@ -29,7 +29,7 @@ from explorer.analysis.mask_tests.examiner import (
 )
 from explorer.analysis.mask_tests.sites import Worst
 from explorer.notebook.captured import Captured
-from explorer.notebook.evidence import SHARE, CapturedSite, Recording
+from explorer.notebook.diagnosis import SHARE, CapturedSite, Recording
 from models.rows import Rows, Stream, padded
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}

@@ -40,8 +40,15 @@ from explorer.notebook import kernels
 from explorer.notebook.axes import AxisEvidence, Why
 from explorer.notebook.by_hand import ByHand, Softmax, Weights, product_of
 from explorer.notebook.captured import Attention, Captured
-from explorer.notebook.fused import FUSED, Running, agreeing, layer_again, may_fuse
-from explorer.notebook.multi_head import multi_head, of_module
+from explorer.notebook.torch_modules import (
+    FUSED,
+    Running,
+    agreeing,
+    layer_again,
+    may_fuse,
+    multi_head,
+    of_module,
+)
 
 
 class capture:  # noqa: N801 (used as a function: `with capture() as seen`)

@@ -5,20 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import accumulate
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from explorer.notebook.axes import AxisReading, Why
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from explorer.notebook.picture import Picture
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,36 +105,12 @@ class Captured:
 
     patterns, masks, queries, keys = map(_each, ("pattern", "mask", "query", "key"))
 
-    def numpy(self) -> dict[str, np.ndarray]:
-        """The patterns of the first sequence by kind, [call, head, query, key], as in `show`.
-
-        Raises ValueError if no attention was recorded.
-        """
-        return self._picture().numpy()
-
-    def dataframe(self) -> "DataFrame":
-        """One row per cell of these patterns.
-
-        Raises ValueError if no attention was recorded, ImportError without pandas.
-        """
-        return self._picture().dataframe()
-
-    def save(self, path: str | Path) -> Path:
-        """Write `show(self)` as .html, .svg or .csv; call `show` to set tokens or the sequence.
-
-        Raises ValueError for any other file extension or if no attention was recorded, and OSError
-        if the file cannot be written.
-        """
-        return self._picture().save(path)
-
-    def _picture(self) -> "Picture":
+    def _repr_html_(self) -> str:
         import explorer  # its `show` accepts this class
 
-        picture: Picture = explorer.show(self)
-        return picture
-
-    def _repr_html_(self) -> str:
-        return self._picture()._repr_html_() if self.calls else f"<pre>{escape(repr(self))}</pre>"
+        if not self.calls:
+            return f"<pre>{escape(repr(self))}</pre>"
+        return str(explorer.show(self)._repr_html_())
 
     def __repr__(self) -> str:
         seen = ", ".join(f"{c.name} {list(c.pattern.shape)}" for c in self.calls) or "none"

@@ -1,13 +1,14 @@
 """`certify`: test the masks of any Transformer by its behaviour alone."""
 
-import json
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+import importlib.util
+import sys
+import traceback
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-import numpy as np
 from torch import Tensor
 
 from explorer.analysis.cases.case import source_of
@@ -21,16 +22,11 @@ from explorer.analysis.mask_tests.certify import (
     Examination,
 )
 from explorer.analysis.mask_tests.examiner import LeftOut
-from explorer.components.standalone import Paragraph, page
-from explorer.exports.report import finding_record, report_lines, report_record
+from explorer.exports.report import report_lines, report_record
 from explorer.notebook.behaviour import Behaviour, Forward, Step, own_step
-from explorer.notebook.diagnosis import Cause, bug_of, diagnose
-from explorer.notebook.evidence import Fill, cache_fault, facts
+from explorer.notebook.diagnosis import Cause, Fill, bug_of, cache_fault, diagnose
 from explorer.numbers import minus, number
 from explorer.text import t
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 Note = Literal["fused_nan", "finite_fill", "own_input", "unread"]
 
@@ -86,37 +82,6 @@ class Certified(Certificate):
         how = "leaks" if self.fill.weight else "rounds"
         leak = t(f"notebook.fill.{how}", lang=lang, weight=weight)
         return {"name": self.fill.name, "fill": shown, "leak": leak}
-
-    def numpy(self) -> dict[str, np.ndarray]:
-        """The recovered masks by module path, Bool [head, query, key]."""
-        return dict(self.masks)
-
-    def dataframe(self) -> "DataFrame":
-        """One row per tested property. Raises ImportError without pandas."""
-        import pandas as pd  # optional dependency
-
-        records = [finding_record(replace(finding, where=None)) for finding in self.findings]
-        places = ["" if finding.where is None else finding.where.name for finding in self.findings]
-        return pd.DataFrame(records).assign(where=places)
-
-    def save(self, path: str | Path, lang: str = "en") -> Path:
-        """Write the report as a page (.html) or as text (.txt), or the record (.json).
-
-        Returns the path. Raises ValueError for any other file extension, OSError if the file cannot
-        be written.
-        """
-        path = Path(path)
-        ending = path.suffix.lower()
-        if ending in (".html", ".htm"):
-            content = page(t("mask_tests.title", lang=lang), [Paragraph(self.report(lang))], lang)
-        elif ending == ".txt":
-            content = self.report(lang) + "\n"
-        elif ending == ".json":
-            content = json.dumps(self.record(), ensure_ascii=False, indent=1) + "\n"
-        else:
-            raise ValueError(f"{path.name}: a certificate is saved as .html, .txt or .json")
-        path.write_text(content, encoding="utf-8")
-        return path
 
     def __str__(self) -> str:
         return self.report()
@@ -196,7 +161,69 @@ def certify(
     causes: tuple[Cause, ...] = ()
     if not certificate.passed:
         fault = cache_fault(behaviour) if capture and "cache" in broken else ""
-        evidence = facts(sites, fault, behaviour.rows_see_each_other(), behaviour.has_unseen)
-        causes = diagnose(certificate.findings, evidence)
+        causes = diagnose(
+            certificate.findings,
+            sites,
+            cache=fault,
+            rows=behaviour.rows_see_each_other(),
+            unseen=behaviour.has_unseen,
+        )
     notes = tuple(note for note, is_true in holds.items() if is_true)
     return Certified(**vars(certificate), notes=notes, causes=causes, fill=fill)
+
+
+# `FILE.py:FUNCTION` on the command line.
+
+
+def is_code(spec: str) -> bool:
+    """Whether `spec` names Python code, not a model."""
+    return spec.endswith(".py") or ".py:" in spec
+
+
+def certify_built(spec: str) -> Certified:
+    """Run a function of a Python file without arguments, and certify what it returns.
+
+    The function returns (forward, src, tgt), (forward, src, tgt, pad_id), or a dict of arguments
+    of `certify`. As with `python FILE`, the file can import from its own folder.
+    Raises ValueError for a malformed spec, a missing file or function, or any other result. Errors
+    raised by the file itself become ValueErrors that name the line.
+    """
+    name, colon, function = spec.rpartition(":")
+    if not colon or not name or not function.isidentifier():
+        raise ValueError(f"{spec}: expected FILE.py:FUNCTION")
+    path = Path(name)
+    if not path.is_file():
+        raise ValueError(f"there is no file {name}")
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        return certify(**_built(path, function))
+    except (ValueError, OSError):
+        raise
+    except Exception as error:  # user code may raise anything: report it
+        here, trail = path.resolve(), traceback.extract_tb(error.__traceback__)
+        lines = [at.lineno for at in trail if Path(at.filename).resolve() == here]
+        where = f"{name}, line {lines[-1]}" if lines else name
+        raise ValueError(f"{where}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+
+
+def _built(path: Path, function: str) -> Mapping[str, Any]:
+    """The arguments for `certify` that a function of this file returns."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    build: Any = getattr(module, function, None)
+    if not callable(build):
+        raise ValueError(f"{path} has no function {function}")
+    built = build()
+    if isinstance(built, Mapping):
+        return built
+    if isinstance(built, tuple) and len(built) in (3, 4):
+        return dict(zip(("forward", "src", "tgt", "pad_id"), built, strict=False))
+    raise ValueError(
+        f"{function} returned {type(built).__name__}, expected (forward, src, tgt), "
+        "(forward, src, tgt, pad_id), or a dict of arguments of certify"
+    )

@@ -1,6 +1,7 @@
 """`mask`, and the conversion of masks of any common form to Bool, True = may attend."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,17 +9,14 @@ import torch
 
 from explorer.components.matrices import Panel, pack_matrices
 from explorer.components.standalone import Block, Component, Paragraph
-from explorer.exhibits.reasons import RULES, rule_numbers
 from explorer.exports.picture import matrices_svg
 from explorer.figures.matrix import MAX_RULES, Matrix
 from explorer.notebook import kernels
 from explorer.notebook.given import Patterns, as_array, tokens_for
-from explorer.notebook.opening import traced_of, worded
+from explorer.notebook.opening import worded
 from explorer.notebook.picture import Picture, Table, axes_of_part, cells_table
 from explorer.numbers import minus
-from explorer.runs.trace import Trace
 from explorer.text import family, t
-from models.hooks import ROLES
 
 EXPECTED = (
     "expected Bool with True = may attend, 0 and 1 with 1 = may attend, or numbers added to the "
@@ -156,102 +154,57 @@ def _n_queries(
 
 @worded
 def mask(
-    what: Any,
-    tokens: str | Sequence[str] | None = None,
+    mask: Any,
+    tokens: Sequence[str] | None = None,
     key_tokens: Sequence[str] | None = None,
     *,
     why: Any = None,
-    target: str | None = None,
-    pads: int = 0,
     layer: int = 0,
     head: int = 0,
     title: str | None = None,
     lang: str = "en",
 ) -> Picture:
-    """Masks as matrices, queries down and keys across, with the reason for every blocked cell.
+    """Your own mask [query, key] as a matrix, queries down and keys across.
 
-    `what` is a model (name, folder or opened) with a text, a Trace, or your own mask [query, key];
-    `layer` and `head` select from leading axes. A model shows one matrix per kind of attention, for
-    its `layer` and `head`, with `pads` padding tokens appended.
-
-    Your own mask may be Bool (True = may attend), 0 and 1 of any dtype (1 = may attend), or numbers
-    added to the scores (0 = may attend, -inf or a number of -5,000 or less that lies apart from the
-    others = blocked). The picture notes how numbers were interpreted, and if the mask looks
-    inverted. A padding mask [key] or [1, 1, 1, key] is broadcast to the number of `tokens`. `why`
-    [query, key] may give a reason as text for each blocked cell, at most six different ones.
+    `layer` and `head` select from leading axes. It may be Bool (True = may attend), 0 and 1 of any
+    dtype (1 = may attend), or numbers added to the scores (0 = may attend, -inf or a number of
+    -5,000 or less that lies apart from the others = blocked). The picture notes how numbers were
+    interpreted, and if the mask looks inverted. A padding mask [key] or [1, 1, 1, key] is broadcast
+    to the number of `tokens`. `why` [query, key] may give a reason as text for each blocked cell,
+    at most six different ones. The masks of a model are an exhibit:
+    `show("masks.matrices", model, text)`.
     Raises ValueError for numbers that block nothing, and if shapes and token lists do not match.
     """
-    what = traced_of(what, "mask", tokens, target, pads)
-    words = family("components.mask_matrix", lang=lang)
+    if isinstance(tokens, str):
+        raise ValueError("tokens are one string; give a list of tokens")
     name = title or t("notebook.masks", lang=lang)
-    notes: list[str] = []
-    if isinstance(what, Trace):
-        masked = [*_masks_of(what, layer, head, lang)]
-        rules = [t(f"blockers.{rule}", lang=lang) for rule in RULES]
-    else:
-        if isinstance(tokens, str):
-            raise ValueError("tokens are one string; give a list of tokens")
-        allowed, notes = read_mask(what, lang)
-        allowed, more = _for_queries(allowed, _n_queries(allowed, tokens, key_tokens), lang)
-        notes += more
-        allowed = _chosen(allowed, layer, head)
-        if key_tokens is None and allowed.shape[0] == allowed.shape[1]:
-            key_tokens = tokens
-        rows = tokens_for(tokens, allowed.shape[0], "query")
-        columns = tokens_for(key_tokens, allowed.shape[1], "key")
-        number, rules = _reasons(allowed, why, family("figures.heatmap", lang=lang)["blocked"])
-        masked = [(_part(name, allowed, rows, columns), number)]
-    parts = [part for part, _ in masked]
-
-    panels = [
-        Panel(
-            part.title,
-            Matrix(axes_of_part(part, lang), blocked=number, rules=[words["open"], *rules]),
-            "headlight-mask",
-        )
-        for part, number in masked
-    ]
-    own = family("components.matrices", lang=lang) | {"hint": t("components.seen.hint", lang=lang)}
-    packed = pack_matrices(panels, words=own, captioned=len(parts) > 1)
-    blocks: list[Block] = [*map(Paragraph, notes), Component("matrices", packed)]
-
-    def drawn() -> str:
-        return matrices_svg([(panel.title, panel.matrix) for panel in panels], title=name)
+    allowed, notes = read_mask(mask, lang)
+    allowed, more = _for_queries(allowed, _n_queries(allowed, tokens, key_tokens), lang)
+    allowed = _chosen(allowed, layer, head)
+    if key_tokens is None and allowed.shape[0] == allowed.shape[1]:
+        key_tokens = tokens
+    part = Patterns(
+        name,
+        np.zeros((1, 1, *allowed.shape), np.float32),
+        tokens_for(tokens, allowed.shape[0], "query"),
+        tokens_for(key_tokens, allowed.shape[1], "key"),
+        allowed[None, None],
+    )
+    number, rules = _reasons(allowed, why, family("figures.heatmap", lang=lang)["blocked"])
+    rules = [t("components.mask_matrix.open", lang=lang), *rules]
+    matrix = Matrix(axes_of_part(part, lang), blocked=number, rules=rules)
+    words = family("components.matrices", lang=lang)
+    words["hint"] = t("components.seen.hint", lang=lang)
+    packed = pack_matrices([Panel(name, matrix, "headlight-mask")], words=words, captioned=False)
+    blocks: list[Block] = [*map(Paragraph, notes + more), Component("matrices", packed)]
 
     def table() -> Table:
-        columns = dict(cells_table(parts))
+        columns = dict(cells_table([part]))
         del columns["layer"], columns["head"], columns["weight"]
-        reasons = np.array(["", *rules], dtype=object)
-        return columns | {"why": reasons[np.concatenate([number.ravel() for _, number in masked])]}
+        return columns | {"why": np.array(["", *rules[1:]], dtype=object)[number.ravel()]}
 
-    arrays = {part.title: part.allowed[0, 0] for part in parts}
-    return Picture(name, blocks, lang, arrays, table, drawn, still=drawn)
-
-
-def _part(title: str, allowed: np.ndarray, queries: Any, keys: Any, **streams: Any) -> Patterns:
-    """A mask as a pattern of zero weights, for tables and SVGs."""
-    weights = np.zeros((1, 1, *allowed.shape), np.float32)
-    return Patterns(title, weights, queries, keys, allowed[None, None], **streams)
-
-
-def _masks_of(
-    traced: Trace, layer: int, head: int, lang: str
-) -> Iterator[tuple[Patterns, np.ndarray]]:
-    """The mask of each kind of attention, and the rule that blocks each cell."""
-    for role in ROLES:
-        sites = traced.sites_of(role)
-        if sites:
-            site = sites[_index("layer", layer, len(sites))]
-            _index("head", head, site.n_heads)
-            part = _part(
-                t(f"kinds.{role}", lang=lang),
-                traced.mask(site.name)[head],
-                traced.query_tokens(site.name),
-                traced.key_tokens(site.name),
-                query_stream=site.query_stream,
-                key_stream=site.key_stream,
-            )
-            yield part, rule_numbers(traced, site.name)[head]
+    drawn = partial(matrices_svg, [(name, matrix)], title=name)
+    return Picture(name, blocks, lang, {name: allowed}, table, drawn, still=drawn)
 
 
 def _index(name: str, index: int, count: int) -> int:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from explorer.library import LoadedModel, list_models, open_model as open_listed
 from explorer.problems import InputProblem
@@ -75,12 +75,3 @@ def opened(model: str | Path | LoadedModel) -> LoadedModel:
         return open_listed(model)
     is_path = isinstance(model, Path) or os.path.isdir(model) or is_gguf(Path(model))
     return open_listed(Path(model) if is_path else str(model))
-
-
-def traced_of(what: Any, name: str, tokens: Any, target: str | None = None, pads: int = 0) -> Any:
-    """The Trace of a model, whose text are the `tokens`; anything else as it is."""
-    if not isinstance(what, str | Path | LoadedModel):
-        return what
-    if not isinstance(tokens, str):
-        raise ValueError(f"a model needs a text: {name}(model, text)")
-    return run_trace(opened(what), tokens, target, (), pads)

@@ -26,9 +26,9 @@ from explorer.notebook.given import (
     tokens_for,
 )
 from explorer.notebook.masks import read_mask
-from explorer.notebook.opening import traced_of, worded
+from explorer.notebook.opening import opened, worded
 from explorer.notebook.picture import Picture, axes_of_part, cells_table, parts_svg
-from explorer.runs.trace import Trace
+from explorer.runs.trace import Trace, trace as run_trace
 from explorer.text import family, model_name, t
 from models.hooks import ROLES
 
@@ -57,7 +57,10 @@ def attention(
     if image is not None and isinstance(what, str | Path | LoadedModel | Trace | Captured):
         name = "seen.patterns" if isinstance(what, Captured) else "weights"
         raise ValueError(f"an image needs attention weights: show({name}, image=…)")
-    what = traced_of(what, "show", tokens, target)
+    if isinstance(what, str | Path | LoadedModel):
+        if not isinstance(tokens, str):
+            raise ValueError("a model needs a text: show(model, text)")
+        what = run_trace(opened(what), tokens, target)
     if isinstance(what, Trace):
         named = model_name(what.model, lang=lang)
         name = title or t("export.title", lang=lang, model=named)

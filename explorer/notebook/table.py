@@ -1,11 +1,13 @@
 """`table`: any result as a pandas table, one row per number or finding."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from explorer.analysis.heads.ablation import Ablation
 from explorer.analysis.heads.attribution import Attribution
+from explorer.exports.report import finding_record
 from explorer.notebook.captured import Captured
 from explorer.notebook.certify import Certified
 from explorer.notebook.picture import Picture, Table, joined, places
@@ -41,7 +43,9 @@ def table(what: Any, of: Literal["patterns", "logits"] = "patterns") -> "pd.Data
     if isinstance(what, Attribution):
         return pd.DataFrame(_attribution(what))
     if isinstance(what, Certified):
-        return what.dataframe()
+        records = (finding_record(replace(finding, where=None)) for finding in what.findings)
+        places = ["" if finding.where is None else finding.where.name for finding in what.findings]
+        return pd.DataFrame(records).assign(where=places)
     raise TypeError(f"there is no table of {type(what).__name__}")
 
 

@@ -279,7 +279,7 @@ def test_what_checkpointing_computes_again_is_not_recorded() -> None:
     with hl.capture() as alone:
         layers[0](x)
         layers[1](x)
-    assert list(alone.numpy()) == ["_Of"]
+    assert list(hl.show(alone).numpy()) == ["_Of"]
 
 
 def test_the_steps_of_a_cached_decoding_form_one_picture() -> None:
@@ -294,6 +294,6 @@ def test_the_steps_of_a_cached_decoding_form_one_picture() -> None:
         for begin, end in ((0, 3), (3, 4), (4, 5)):
             model(x[:, begin:end], x[:, :end])
     whole = (x @ x.mT).masked_fill(torch.ones(5, 5).triu(1).bool(), -torch.inf).softmax(-1)
-    (title,), (pattern,) = seen.numpy().keys(), seen.numpy().values()
+    ((title, pattern),) = hl.show(seen).numpy().items()
     assert title == "layers.0–1"
     assert np.allclose(pattern, np.broadcast_to(whole[:, None], (2, 1, 5, 5)), atol=1e-6)
