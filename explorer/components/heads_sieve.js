@@ -6,7 +6,7 @@ import { el } from "./dom.js";
 const MANY = 64;
 const [SMALLEST, LARGEST, NAMED] = [24, 148, 56]; // px; below NAMED there is no room for a name
 const GROUPS = 8;
-const TALL = 640; // initial height of a grid in px
+const [TALL, READABLE] = [640, 36]; // px: the initial height of a grid, and the side below which it only fits a row
 
 /** Whether a head matches a search like "L12", "12", "12.3", "L12·H3" or "avg". */
 function matches(search, label) {
@@ -69,13 +69,14 @@ export function headSieve(view, changed) {
   node.append(search, sizes, groups);
 
   /** The side of a picture: the chosen one, else the largest with which a layer fits in one row, if
-   * heads are not `sorted`, and the grid is not too tall. */
+   * heads are not `sorted`, and the grid is not too tall, if that is readable. */
   function side(width, shape, sorted) {
     const count = labels.filter((_, index) => shows(index)).length;
     let fitting = state.size ?? LARGEST;
     while (state.size === null && fitting > SMALLEST) {
       const [across, tall] = [acrossOf(width, fitting, columns, sorted), fitting * shape + (fitting < NAMED ? 4 : 32)];
-      if ((sorted || across === columns) && Math.ceil(count / across) * tall <= TALL) break;
+      const isLow = fitting <= READABLE || Math.ceil(count / across) * tall <= TALL;
+      if (isLow && (sorted || across === columns)) break;
       fitting -= 4;
     }
     size.value = fitting;
