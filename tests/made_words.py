@@ -65,6 +65,7 @@ REGISTRIES = {
     "card.kinds": "explorer.exhibits.card.facts:KINDS",
     "model.boxes": "explorer.exhibits.model.boxes:What",
     "model.kinds": "explorer.analysis.model.parameters:KINDS",
+    "masks.asides": "explorer.exhibits.masks.choices:FURTHER",
     "exercises.groups": "explorer.analysis.exercises.tasks:KINDS",
     "exercises.faults": "explorer.sandbox:Kind",
     "cases.verdicts": "explorer.analysis.cases:VERDICTS",

@@ -83,7 +83,8 @@ def self_check(model: str, asked: Sequence[tuple[Edit, ...]] = ((),), place: str
         if due:
             start(model, edits)
     if is_running:
-        st.caption(app_text("self_check.running"))
+        if not place:
+            st.caption(app_text("self_check.running"))
         pulse(PULSE + place, INTERVAL)
 
 

@@ -233,7 +233,7 @@ def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> 
     """
     # A fixed element, even while empty: otherwise the elements below would be re-created, and a
     # matrix would lose the keyboard focus.
-    with st.container():
+    with st.container(horizontal=True, vertical_alignment="center"):
         if view.edits or view.state.pads:
             _edits(view, key, reset)
     words_first(view.run)
@@ -253,16 +253,12 @@ def _edits(view: View, key: str, reset: Callable[[], None] | None) -> None:
         ignored = shorten(format_edits(view.trace.ignored_edits), 120)
         count = len(view.trace.ignored_edits)
         st.caption(view.t("edits.ignored", count=count, edits=escape(ignored)))
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"{view.t('edits.active')} {' · '.join(named)}")
-        st.button(
-            view.t("edits.reset"),
-            key=key,
-            on_click=reset or (lambda: session.change(edits=(), pads=None)),
-        )
-        st.markdown(_translation_change(view))
-        if edits := checkable(view.trace.edits):  # the sidebar is not redrawn by a change here
-            self_check(view.loaded.name, (edits,), f".{key}")
+    lines = f"{view.t('edits.active')} {' · '.join(named)}", _translation_change(view)
+    st.markdown("  \n".join(filter(None, lines)))  # one element, which is painted at once
+    undo = reset or (lambda: session.change(edits=(), pads=None))
+    st.button(view.t("edits.reset"), key=key, on_click=undo)
+    if edits := checkable(view.trace.edits):  # the sidebar is not redrawn by a change here
+        self_check(view.loaded.name, (edits,), f".{key}")
 
 
 def _translation_change(view: View) -> str:

@@ -73,9 +73,11 @@ def test_the_causal_mask_says_what_it_is_for_and_shows_what_happens_without(open
     place = [at.selectbox(key=f"masks.{name}").value for name in ("layer", "head")]
     at.button(key="masks.purpose").click().run()
     assert at.query_params["edits"] == CAUSAL
-    assert t("masks.twins_lead", lang="en") in everything(at)
+    assert t("masks.twins_lead", lang="en") not in everything(at)
     assert t("masks.newest", lang="en") in everything(at)
     assert place == [at.selectbox(key=f"masks.{name}").value for name in ("layer", "head")]
+    at.pills(key="masks.effect").select("twins").run()
+    assert t("masks.twins_lead", lang="en") in everything(at)
     at.button(key="masks.twins").click().run()
     assert at.query_params["model"] == "twin-no-causal"
     assert at.query_params["edits"] == CAUSAL
@@ -178,7 +180,9 @@ def test_a_row_with_one_visible_key_has_no_ranking_and_an_encoder_predicts_at_it
     assert "Correlation with ablation" in words
     words = everything(open_page("heads", **place, row="4"))
     assert equal not in words
-    at = open_page("masks", model="reader", text=FILL_IN, edits="pad_keys-off", pads="2")
+    at = open_page(
+        "masks", model="reader", text=FILL_IN, edits="pad_keys-off", pads="2", effect="forced"
+    )
     words = everything(at)
     assert t("filling.masks.forced", lang="en") in words
     assert t("masks.forced", lang="en") not in words

@@ -79,7 +79,7 @@ def test_app_notebook_page_and_paper_show_the_same_numbers(open_page, view, shel
 
 
 @pytest.mark.parametrize(
-    ("after", "said"), [("masks.batch", "answered"), ("masks.rules", "not yet")]
+    ("after", "said"), [("masks.largest", "answered"), ("masks.rules", "not yet")]
 )
 def test_one_that_needs_another_is_shown_without_its_answer_until_then(
     open_page, tmp_path, after, said

@@ -46,10 +46,8 @@ def batch(
 ) -> tuple[Member, ...]:
     """Put sentences into one batch, padded on the right to the longest, and read each also alone.
 
-    Empty if there are no `others`. Raises InputProblem: as `given_tokens` and `target_row`.
+    Raises InputProblem: as `given_tokens` and `target_row`.
     """
-    if not others:
-        return ()
     texts = (text, *others)
     alone = [_alone(loaded, text, edits) for text in texts]
     together = Rows.of(
@@ -110,9 +108,6 @@ def _moved(alone: Tensor, in_batch: Tensor) -> float:
 def show(members: tuple[Member, ...], view: View) -> b.Blocks:
     """Each of the sentences alone and in the batch."""
     yield b.Title(view.t("masks.batch"))
-    if not members:
-        yield b.Note(view.t("masks.batch_empty"))
-        return
     worst = max(members, key=lambda member: member.weight_moved)
     words = view.t(
         "masks.batch_moved" if worst.weight_moved >= NOTICED else "masks.batch_same",
@@ -151,4 +146,4 @@ def _pads(member: Member) -> str:
     )
 
 
-EXHIBIT = Exhibit(batch, show)
+EXHIBIT = Exhibit(batch, show, open=lambda view: bool(view.others))

@@ -7,6 +7,8 @@ from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import choice, one_of, unlinked, whole
 from models.hooks import Role
 
+FURTHER = ("twins", "forced")
+"""Effects of changed masks that are shown on request; "" is none."""
 RENDERINGS = ("ones", "keep", "blocked", "infinite", "billion")
 READERS = ("equals_zero", "true_hides", "added", "sdpa", "mha")
 WAYS = ("filled", "added", "twice")
@@ -22,7 +24,8 @@ class MasksChoices(PageChoices):
     of patterns; the first of each is the default.
 
     `rendering` is the convention in which the mask is written and `reader` the code that it is
-    passed to. `way` is how a fill is applied, and `lowered` is subtracted from all scores first.
+    passed to. `effect` is the open one of FURTHER. `way` is how a fill is applied, and `lowered` is
+    subtracted from all scores first.
     `tool` is the effect of a click on a matrix, `scope` the heads that it applies to, `mask_cell`
     the selected cell (role, query, key), and `next_step` the number of generated words after which
     the next one is predicted.
@@ -45,6 +48,7 @@ class MasksChoices(PageChoices):
     }
     pictures: ClassVar[tuple[str, ...]] = ("sides", "scores", "difference")
     early: ClassVar[dict[str, tuple[str, ...]]] = {"masks.effect": ("site", "head")}
+    effect: str = choice("", one_of(FURTHER))
     rendering: str = choice("keep", one_of(RENDERINGS))
     reader: str = choice("mha", one_of(READERS))
     way: str = choice("filled", one_of(WAYS))

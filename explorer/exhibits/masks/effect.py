@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.exhibits import Exhibit, View, block as b, picking, saying
-from explorer.exhibits.masks import largest
+from explorer.exhibits.masks import forced, largest, twins
 from explorer.exhibits.masks.causal import weights_of
-from explorer.exhibits.masks.choices import MasksChoices
+from explorer.exhibits.masks.choices import FURTHER, MasksChoices
 from explorer.exhibits.reasons import BLOCKERS, blocker_codes
 from explorer.figures.matrix import Matrix, change, scores
 from explorer.runs.trace import Trace
@@ -40,6 +40,12 @@ def show(blockers: Blockers, view: View) -> b.Blocks:
     yield from {"sides": _sides, "scores": _scores, "difference": _difference}[shown](
         blockers, view
     )
+    offers = {"twins": twins.is_offered, "forced": forced.is_offered}
+    offered = [name for name in FURTHER if offers[name](view)]
+    now = view.choices(MasksChoices).effect
+    asides = picking.pick_aside(view, "masks.effect", "masks.effects", offered, now)
+    # In a pane of its own, so that nothing else is sent again when it becomes empty.
+    yield b.Pane(tuple(asides) if offered else ())
 
 
 def _sides(blockers: Blockers, view: View) -> b.Blocks:

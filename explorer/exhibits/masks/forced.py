@@ -43,24 +43,22 @@ class Forced(TokenLosses):
     after: tuple[tuple[Next, ...], ...]
 
 
-def forced(loaded: LoadedModel, traced: Trace, edits: Sequence[Edit]) -> Forced:
-    """Read the words of a Trace (made without edits) again with `edits`.
+def forced(loaded: LoadedModel, unedited: Trace, edits: Sequence[Edit]) -> Forced:
+    """Read the words of a Trace made without edits again with `edits`.
 
     Raises ValueError for a Trace of another model.
     """
-    require_same_model(loaded, traced)
-    written = written_tokens(traced)
-    rows = rows_of(traced)
+    require_same_model(loaded, unedited)
+    written = written_tokens(unedited)
+    rows = rows_of(unedited)
     changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
     changed = run(loaded.model, rows, {LOGITS}, changes)[LOGITS][0].numpy()
     n = len(written)
     return Forced(
         tokens=tuple(loaded.str_tokens(written)),
-        logprobs_before=token_logprobs(traced.logits, written),
+        logprobs_before=token_logprobs(unedited.logits, written),
         logprobs_after=token_logprobs(changed, written),
-        after=tuple(
-            _next(loaded, old, new) for old, new in zip(traced.logits[:n], changed[:n], strict=True)
-        ),
+        after=tuple(map(partial(_next, loaded), unedited.logits[:n], changed[:n])),
     )
 
 
@@ -74,15 +72,19 @@ def _next(loaded: LoadedModel, old: np.ndarray, new: np.ndarray) -> tuple[Next, 
     )
 
 
-def compute(loaded: LoadedModel, unedited: Trace, edits: tuple[Edit, ...]) -> Forced | None:
-    """The unchanged model's output, read with the edits; None without edits."""
-    return forced(loaded, unedited, edits) if edits else None
+def is_offered(view: View) -> bool:
+    """Whether there are edits, and tokens that they can change."""
+    return bool(view.trace.edits and written_tokens(view.trace))
 
 
-def show(comparison: Forced | None, view: View) -> b.Blocks:
+def is_open(view: View) -> bool:
+    """Whether it is requested, or shown outside the app."""
+    is_requested = view.choices(MasksChoices).effect == "forced" or not view.asks
+    return is_requested and is_offered(view)
+
+
+def show(comparison: Forced, view: View) -> b.Blocks:
     """The loss of each word under both masks, and the likeliest tokens after a beginning."""
-    if comparison is None or not comparison.tokens:
-        return
     yield b.Title(view.t("masks.forced"))
     names = view.t("masks.right_masks"), view.t("masks.your_masks")
     ends = {"before": comparison.loss_before, "after": comparison.loss_after}
@@ -114,4 +116,4 @@ def _place(view: View, result: Forced, step: int) -> str:
     return f"{step + 1}  {view.trace.tgt_str_tokens[step]}"
 
 
-EXHIBIT = Exhibit(compute, show)
+EXHIBIT = Exhibit(forced, show, open=is_open)

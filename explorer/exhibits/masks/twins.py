@@ -7,6 +7,7 @@ from explorer.engine import cache
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.exhibit import TEXTS
+from explorer.exhibits.masks.choices import MasksChoices
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit, MaskSwitch
@@ -15,7 +16,6 @@ from explorer.runs.inputs import given_tokens
 from explorer.runs.interventions import rules_in_force
 from explorer.runs.rerun import token_logprobs, written_tokens
 from explorer.runs.trace import trace
-from models.hooks import Role
 
 NO_CAUSAL: tuple[Edit, ...] = (MaskSwitch("causal", False),)
 RIGHT, CHEAT = "twin-right", "twin-no-causal"
@@ -58,32 +58,34 @@ def _loss(loaded: LoadedModel, text: str, words: str, masks: Sequence[Edit]) -> 
     return -float(token_logprobs(read.logits, written_tokens(read)).mean())
 
 
-def compute(
-    text: str,
-    target: str | None,
-    edits: tuple[Edit, ...],
-    kinds: tuple[Role, ...],
-    shelf: tuple[str, ...],
-) -> tuple[Twin, Twin] | None:
-    """The twins on this sentence, if the causal mask is switched off in a translator; else None.
-
-    Also None for a sentence that is longer than those they were trained on: the page is about
-    another model, so this is no error.
-    """
-    if rules_in_force(edits)["causal"] or "cross" not in kinds or not {RIGHT, CHEAT} <= {*shelf}:
-        return None
+def compute(text: str, target: str | None) -> tuple[Twin, Twin] | None:
+    """The twins on this sentence; None if it is too long for them: the page is about another model,
+    so this is no error."""
     try:
         return twins(cache.open_model(RIGHT), cache.open_model(CHEAT), text, target)
     except InputProblem:
         return None
 
 
+def is_offered(view: View) -> bool:
+    """Whether the causal mask is switched off in a translator, and there are twins to compare."""
+    is_off = not rules_in_force(view.trace.edits)["causal"]
+    return is_off and "cross" in view.kinds and {RIGHT, CHEAT} <= {*cache.models()}
+
+
+def is_open(view: View) -> bool:
+    """Whether it is requested, or shown outside the app."""
+    is_requested = view.choices(MasksChoices).effect == "twins" or not view.asks
+    return is_requested and is_offered(view)
+
+
 def show(found: tuple[Twin, Twin] | None, view: View) -> b.Blocks:
     """Both twins' losses on given words and their outputs, with a link to the twin that copies."""
+    yield b.Title(view.t("masks.twins"))
     if found is None:
+        yield b.Offer("twins")
         return
     right, cheat = found
-    yield b.Title(view.t("masks.twins"))
     yield b.Prose(view.t("masks.twins_lead"))
     rows = [
         (
@@ -104,4 +106,4 @@ def show(found: tuple[Twin, Twin] | None, view: View) -> b.Blocks:
         yield b.Button("masks.twins", view.t("masks.twins_open"), there)
 
 
-EXHIBIT = Exhibit(compute, show, needs=TEXTS)
+EXHIBIT = Exhibit(compute, show, needs=TEXTS, open=is_open)
