@@ -47,8 +47,8 @@ export function headsBar(view, change, ask, redraw) {
     choice("shared", words.range, [[true, words.shared], [false, words.own]], view.chosen.shared, (shared) => change({ shared })));
   menu.append(el("summary", "", words.colours), sheet);
   menu.addEventListener("focusout", ({ relatedTarget }) => { if (!menu.contains(relatedTarget)) menu.open = false; });
-  first.append(menu);
-  node.append(first, ...(second.childNodes.length ? [second] : []));
+  second.append(menu);
+  node.append(...(first.childNodes.length ? [first] : []), second);
 
   /** Marks the roles of the open head. */
   function mark() {
