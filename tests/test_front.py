@@ -212,7 +212,7 @@ def unpacked(payload: bytes) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "link",
-    ["head=2", "door=head", "text=a%0Ab", f"text={'a' * 301}", "model=a~b", "lang=xx", "beamer=1"],
+    ["head=2", "door=head", "text=a%0Ab", f"text={'a' * 301}", "model=a~b", "lang=xx", "pads=2"],
 )
 def test_a_link_whose_page_begins_otherwise_has_no_first_picture(link):
     for page in ("", "masks", "decoding", "score"):

@@ -69,9 +69,9 @@ def test_a_page_that_ignores_edits_says_so(open_page, page):
 
 def test_the_causal_mask_says_what_it_is_for_and_shows_what_happens_without(open_page, shipped):
     at = open_page("masks", text="I love you.")
-    assert t("masks.purpose_why", lang="en") in everything(at)
+    assert t("masks.purpose", lang="en") in everything(at)
     place = [at.selectbox(key=f"masks.{name}").value for name in ("layer", "head")]
-    at.button(key="masks.purpose").click().run()
+    at.toggle(key="masks.causal").set_value(False).run()
     assert at.query_params["edits"] == CAUSAL
     assert t("masks.twins_lead", lang="en") not in everything(at)
     assert t("masks.newest", lang="en") in everything(at)

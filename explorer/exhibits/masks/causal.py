@@ -2,23 +2,18 @@
 unaffected."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.exhibit import CAUSAL
-from explorer.exhibits.links import State
 from explorer.exhibits.reasons import BLOCKERS, blocker_codes
 from explorer.figures.matrix import Matrix, weights
 from explorer.numbers import percent
-from explorer.runs.edits import Edit, MaskSwitch
+from explorer.runs.edits import Edit
 from explorer.runs.interventions import rules_in_force
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, Role
-
-PROSE = 640
-"""Width of text next to a button, in pixels; on a phone the button wraps to the next line."""
 
 
 @dataclass(frozen=True)
@@ -73,22 +68,12 @@ def compute(
 
 
 def show(found: tuple[Ahead, np.ndarray, np.ndarray] | None, view: View) -> b.Blocks:
-    """With the mask: why it is there, and a switch. Without it: the head that looks ahead most."""
-    why = b.Prose(f"**{view.t('masks.purpose')}** {view.t('masks.purpose_why')}")
+    """Without the mask: why it is there, and the head that looks ahead most."""
     if rules_in_force(view.trace.edits)["causal"]:
-        label = view.t("masks.purpose_off")
-        yield b.Row((b.Pane((why,), PROSE), b.Button("masks.purpose", label, _OFF)), align="center")
         return
-    yield why
+    yield b.Prose(view.t("masks.purpose"))
     if found is not None:
         yield from _looking_ahead(view, *found)
-
-
-def _switched_off(state: State) -> dict[str, Any]:
-    return {"edits": (*state.edits, MaskSwitch("causal", False))}
-
-
-_OFF = b.Change(_switched_off)
 
 
 def ahead_words(peek: Ahead, view: View) -> str:

@@ -1,4 +1,5 @@
-"""The largest change of any weight caused by the user's edits, as one sentence."""
+"""The largest change of any weight caused by the user's edits, as one sentence; before any, the
+purpose of the causal mask."""
 
 from dataclasses import dataclass
 
@@ -61,6 +62,8 @@ def show(run_change: RunChange, view: View) -> b.Blocks:
 
 def _said(run_change: RunChange, view: View) -> str:
     if run_change.most < ROUNDING:
+        if CAUSAL.met(view.loaded) and view.state.pads is None and not view.state.edits:
+            return view.t("masks.purpose")
         return view.t("masks.nothing_changed", exact=number(run_change.most))
     if run_change.ahead is not None:
         return causal.ahead_words(run_change.ahead, view)
