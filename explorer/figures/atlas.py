@@ -36,14 +36,13 @@ def scatter(
     high: f.Floats | None = None,
     kind_words: Sequence[str],
     selected: int | None = None,
-    diagonal: bool = False,
     dark: bool = False,
 ) -> f.Figure:
     """One point per head; `kinds` are keys of MARKS, `kind_words` their names in the legend,
     `names` the hover texts.
 
     A head without one of the two values is left out. `low` and `high` are the ends of an interval
-    for y. `diagonal` draws the line of equal values. There is one trace per kind; `customdata[0]`
+    for y. There is one trace per kind; `customdata[0]`
     of each point is the head's number. Raises ValueError with the sizes if they disagree.
     """
     n = len(names)
@@ -52,23 +51,6 @@ def scatter(
     colours = palette(dark)
     drawn = np.isfinite(x) & np.isfinite(y)
     traces: list[f.Figure] = []
-    if diagonal and drawn.any():
-        ends = np.array(
-            [
-                min(float(x[drawn].min()), float(y[drawn].min())),
-                max(float(x[drawn].max()), float(y[drawn].max())),
-            ],
-            np.float32,
-        )
-        traces.append(
-            f.scatter(
-                ends,
-                ends,
-                line={"color": colours.line, "width": 1},
-                hoverinfo="skip",
-                showlegend=False,
-            )
-        )
     for kind, label in dict(zip(kinds, kind_words, strict=True)).items():
         chosen = np.flatnonzero(drawn & np.array([role == kind for role in kinds]))
         if not len(chosen):

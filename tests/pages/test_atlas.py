@@ -103,8 +103,7 @@ def test_two_models_are_compared_and_a_missing_one_is_refused(open_page):
     at = open_page("atlas", part="compare", against="writer")
     assert t("atlas.other_family", lang="en", other="writer") in everything(at)
     at = open_page("atlas", part="compare", model="reader", against="headless")
-    assert "headless" in everything(at)
-    assert len(at.get("plotly_chart")) == 1
+    assert "| headless |" in everything(at)
     at = open_page("atlas", part="compare", against="nowhere")
     assert "nowhere" in everything(at)
 

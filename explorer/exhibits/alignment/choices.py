@@ -20,8 +20,8 @@ class AlignmentChoices(PageChoices):
     `symmetrise` the symmetrization method, `back` the reverse model ("": found by its name)."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "words": ("alignment.words", "alignment.instead"),
-        "matrices": ("alignment.matrices", "alignment.instead"),
+        "words": ("alignment.words",),
+        "matrices": ("alignment.matrices",),
     }
     aligner: str = choice("", one_of(("mean", "best", "head")))
     word_row: str = choice(READS, one_of(ROWS))

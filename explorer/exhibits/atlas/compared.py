@@ -1,7 +1,6 @@
 """Two models head by head, measured over the same sentences."""
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import zip_longest
 
 import numpy as np
@@ -23,7 +22,6 @@ from explorer.exhibits.atlas.measured import (
 from explorer.exhibits.atlas.moments import steps_of
 from explorer.exhibits.block import escape
 from explorer.exhibits.saying import message, model_title
-from explorer.figures.atlas import scatter
 from explorer.numbers import fixed
 from explorer.problems import InputProblem
 from explorer.runs.passes import Steps
@@ -122,7 +120,7 @@ def _pick_other(view: View) -> b.Blocks:
 
 
 def show(pair: AtlasPair | InputProblem | None, view: View) -> b.Blocks:
-    """Heads of both models with the same number by one measure; those that differ most."""
+    """How many heads do the same in both models, and those that differ most."""
     yield from _pick_other(view)
     if isinstance(pair, InputProblem):
         yield b.Hint(message(pair, view.lang), "info", warns=True)
@@ -137,28 +135,23 @@ def show(pair: AtlasPair | InputProblem | None, view: View) -> b.Blocks:
     if not pair.heads:
         yield b.Hint(view.t("atlas.no_shared_heads", **labels), "info")
         return
-    one, two = shown.AtlasView(view, pair.one), shown.AtlasView(view, pair.two)
-    across = shown.axes_of(one)[0]
-    across = across if across in one.axes and across in two.axes else "entropy"
-    both = [
-        np.array([shown.values(atlas, across)[pair_of[side].number] for pair_of in pair.heads])
-        for side, atlas in enumerate((pair.one, pair.two))
-    ]
     yield b.Sentence("atlas-compare", _reading(view, pair))
-    yield shown.pick_axis(one, "across", across, 280, "atlas.compare.across")
-    yield _chart(one, pair, both, across, names)
     yield b.Title(view.t("atlas.compare_most"))
-    yield _table(view, pair, np.abs(both[1] - both[0]), labels)
+    yield _table(view, pair, labels)
     yield b.Formula(shown.DIFFERENCE, view.t("atlas.compare_formula"))
     here = () if pair.one.about.digest else (measured,)
     yield b.Code((*here, numbers_of, name_of))
-    yield b.Numbers(
-        lambda: {
-            view.t("place.head"): [shown.place(view, head) for head, _ in pair.heads],
-            names[0]: both[0].round(4).tolist(),
-            f"{names[1]} ": both[1].round(4).tolist(),
-        }
+    yield b.Numbers(lambda: _numbers(view, pair, names))
+
+
+def _numbers(view: View, pair: AtlasPair, names: list[str]) -> dict[str, list[object]]:
+    """The names of all heads in both models."""
+    both = zip(
+        *((pair.one.names[a.number], pair.two.names[c.number]) for a, c in pair.heads), strict=True
     )
+    sides = [[shown.name_words(view, name) for name in side] for side in both]
+    places = [shown.place(view, head) for head, _ in pair.heads]
+    return {view.t("place.head"): [*places], names[0]: [*sides[0]], f"{names[1]} ": [*sides[1]]}
 
 
 def _reading(view: View, pair: AtlasPair) -> str:
@@ -177,36 +170,23 @@ def _reading(view: View, pair: AtlasPair) -> str:
     )
 
 
-def _chart(
-    one: shown.AtlasView, pair: AtlasPair, both: list[np.ndarray], across: str, names: list[str]
-) -> b.Chart:
-    view, heads = one.view, [head for head, _ in pair.heads]
-    kinds = [pair.one.names[head.number].kind for head in heads]
-    draw = partial(
-        scatter,
-        both[0],
-        both[1],
-        kinds,
-        [shown.place(view, head) for head in heads],
-        x_title=f"{names[0]} · {shown.axis_title(one, across)}",
-        y_title=names[1],
-        kind_words=[shown.kind_words(view, kind) for kind in kinds],
-        selected=heads.index(one.head) if one.head in heads else None,
-        diagonal=True,
-    )
-    return b.Chart("atlas.compared", draw, view.t("atlas.compare_alt"))
-
-
-def _table(view: View, pair: AtlasPair, gap: np.ndarray, said: dict[str, str]) -> b.Table:
-    """The heads that differ most; other names are bold."""
-    order = sorted(range(len(gap)), key=lambda at: (-np.nan_to_num(gap[at]), at))[:MOST_ROWS]
+def _table(view: View, pair: AtlasPair, labels: dict[str, str]) -> b.Table:
+    """The heads of which a measure differs most; other names are bold."""
+    gaps = [
+        float(np.nan_to_num(np.abs(one - two)).max())
+        for one, two in (
+            (pair.one.strengths[mine.number], pair.two.strengths[theirs.number])
+            for mine, theirs in pair.heads
+        )
+    ]
+    order = np.argsort(-np.array(gaps), kind="stable")[:MOST_ROWS]
     rows = []
     for mine, theirs in (pair.heads[at] for at in order):
         both = pair.one.names[mine.number], pair.two.names[theirs.number]
         words = [shown.name_words(view, name) for name in both]
         other = words[1] if both[0].kind == both[1].kind else f"**{words[1]}**"
         rows.append([shown.place(view, mine), words[0], other])
-    return b.Table([view.t("place.head"), *said.values()], rows, "lll")
+    return b.Table([view.t("place.head"), *labels.values()], rows, "lll")
 
 
 EXHIBIT = Exhibit(

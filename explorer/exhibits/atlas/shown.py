@@ -88,11 +88,11 @@ def axis_title(shown: AtlasView, axis: str) -> str:
     return view.t(f"atlas.axes.{axis}")
 
 
-def pick_axis(shown: AtlasView, field: str, now: str, width: int, key: str = "") -> b.Pick:
+def pick_axis(shown: AtlasView, field: str, now: str, width: int) -> b.Pick:
     """The choice of an axis."""
     view, title = shown.view, partial(axis_title, shown)
     more = b.More(label=f"atlas.{field}", form="menu", width=width)
-    return pick_one(view, key or f"atlas.{field}", shown.axes, now, field, title, **more)
+    return pick_one(view, f"atlas.{field}", shown.axes, now, field, title, **more)
 
 
 def about(shown: AtlasView) -> str:
