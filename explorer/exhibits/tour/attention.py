@@ -20,17 +20,18 @@ def look(view: View) -> Posed:
     """A row with one dominant weight."""
     trace = view.trace
 
-    def worth(row: QueryRow) -> tuple[bool, float] | None:
+    def worth(row: QueryRow) -> tuple[bool, int, float] | None:
         second, first = np.sort(row.weights)[-2:]
         if row.query == 0 or first < LEAST_SHARP * second:
             return None
-        # Attention to a special token, or to the token itself, makes no useful question.
+        # A mark or punctuation, or attention to the token itself, makes no useful question.
         best = row.descending[0]
+        asked = trace.query_tokens(row.site.name)[row.query], trace.key_tokens(row.site.name)[best]
+        words = sum(not getattr(token, "special", False) and token.isalnum() for token in asked)
         is_self = row.site.kind == "self" and best == row.query
-        dull = getattr(trace.key_tokens(row.site.name)[best], "special", False) or is_self
-        return first >= SHARP * second, float(first - second - dull)
+        return first >= SHARP * second, words - is_self, float(first - second)
 
-    row = rows.best_row(trace, "flat", worth, least=3)
+    row = rows.best_row(view, "flat", worth, least=3)
     keys, (best, *others) = keys_of(view, row), [k for k in row.descending if row.allowed[k]]
     near = sorted(others, key=lambda key: (abs(key - best), key))
     before, after = (pictures.heatmap(view, row, whole=whole) for whole in (False, True))
@@ -45,7 +46,7 @@ def rest(view: View) -> Posed:
     def worth(row: QueryRow) -> float:
         return -abs(float(row.weights.max()) - wanted)
 
-    row = rows.best_row(view.trace, "flat", worth, least=3)
+    row = rows.best_row(view, "flat", worth, least=3)
     weights, (hidden, second, *_) = row.weights, row.descending
     shown = np.where(np.arange(len(weights)) == hidden, 0, weights)
     right, others = weights[hidden], np.delete(weights, hidden).sum()
@@ -75,7 +76,7 @@ def ratio(view: View) -> Posed:
         apart, top, other = pair(row)
         return -apart if top != other and apart < wanted - 0.4 else None
 
-    row = rows.best_row(view.trace, "flat", worth, least=2)
+    row = rows.best_row(view, "flat", worth, least=2)
     (_, more, less), scores, keys = pair(row), row.scores, keys_of(view, row)
     apart = scores[more] - scores[less]
     power, shares = np.exp(apart), [percent(row.weights[key]) for key in (more, less)]
@@ -94,7 +95,7 @@ def scale(view: View) -> Posed:
     require(divisor > 1, "undivided")
     patterns = {
         (site.name, by): attended(trace, site, divisor=by)[1][0].double().numpy()
-        for site in trace.sites_of(main_role(trace))
+        for site in trace.sites_of(main_role(view))
         for by in (1.0, divisor, divisor**2)
     }
 
@@ -108,7 +109,7 @@ def scale(view: View) -> Posed:
         top = row.descending[0]  # a bias may let another key win undivided
         return float(divided(row, 1.0)[top] - row.weights[top])
 
-    row = rows.best_row(trace, "flat", worth, least=3)
+    row = rows.best_row(view, "flat", worth, least=3)
     require((worth(row) or 0) >= 0.1, "flat")
     now, without, twice = (divided(row, by) for by in (divisor, 1.0, divisor**2))
     top, key = int(now.argmax()), root(divisor)
@@ -134,7 +135,7 @@ def values(view: View) -> Posed:
             return None
         return float(row.weights[row.allowed].max() / max(row.weights[first], 1e-12))
 
-    row = rows.best_row(view.trace, "flat", worth, least=3)
+    row = rows.best_row(view, "flat", worth, least=3)
     keys, weights, lengths = keys_of(view, row), row.weights, lengths_of(row)
     brought = weights * lengths
     most, heaviest = (int(np.where(row.allowed, of, -1).argmax()) for of in (brought, weights))
@@ -153,7 +154,7 @@ def values(view: View) -> Posed:
 def heads(view: View) -> Posed:
     """The parameters of W_Q, W_K, W_V and W_O of the first layer without biases, and how many they
     would be with one head as wide as all."""
-    site, config = view.trace.sites_of(main_role(view.trace))[0], view.loaded.config
+    site, config = view.trace.sites_of(main_role(view))[0], view.loaded.config
     named = dict(view.loaded.model.get_submodule(site.name).named_parameters())
     own, n = sum(named[name].numel() for name in MATRICES if name in named), site.n_heads
     require(n >= 2, "one_head")

@@ -99,7 +99,7 @@ def _planted(
     def worth(row: QueryRow) -> float | None:
         return -abs(wrong(row)[1] - wanted) if 0 < row.query < n - 1 else None
 
-    row = rows.best_row(view.trace, "flat", worth, view.own_role)
+    row = rows.best_row(view, "flat", worth, view.own_role)
     weights, lost = wrong(row)
     require(0.02 < lost < 0.98, "flat")
     return row, weights, lost

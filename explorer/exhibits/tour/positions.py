@@ -129,7 +129,7 @@ def rotary(view: View) -> Posed:
     def worth(row: QueryRow) -> float:
         return float(row.weights[1 : row.query].max(initial=0))
 
-    row = best_row(trace, "flat", worth, trace.stack(stream).role)
+    row = best_row(view, "flat", worth, trace.stack(stream).role)
     require(worth(row) > 0, "flat")
     key, shift = 1 + int(row.weights[1 : row.query].argmax()), round(varied(trace, 5, 20))
     pair = turned(view.loaded, trace, row.site.name, row.head, row.query, key)

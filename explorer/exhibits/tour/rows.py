@@ -16,6 +16,9 @@ from models.hooks import AttentionSite, Role
 from models.rows import Stream
 
 
+FIRST_CJK = "\u2e80"
+
+
 class MissingError(Exception):
     """This run does not show a lesson; `why` is the key of the reason's words."""
 
@@ -68,7 +71,7 @@ def keys_of(view: View, row: QueryRow) -> list[str]:
 
 
 def best_row(
-    trace: Trace,
+    view: View,
     why: str,
     worth: Callable[[QueryRow], Any],
     role: Role | None = None,
@@ -77,8 +80,8 @@ def best_row(
     """The first row of the largest `worth`, of all heads and real queries of a kind of attention,
     with at least `least` allowed keys; None: it is no example. Raises MissingError(why) if none is.
     """
-    examples: list[tuple[Any, QueryRow]] = []
-    for site in trace.sites_of(role or main_role(trace)):
+    trace, examples = view.trace, list[tuple[Any, QueryRow]]()
+    for site in trace.sites_of(role or main_role(view)):
         valid = trace.src_valid if site.query_stream == "src" else trace.tgt_valid
         for query, head in product(np.flatnonzero(valid), range(site.n_heads)):
             row = row_of(trace, site, head, int(query))
@@ -88,10 +91,20 @@ def best_row(
     return max(examples, key=lambda example: example[0])[1]
 
 
-def main_role(trace: Trace) -> Role:
-    """Cross-attention if the model has it; otherwise the attention of its one text."""
+def main_role(view: View) -> Role:
+    """Cross-attention if the model has it, otherwise the attention of its one text. Of a translator
+    the attention of the sequence in the user's language."""
     roles: tuple[Role, ...] = ("cross", "decoder", "encoder")
-    return next(role for role in roles if trace.sites_of(role))
+    sites = [view.trace.sites_of(role)[0] for role in roles if view.trace.sites_of(role)]
+    readable = [site for site in sites if is_read(view, site.query_stream, site.key_stream)]
+    return (readable or sites)[0].role
+
+
+def is_read(view: View, *streams: Stream) -> bool:
+    """Whether the script of each sequence, Chinese or another, is that of the user's language."""
+    labels = (tokens_of(view.trace, stream)[0] for stream in streams)
+    shares = (np.mean([max(token, default="") >= FIRST_CJK for token in of]) for of in labels)
+    return all((share > 0.5) == (view.lang == "zh") for share in shares)
 
 
 def tokens_of(trace: Trace, stream: Stream) -> tuple[tuple[str, ...], int]:
