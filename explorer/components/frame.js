@@ -44,8 +44,7 @@ function settle(current, began = performance.now(), changed = began, height = 0)
   const page = document.documentElement;
   const now = performance.now();
   const tall = document.querySelector("[data-testid=stMain]").scrollHeight;
-  const waits = tall !== height || document.querySelector("[data-testid=stMain] :is([data-testid=stSkeleton], [class*=-stop])") ||
-    document.querySelector("[data-testid=stApp]").dataset.testScriptState !== "notRunning";
+  const waits = tall !== height || document.querySelector("[data-testid=stMain] [class*=-stop]") || !isDrawn();
   if (now <= began + 8000 && (waits || now <= changed + 300)) {
     requestAnimationFrame(() => settle(current, began, waits ? now : changed, tall));
     return;
@@ -137,6 +136,7 @@ function oneEntryAPage() {
   history.headlight = true;
   window.addEventListener("beforeprint", toPaper);
   new MutationObserver(rest).observe(document.body, { subtree: true, childList: true, attributeFilter: ["aria-expanded"] });
+  window.addEventListener("keydown", printDrawn, true);
   const push = history.pushState.bind(history);
   history.pushState = (state, title, url) => {
     const next = new URL(url ?? location.href, location.href);
@@ -150,6 +150,20 @@ function oneEntryAPage() {
 function rest() {
   const sidebar = document.querySelector("[data-testid=stSidebar]");
   sidebar?.toggleAttribute("inert", sidebar.getAttribute("aria-expanded") === "false");
+}
+
+/** Whether nothing is being computed, loaded or drawn. */
+function isDrawn() {
+  return document.querySelector("[data-testid=stApp]").dataset.testScriptState === "notRunning" &&
+    !document.querySelector("[data-testid=stMain] :is([data-testid=stSkeleton], .stPlotlyChart:not(:has(.main-svg)))");
+}
+
+/** On Ctrl + P, prints once the page is drawn, after 20 s at the latest: `beforeprint` cannot wait. */
+function printDrawn(event) {
+  if (event.key.toLowerCase() !== "p" || !(event.ctrlKey || event.metaKey) || isDrawn()) return;
+  event.preventDefault();
+  const print = (left) => (left && !isDrawn() ? setTimeout(print, 100, left - 1) : window.print());
+  print(200);
 }
 
 /** Tells page.css how wide the content is: on paper it is as wide as on the screen, but smaller. */

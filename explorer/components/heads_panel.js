@@ -82,6 +82,7 @@ export function headPanel(view, index) {
 
   /** The highlight in words: a cell, a query's strongest keys, or a key's strongest queries. */
   function say({ query, key }) {
+    panel.readout.classList.toggle("hover", query === null && key === null);
     if (query === null && key === null) { panel.readout.textContent = words.lines_hint; return; }
     if (query !== null && key !== null) {
       panel.readout.replaceChildren(`${words.query} `, ...pair(query, key, ` → ${words.key} `));

@@ -51,7 +51,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
   let panels = [];
   view.lit = free;
 
-  const nodes = { readout: el("div", "readout", words.hint), panels: el("div", "panels") };
+  const nodes = { readout: el("div", "readout hover", words.hint), panels: el("div", "panels") };
   const live = el("div", "unseen");
   live.setAttribute("aria-live", "polite");
   const left = el("div", "left");

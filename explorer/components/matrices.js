@@ -73,7 +73,7 @@ function panel(root, at, own, head, { cells, said, written, numbers }, send) {
   const legend = el("div", "legend");
   const foot = el("div", "foot");
   foot.append(legend, keep);
-  const readout = el("div", "readout");
+  const readout = el("div", "readout hover");
   readout.setAttribute("aria-live", "polite");
   const caption = head.captioned ? [el("div", "caption", own.title)] : [];
   node.append(...caption, withEdges(scroller), foot, readout);

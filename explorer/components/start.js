@@ -51,7 +51,7 @@ function startView(root, view, send) {
   canvas.setAttribute("aria-label", words.label);
   const picture = el("div", "picture");
   const stations = el("div", "stations");
-  const readout = el("p", "readout");
+  const readout = el("p", "readout hover");
   const told = el("div", "told");
   picture.append(canvas, stations);
   let [time, playing, frame, last, zoom, look, context, open] = [clock.end, false, null, 0, head.door === "heads" ? 1 : 0, null, null, null];
@@ -81,6 +81,7 @@ function startView(root, view, send) {
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(tick);
   }
+  const onPaper = () => { pause(); go(clock.end); }; // the last frame has the whole picture
   function pause() { playing = false; cancelAnimationFrame(frame); draw(); }
 
   function measure(token) {
@@ -185,6 +186,7 @@ function startView(root, view, send) {
     const focused = root.getRootNode().activeElement?.dataset.at;
     rebuild(root, about(head, (link) => send({ link })), ui.said, ui.bar, picture, readout, told);
     const end = redraws(root, size);
+    window.addEventListener("beforeprint", onPaper);
     if (focused !== undefined) find(focused)?.focus({ preventScroll: true }); // stations are placed last
     const opened = JSON.stringify(head.opened?.at.concat(head.opened.head));
     if (open && (before?.door !== head.door || before?.opened !== opened)) {
@@ -195,7 +197,7 @@ function startView(root, view, send) {
     } else if (!open && before?.door) find(root.opener)?.focus({ preventScroll: true });
     zoomTo(head.door === "heads" ? 1 : 0);
     if ((same && before.playing) || starts) play();
-    return () => { view.stop(); end(); };
+    return () => { view.stop(); end(); window.removeEventListener("beforeprint", onPaper); };
   };
   return view;
 }

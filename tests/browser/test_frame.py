@@ -150,6 +150,31 @@ def test_a_page_is_printed_whole_and_without_its_controls(visitor, place, width,
     assert found["right"] <= SHEET + 1
 
 
+def test_ctrl_p_prints_once_everything_is_drawn_and_start_prints_its_last_frame(visitor):
+    page = visitor.page
+    visitor.open(lang="en")
+    page.locator(".player .play").wait_for()
+    visitor.settle()
+    page.evaluate("""() => {
+        window.print = () => { document.documentElement.dataset.printed = "yes"; };
+        const late = document.createElement("i");
+        Object.assign(late, { id: "late" }).dataset.testid = "stSkeleton";
+        document.querySelector("[data-testid=stMain]").append(late);
+    }""")
+    page.keyboard.press("Control+p")
+    page.wait_for_timeout(500)
+    expect(page.locator("html")).not_to_have_attribute("data-printed", "yes")
+    page.evaluate("() => late.remove()")
+    expect(page.locator("html")).to_have_attribute("data-printed", "yes")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    count = page.locator(".player .count").inner_text().split("/")
+    assert count[0].strip() == count[1].strip()
+    page.emulate_media(media="print")
+    for control in (".player", ".doors", ".readout"):
+        expect(page.locator(control).first).to_be_hidden()
+    page.emulate_media(media="screen")
+
+
 # The menu of ten entries in real Chromium, and where the picture of each view begins.
 def test_every_view_is_two_clicks_away_and_what_a_model_lacks_is_dimmed(visitor):
     visitor.open(lang="en", model="stories")

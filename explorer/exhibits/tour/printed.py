@@ -54,12 +54,13 @@ def _entry(view: View, name: str, posed: PosedStep | Missing | None) -> tuple[li
     if kind == "task" and (task := task_of(id)):
         return [*task_on_paper(view, task)], task.solution[view.lang]
     assert posed is not None
-    blocks: list[b.Block] = [b.Prose(lead(view, name))]
+    introduction = b.Prose(lead(view, name))
     if isinstance(posed, Missing):
-        return [*blocks, b.Prose(view.t(f"tour.missing.{posed.why}"))], "–"
+        return [introduction, b.Prose(view.t(f"tour.missing.{posed.why}"))], "–"
     asks, question = view.t(f"tour.steps.{name}.ask", **posed.values), posed.question
-    blocks += [*posed.picture(view, False), b.Title(asks), _boxes(question.options)]
-    return blocks, f"{LETTERS[question.right]}. {question.answer}"
+    words = introduction, b.Title(asks), _boxes(question.options)
+    sides = b.Columns((tuple(posed.picture(view, False)), words), widths=(3, 2))
+    return [sides], f"{LETTERS[question.right]}. {question.answer}"
 
 
 def task_on_paper(view: View, task: Task) -> b.Blocks:

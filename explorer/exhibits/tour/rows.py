@@ -15,7 +15,6 @@ from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, Role
 from models.rows import Stream
 
-
 FIRST_CJK = "\u2e80"
 
 
@@ -71,11 +70,7 @@ def keys_of(view: View, row: QueryRow) -> list[str]:
 
 
 def best_row(
-    view: View,
-    why: str,
-    worth: Callable[[QueryRow], Any],
-    role: Role | None = None,
-    least: int = 1,
+    view: View, why: str, worth: Callable[[QueryRow], Any], role: Role | None = None, least: int = 1
 ) -> QueryRow:
     """The first row of the largest `worth`, of all heads and real queries of a kind of attention,
     with at least `least` allowed keys; None: it is no example. Raises MissingError(why) if none is.
