@@ -158,12 +158,12 @@ function isDrawn() {
     !document.querySelector("[data-testid=stMain] :is([data-testid=stSkeleton], .stPlotlyChart:not(:has(.main-svg)))");
 }
 
-/** On Ctrl + P, prints once the page is drawn, after 20 s at the latest: `beforeprint` cannot wait. */
+/** On Ctrl + P, prints once the page is drawn, after 10 s at the latest: `beforeprint` cannot wait. */
 function printDrawn(event) {
   if (event.key.toLowerCase() !== "p" || !(event.ctrlKey || event.metaKey) || isDrawn()) return;
   event.preventDefault();
   const print = (left) => (left && !isDrawn() ? setTimeout(print, 100, left - 1) : window.print());
-  print(200);
+  print(100);
 }
 
 /** Tells page.css how wide the content is: on paper it is as wide as on the screen, but smaller. */

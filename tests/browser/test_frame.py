@@ -165,7 +165,7 @@ def test_ctrl_p_prints_once_everything_is_drawn_and_start_prints_its_last_frame(
     page.wait_for_timeout(500)
     expect(page.locator("html")).not_to_have_attribute("data-printed", "yes")
     page.evaluate("() => late.remove()")
-    expect(page.locator("html")).to_have_attribute("data-printed", "yes")
+    expect(page.locator("html")).to_have_attribute("data-printed", "yes", timeout=20_000)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     count = page.locator(".player .count").inner_text().split("/")
     assert count[0].strip() == count[1].strip()
