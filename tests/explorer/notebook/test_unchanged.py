@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention.bias import causal_lower_right, causal_upper_left
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -265,6 +264,9 @@ def test_an_encoder_takes_its_fused_path_and_is_seen(
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without")
 def test_flex_attention_is_shown_by_its_functions() -> None:
+    # Here, since it takes a second, and each worker collects every test.
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
     q, k, v = rand(2, 4, 6, 8), rand(2, 2, 6, 8, seed=1), rand(2, 2, 6, 8, seed=2)
     slopes = torch.tensor([0.5, 0.25, 0.125, 0.0])
 
