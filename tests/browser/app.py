@@ -87,18 +87,18 @@ def messages(client: ClientConnection, query: str = "", page: str = "") -> Itera
     client.send(request.SerializeToString())
     kind = ""
     while kind != "script_finished":
-        message = ForwardMsg.FromString(cast("bytes", client.recv(timeout=60)))
+        message = ForwardMsg.FromString(cast("bytes", client.recv(timeout=180)))
         kind = message.WhichOneof("type")
         yield message
 
 
 def until_answering(server: subprocess.Popen[bytes], port: int | str) -> None:
-    """Wait until a server answers on this port of this machine, for a minute at most.
+    """Wait until a server answers on this port of this machine, for three minutes at most.
 
     The pause between two requests leaves the core to the server. Raises RuntimeError if it ends,
     and TimeoutError.
     """
-    until = time.monotonic() + 60
+    until = time.monotonic() + 180
     while not answers(f"http://127.0.0.1:{port}/_stcore/health"):
         with suppress(subprocess.TimeoutExpired):
             raise RuntimeError(f"the server ended with status {server.wait(timeout=0.1)}")

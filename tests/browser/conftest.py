@@ -19,7 +19,7 @@ from playwright.sync_api import (
 from explorer.text import t
 from tests.browser.app import launching, running_app
 
-PATIENCE = 60_000  # milliseconds; a busy machine is no reason for a red test
+PATIENCE = 180_000  # milliseconds; a busy machine is no reason for a red test
 DARK = "rgb(14, 17, 23)"  # theme.dark.backgroundColor in .streamlit/config.toml
 expect.set_options(timeout=PATIENCE)
 
