@@ -45,8 +45,8 @@ def evaluate_made(args: argparse.Namespace) -> None:
         rows = [] if args.trigram else read_rows(args.pairs, DataConfig(), paired=True)
     strategy = options.strategy_of(args)
     if args.trigram:
-        texts = read_rows(args.pairs, DataConfig(), paired=False)
-        figures = trigram_score(model, tokenizer, texts, read_texts(args.trigram))
+        texts, counted = read_texts(args.pairs), read_texts(args.trigram)
+        figures = trigram_score(model, tokenizer, texts, counted)
     elif args.joined:
         longer = joined_pairs(rows, args.joined, seed=1)
         figures = asdict(evaluate_translation(model, tokenizer, longer, strategy))

@@ -84,7 +84,8 @@ def smollm3(keys: Keys) -> Plan:
     every, n_layers = keys.size("no_rope_layer_interval", 4), keys.layers("num_hidden_layers")
     flags = keys.values.get("no_rope_layers")  # 1: rotates
     turns = [(layer + 1) % every for layer in range(n_layers)] if flags is None else flags
-    if not isinstance(turns, list) or len(turns) < n_layers or not _are_whole(turns):
+    whole = isinstance(turns, list) and all(isinstance(turn, int) for turn in turns)
+    if not whole or len(turns) < n_layers:
         raise Refusal("layer_flags", name="no_rope_layers", value=repr(flags))
     still = tuple(layer for layer in range(n_layers) if not turns[layer])
     slides = keys.flag("use_sliding_window", False)
@@ -97,10 +98,6 @@ def smollm3(keys: Keys) -> Plan:
         near=near_layers(keys, still if slides else ()),
         still_layers=still,
     )
-
-
-def _are_whole(values: list[Any]) -> bool:
-    return all(isinstance(value, int) for value in values)
 
 
 def width(keys: Keys) -> int:
@@ -189,13 +186,16 @@ def like_llama(
     turn = turn or turning(keys, d_head)
     n_layers = keys.layers("num_hidden_layers")
     head = head or output(keys, keys.flag("tie_word_embeddings", False))
+    has_key = "num_key_value_heads" in keys.values  # null: as many as heads
+    kind = "" if has_key else str(keys.values.get("model_type"))
+    kv_heads = KV_HEADS.get(kind, n_heads)
     settings: dict[str, Any] = {
         **DECODER,
         "vocab_size": keys.size("vocab_size"),
         "d_model": d_model,
         "n_layers": n_layers,
         "n_heads": n_heads,
-        "n_kv_heads": keys.size("num_key_value_heads", _kv_heads(keys, n_heads)),
+        "n_kv_heads": keys.size("num_key_value_heads", kv_heads),
         "head_dim": None if d_head == d_model / n_heads else d_head,
         "d_ff": keys.size("intermediate_size"),
         "n_ctx": keys.size("max_position_embeddings"),
@@ -236,11 +236,6 @@ KV_HEADS = {
     "starcoder2": 2,
 }
 """Key/value heads of these families' configs that do not say; in others, as many as heads."""
-
-
-def _kv_heads(keys: Keys, n_heads: int) -> int:
-    has_key = "num_key_value_heads" in keys.values  # null: as many as heads
-    return n_heads if has_key else KV_HEADS.get(str(keys.values.get("model_type")), n_heads)
 
 
 def _norm(config: ModelConfig, style: Style, ours: str, theirs: str) -> Iterator[PlanRow]:

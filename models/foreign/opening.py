@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from itertools import takewhile
+from itertools import starmap, takewhile
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -218,7 +219,11 @@ def look(folder: Path) -> Look:
         raise CheckpointError("missing_file", file=CONFIG)
     values = read_object(folder / CONFIG)
     if _is_ours(values):
-        config, stored = _own_config(folder), Safetensors(folder)
+        try:
+            config = ModelConfig.from_json(read_text(folder / CONFIG))
+        except ValueError as error:
+            raise CheckpointError("within", file=CONFIG, reason=error) from error
+        stored = Safetensors(folder)
         return Look.at(config.family, config, stored, stored.shapes)
     plan, named, stored = _planned(folder, values, compare=False)
     if not plan.pictures:
@@ -236,13 +241,6 @@ def look(folder: Path) -> Look:
             raise CheckpointError("within", file=TOKENIZER, reason=why)
         seen = replace(seen, n_tokens=largest + 1)
     return seen
-
-
-def _own_config(folder: Path) -> ModelConfig:
-    try:
-        return ModelConfig.from_json(read_text(folder / CONFIG))
-    except ValueError as error:
-        raise CheckpointError("within", file=CONFIG, reason=error) from error
 
 
 def _planned(
@@ -293,8 +291,9 @@ def _open(folder: Path, values: Mapping[str, Any], placing: Placing) -> Checkpoi
     if plan.labels is not None:
         tensors = {name: stored.read(key) for name, key in of_labels.items()}
         classifier = Classifier(plan.labels, tensors, plan.config.norm_eps)
-    unseen = tuple(key for key in _not_shown(named) if key not in of_labels.values())
-    return Checkpoint(model, tokenizer, plan.config, folder, unseen, asked, classifier)
+    of_others = {key for name, key in named.items() if _OTHER_HEADS.fullmatch(name)}
+    not_shown = tuple(sorted(of_others.difference(of_labels.values())))
+    return Checkpoint(model, tokenizer, plan.config, folder, not_shown, asked, classifier)
 
 
 def _of_labels(plan: Plan, named: Mapping[str, str], stored: Safetensors) -> dict[str, str]:
@@ -331,7 +330,8 @@ def _plain(name: str, prefixes: tuple[str, ...]) -> str:
         if name.startswith(prefix):
             name = name.removeprefix(prefix)
             break
-    return re.sub(r"(LayerNorm)\.(gamma|beta)$", _today, name)
+    name = re.sub(r"(?<=LayerNorm\.)gamma$", "weight", name)
+    return re.sub(r"(?<=LayerNorm\.)beta$", "bias", name)
 
 
 def _real_name(named: Mapping[str, str], name: str) -> str:
@@ -343,7 +343,7 @@ def _real_name(named: Mapping[str, str], name: str) -> str:
     if name in named or not named:
         return named.get(name, name)
     pairs = {key: zip(name.split("."), key.split("."), strict=False) for key in named}
-    common = {key: sum(1 for _ in takewhile(_same, pair)) for key, pair in pairs.items()}
+    common = {key: sum(takewhile(bool, starmap(eq, pair))) for key, pair in pairs.items()}
     nearest = max(common.values())
     if not nearest and _BESIDE.match(name):
         return name
@@ -351,19 +351,6 @@ def _real_name(named: Mapping[str, str], name: str) -> str:
     prefixes = Counter(named[key].partition(key)[0] for key in beside if key in named[key])
     prefix = max(prefixes, key=prefixes.__getitem__, default="")
     return f"{prefix}{name}"
-
-
-def _same(parts: tuple[str, str]) -> bool:
-    return parts[0] == parts[1]
-
-
-def _today(old: re.Match[str]) -> str:
-    return f"{old[1]}.{'weight' if old[2] == 'gamma' else 'bias'}"
-
-
-def _not_shown(named: Mapping[str, str]) -> tuple[str, ...]:
-    """The stored names of heads of other tasks, which are not shown."""
-    return tuple(sorted(named[name] for name in named if _OTHER_HEADS.fullmatch(name)))
 
 
 def _all_are_used(plan: Plan, named: Mapping[str, str], file_name: str) -> None:

@@ -275,7 +275,9 @@ def study(
         written = translated(back, back_sentences)
         turned = yield from _counted(written, len(back_sentences), 1)
         pairs = (*pairs, *((target, source) for source, target in turned))
-    pairs = tuple(pair for pair in pairs if _both_read(loaded, back, pair))
+    pairs = tuple(pair for pair in pairs if readable(loaded, pair))
+    if back is not None:
+        pairs = tuple(pair for pair in pairs if readable(back, pair[::-1]))
     if len(pairs) < 2:
         raise InputProblem("too_few_pairs")
     readings = yield from _counted(read(loaded, pairs), len(pairs), 2)
@@ -334,11 +336,6 @@ def _counted(results: Iterator[Result], total: int, piece: int) -> Steps[tuple[R
         outcomes.append(result)
         yield 100 * piece + 100 * len(outcomes) // total, 100 * PIECES
     return tuple(outcomes)
-
-
-def _both_read(loaded: LoadedModel, back: LoadedModel | None, pair: Pair) -> bool:
-    source, target = pair
-    return readable(loaded, pair) and (back is None or readable(back, (target, source)))
 
 
 def _alone(

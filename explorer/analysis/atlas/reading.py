@@ -18,7 +18,6 @@ from explorer.library import LoadedModel
 from explorer.runs.generation import translate_all
 from explorer.runs.inputs import limit
 from models.rows import Rows, Stream, as_tokens
-from models.tokenizer import Tokenizer
 
 COMMON = 0.95
 """A token is rare unless it is among the most common ones that cover this share of running text."""
@@ -175,10 +174,10 @@ def vocabulary(loaded: LoadedModel, rare: Bool[Tensor, " token"]) -> Vocabulary:
         known, rest = range(min(size, tokenizer.vocab_size)), max(0, size - tokenizer.vocab_size)
         of_own = [tokenizer.is_special(token) for token in known]
         special += [*of_own, *[False] * rest]
-        texts += ["" if own else _text(tokenizer, t) for own, t in zip(of_own, known, strict=True)]
-        texts += [""] * rest
+        own = (b"" if of_own[token] else tokenizer.bytes_of(token) for token in known)
+        texts += [*(piece.decode("utf-8", "replace") for piece in own), *[""] * rest]
     return Vocabulary(
-        punctuation=torch.tensor([_is_punctuation(text) for text in texts]),
+        punctuation=torch.tensor([_is_punctuation(text.strip()) for text in texts]),
         rare=rare,
         special=torch.tensor(special),
         begins=torch.tensor([text[:1].isascii() and text[:1].isalpha() for text in texts]),
@@ -208,13 +207,7 @@ def keys_of(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> SequenceKeys:
     return SequenceKeys(tokens, n, words, kinds)
 
 
-def _text(tokenizer: Tokenizer, token: int) -> str:
-    """A token's own characters, including the blank before a word."""
-    return tokenizer.bytes_of(token).decode("utf-8", "replace")
-
-
 def _is_punctuation(text: str) -> bool:
-    text = text.strip()
     return bool(text) and all(unicodedata.category(c)[0] in "PS" for c in text)
 
 

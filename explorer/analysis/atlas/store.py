@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -371,7 +371,7 @@ def _atlas(record: dict[str, Any]) -> Atlas:
     if record["format"] != FORMAT or tuple(record["measures"]) != MEASURES:
         raise ValueError(f"format {record['format']!r}")
     heads = tuple(
-        Head(number, _role(role), int(layer), int(head))
+        Head(number, ROLES[ROLES.index(role)], int(layer), int(head))
         for number, (role, layer, head) in enumerate(record["heads"])
     )
     arrays = {
@@ -411,9 +411,3 @@ def _width(name: str, arrays: Mapping[str, np.ndarray]) -> tuple[int, ...]:
     if name in ("by_offset", "top_offset"):
         return (OFFSETS,)
     return arrays["near"].shape[1:2] if name in ("near", "alike") else ()
-
-
-def _role(name: Any) -> Role:
-    if name not in ROLES:
-        raise ValueError(f"{name!r}")
-    return cast(Role, name)

@@ -62,7 +62,8 @@ def writers_at(
     """
     require_same_model(loaded, traced)
     for stack in traced.stacks:
-        if hook not in _points(loaded, stack):
+        before_blocks = [stack.block_hook(layer, "resid_pre") for layer in range(stack.n_layers)]
+        if hook not in (*points(loaded, stack), *before_blocks, stack.hook("resid_final")):
             continue
         ledger = _embedded(loaded, traced, stack, positions)
         if hook == stack.block_hook(0, "resid_pre"):
@@ -278,8 +279,3 @@ def points(loaded: LoadedModel, stack: StackSite) -> tuple[str, ...]:
     """The hook points of a stack's stream: before the first block, then after each sublayer."""
     behind = [sublayer.after for sublayer in _sublayers(loaded, stack)]
     return stack.block_hook(0, "resid_pre"), *behind
-
-
-def _points(loaded: LoadedModel, stack: StackSite) -> set[str]:
-    before_blocks = {stack.block_hook(layer, "resid_pre") for layer in range(stack.n_layers)}
-    return {*points(loaded, stack), *before_blocks, stack.hook("resid_final")}

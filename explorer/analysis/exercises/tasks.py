@@ -151,7 +151,14 @@ def _task(table: dict[str, Any], kind: Kind) -> Task:
     table |= {name: table[name].strip("\n") for name in ("starter", "reference")}
     cases = (table.pop("shown", None), *table.pop("hidden", ()))
     table["cases"] = tuple(_case(case) for case in cases if case is not None)
-    table["suspects"] = tuple(_suspect(entry) for entry in table["suspects"])
+    table["suspects"] = tuple(
+        Suspect(
+            entry["code"].strip("\n"),
+            bool(entry.get("right", False)),
+            {lang: entry[lang] for lang in LANGUAGES},
+        )
+        for entry in table["suspects"]
+    )
     table["wanted"] = tuple(table.get("wanted", ()))
     task = Task(kind=kind, **table)
     if any(len(entry) != 3 for entry in task.hints.values()):
@@ -173,8 +180,3 @@ def _case(table: Mapping[str, Any]) -> TaskCase:
     if case.queries is not None and max(case.grid.queries, case.grid.keys) > MOST_IN_CASE:
         raise ValueError(f"a case has at most {MOST_IN_CASE} queries and keys")
     return case
-
-
-def _suspect(table: Mapping[str, Any]) -> Suspect:
-    right = bool(table.get("right", False))
-    return Suspect(table["code"].strip("\n"), right, {lang: table[lang] for lang in LANGUAGES})

@@ -79,7 +79,10 @@ def gaps(
     size, done = batch_size(loaded, pair), 0
     for of_source in (True, False):
         which = [at for at, is_in in enumerate(in_source) if is_in == of_source]
-        memory = None if of_source or not which else _memory(loaded, second, own)
+        memory = None
+        if not of_source and which:
+            with torch.inference_mode(), visiting(own):
+                memory = model.memory_of(second)
         for start in range(0, len(which), size):
             batch = which[start : start + size]
             visitor = own.then(patching([rows[at] for at in batch]))
@@ -103,11 +106,6 @@ def batch_size(loaded: LoadedModel, pair: Pair) -> int:
     """The number of copies of the second text per pass."""
     n_tokens = sum(pair.rows[1].tokens(stream).shape[1] for stream in loaded.model.reads)
     return max(1, min(MAX_ROWS, MAX_TOKENS // n_tokens))
-
-
-def _memory(loaded: LoadedModel, rows: Rows, visitor: Edits) -> Tensor | None:
-    with torch.inference_mode(), visiting(visitor):
-        return loaded.model.memory_of(rows)
 
 
 def _logits(

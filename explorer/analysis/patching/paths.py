@@ -10,11 +10,9 @@ in between. Wang et al. 2022, "Interpretability in the Wild", §3.1; Goldowsky-D
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, get_args
 
 import torch
-from torch import Tensor
 
 from explorer.analysis.patching.maps import DRAWS, Cell, Map, parts_of, patches_of
 from explorer.analysis.patching.pair import Pair
@@ -130,7 +128,8 @@ def arriving(
     own = edit_functions(loaded.sites, pair.edits)
     outputs = {attention.hook("z") for attention in loaded.sites}
     fixed = run(loaded.model, pair.rows[1], outputs, own)
-    held = own.then(Edits({hook: partial(_held, fixed=z) for hook, z in fixed.items()}))
+    # The heads' outputs in the second run, repeated for every row.
+    held = own.then(Edits({hook: z.expand_as for hook, z in fixed.items()}))
     hook = site.hook(into)
     group = 1 if into == "q" else loaded.config.n_heads // loaded.config.kv_heads
     index = head // group
@@ -156,8 +155,3 @@ def _read(
         memory = model.memory_of(rows)
         if site.query_stream == "tgt":
             model.last_stack.run(rows, memory)
-
-
-def _held(z: Tensor, fixed: Tensor) -> Tensor:
-    """The heads' outputs in the second run, repeated for every row."""
-    return fixed.expand_as(z)

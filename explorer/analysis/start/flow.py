@@ -119,12 +119,16 @@ def flow(
             then,
         )
 
+    def embedded(stack: StackSite) -> np.ndarray | None:
+        values = activations.get(stack.hook("embed"))
+        return None if values is None else values[list(starts[stack.stream]), :SHOWN_VALUES]
+
     lanes = tuple(
         Lane(
             stack=stack,
             tokens=str_tokens(loaded, rows, stack.stream),
             starts=starts[stack.stream],
-            embedded=_firsts(activations.get(stack.hook("embed")), starts[stack.stream]),
+            embedded=embedded(stack),
             blocks=tuple(
                 tuple(
                     attention(site)
@@ -205,10 +209,6 @@ def _steps_of(
         rows[at, :, : row.shape[-1]] = row
         then[at, : row.shape[-1]] = True
     return np.add.reduceat(rows, keys, axis=-1), np.logical_or.reduceat(then, keys, axis=-1)
-
-
-def _firsts(values: np.ndarray | None, starts: Sequence[int]) -> np.ndarray | None:
-    return None if values is None else values[list(starts), :SHOWN_VALUES]
 
 
 def _waves(

@@ -18,7 +18,6 @@ from explorer.analysis.circuits.behaviour import (
 )
 from explorer.analysis.circuits.by_hand import LETTERS, by_hand
 from explorer.analysis.circuits.chance import COPIES, RATE, by_chance, shuffle
-from explorer.analysis.circuits.induction import circuit, copied
 from explorer.analysis.circuits.rows import (
     Twice,
     half_for,
@@ -31,6 +30,7 @@ from explorer.analysis.circuits.rows import (
 from explorer.analysis.circuits.weights import HeadWeights, head_weights, unembedding
 from explorer.engine.jobs import walked
 from explorer.exhibits.circuits.composition import WAYS, composed, composition, random_scores
+from explorer.exhibits.circuits.induction import circuit, copied
 from explorer.exhibits.circuits.vocabulary import vocabulary_map
 from explorer.library import LoadedModel, open_model
 from explorer.runs.run import run
