@@ -244,7 +244,7 @@ def _top(choices: "type[PageChoices]", view: "View") -> dict[str, Any]:
                 more = view.loaded.classifier or reading_notes(view, view.text, view.trace.unknown)
                 if is_cut or more or (translates and not output):
                     return {}
-                first |= {"output": output if translates else "", "note": block.note}
+                first |= {"output": output if translates else "", "note": b.plain(block.note)}
                 first["long"] = is_long(f"{view.text}{first['output']}")
             elif isinstance(block, b.Sentence):
                 reading = SENTENCE_END.split(unbroken(block.words), maxsplit=1)[0]

@@ -25,7 +25,8 @@ correct attention is known.
 **The reader**: `reader-base` and `reader-words` learn pictures of letters and digits
 (`drawing.py`), `reader` adds 500 tokens and learns Chinese words too.
 
-The package prepares examples: English numbers, Chinese numerals, names, judged stories. Its class
+The package prepares examples: English numbers, Chinese numerals, names, judged stories. It also
+counts the glosses of the translators' tokens in their pairs (`glossing.py`). Its class
 `Curriculum` extends `models.training.recipe`, which imports it from a clone; the library does not
 depend on it, and the wheel does not contain it. `python -m recipes` lists its own commands.
 """

@@ -20,6 +20,21 @@ const MOST_SMALL = 12; // columns of a matrix of numbers that needs little room
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
   const { head, arrays } = unpack(data);
+  const line = (root.line ??= []); // strokes of one matrix after another that Python has not got yet
+  const sendNext = () => {
+    clearTimeout(root.waits);
+    root.sent = line.shift();
+    root.waits = root.sent && setTimeout(sendNext, 3000);
+    if (root.sent) setTriggerValue("painted", root.sent);
+  };
+  if (root.waits) sendNext(); // of several messages in one run, Streamlit keeps the last
+  const send = (name, value) => {
+    if (name !== "painted") { setTriggerValue(name, value); return; }
+    const last = line.at(-1);
+    if (last?.matrix === value.matrix && last.open === value.open) last.cells.push(...value.cells);
+    else line.push(value);
+    if (!root.waits) sendNext();
+  };
   const group = el("div", "panels");
   const isSmall = ({ columns }) => columns.numbered && columns.tokens.length <= MOST_SMALL;
   group.classList.toggle("small", head.panels.every(isSmall));
@@ -28,7 +43,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
     said: arrays["said" + at] && new Uint16Array(arrays["said" + at].slice().buffer),
     written: arrays["written" + at] && new Uint16Array(arrays["written" + at].slice().buffer),
     numbers: arrays["numbers" + at] && new Float32Array(arrays["numbers" + at].slice().buffer),
-  }, setTriggerValue));
+  }, send));
   group.append(...panels.map((each) => each.node));
   rebuild(root, group);
   panels.forEach((each) => each.enter());
@@ -103,11 +118,11 @@ function panel(root, at, own, head, { cells, said, written, numbers }, send) {
 
   /** The current stroke: white for opened cells, hatching in the accent colour for blocked ones. */
   function drawStroke(context) {
-    if (!stroke) return;
-    context.fillStyle = stroke.open
-      ? theme.get("paper") : hatching(context, theme.get("paper"), theme.get("accent"), 3);
-    for (const cell of stroke.cells) {
+    const waiting = [root.sent, ...root.line].filter((each) => each?.matrix === at)
+      .map(({ open, cells: flat }) => ({ open, cells: flat.filter((_, place) => place % 2 === 0).map((row, place) => row * nColumns + flat[2 * place + 1]) }));
+    for (const { open, cells: painted } of [...waiting, ...(stroke ? [stroke] : [])]) for (const cell of painted) {
       const [row, column] = [Math.floor(cell / nColumns), cell % nColumns];
+      context.fillStyle = open ? theme.get("paper") : hatching(context, theme.get("paper"), theme.get("accent"), 3);
       context.fillRect(box.left + column * box.wide, box.above + row * box.tall, box.wide - 1, box.tall - 1);
       outlineCell(context, box, [row, column], theme.get("accent"), 1.5);
     }

@@ -12,6 +12,9 @@ export default function ({ parentElement, data, setTriggerValue }) {
   const fine = Math.max(1, Math.round(768 / width)); // pixels of the drawing per pixel that is read
   const theme = followTheme(root);
   const mode = root.mode ?? "hide";
+  // A payload packed before Python got the newest press has an older set.
+  if (!(head.turn < root.turn)) Object.assign(root, { turn: head.turn ?? 0, hides: new Set(head.hidden) });
+  const { hides } = root;
 
   const sheet = el("canvas"); // the picture, as fine as a pen needs
   [sheet.width, sheet.height] = [width * fine, height * fine];
@@ -37,8 +40,14 @@ export default function ({ parentElement, data, setTriggerValue }) {
     button.dataset.at = "patch" + index;
     button.title = `${words.patch} ${head.tokens[index]}`;
     button.setAttribute("aria-label", button.title);
-    button.setAttribute("aria-pressed", String(head.hidden.includes(index)));
-    button.addEventListener("click", () => setTriggerValue("hidden", index));
+    button.setAttribute("aria-pressed", String(hides.has(index)));
+    button.addEventListener("click", () => {
+      if (!hides.delete(index)) hides.add(index);
+      button.setAttribute("aria-pressed", String(hides.has(index)));
+      draw(root.clientWidth);
+      root.turn += 1;
+      setTriggerValue("hidden", { turn: root.turn, patches: [...hides] });
+    });
     patches.append(button);
   }
   frame.append(canvas, patches);
@@ -70,7 +79,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
     context.drawImage(sheet, 0, 0, side, height * scale);
     const [x, y] = [head.wide * scale, head.high * scale];
     context.fillStyle = hatching(context, theme.get("blocked"), theme.get("hatch"));
-    head.hidden.forEach((index) => {
+    hides.forEach((index) => {
       const cell = head.order[index];
       context.fillRect((cell % columns) * x, Math.floor(cell / columns) * y, x, y);
     });

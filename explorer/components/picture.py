@@ -2,13 +2,13 @@
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.components.mount import inside, sent, view
+from explorer.components.mount import inside, newest_turn, sent, view, whole
 from explorer.components.payload import Words, pack
 from explorer.figures.theme import show
 
@@ -32,9 +32,12 @@ def picture(
 
     `tokens` are the labels of its patches, in the model's order, and `order` their cells, counted
     row by row. `on_drawn` is called after a
-    stroke (`sent_drawing`), `on_hidden` after a click on a patch (`sent_patch`).
+    stroke (`sent_drawing`), `on_hidden` after a click on a patch (`sent_hidden`).
     """
-    data = pack_picture(levels, sizes, tokens=tokens, order=order, hidden=hidden, words=words)
+    pressed = sent(key, "hidden")
+    turn = newest_turn(key, whole(pressed.get("turn")) if isinstance(pressed, Mapping) else None)
+    about = {"tokens": tokens, "order": order, "hidden": hidden, "words": words}
+    data = pack_picture(levels, sizes, turn=turn, **about)
     view("picture")(key=key, data=data, on_drawn_change=on_drawn, on_hidden_change=on_hidden)
 
 
@@ -57,9 +60,20 @@ def drawing_of(given: Any, sizes: Sizes) -> NDArray[np.uint8] | None:
     return np.frombuffer(data, np.uint8).reshape(height, width, 3)
 
 
-def sent_patch(key: str, n_patches: int) -> int | None:
-    """The patch just clicked, in the model's order."""
-    return inside(sent(key, "hidden"), n_patches)
+def sent_hidden(key: str, n_patches: int) -> list[int] | None:
+    """All patches hidden after a click, in the model's order; None if there was none.
+
+    A press sends the whole set: of several in one run, Streamlit keeps only the last.
+    """
+    return hidden_of(sent(key, "hidden"), n_patches)
+
+
+def hidden_of(given: Any, n_patches: int) -> list[int] | None:
+    """Validate a set of patches sent by the browser, without those that do not exist."""
+    patches = given.get("patches") if isinstance(given, Mapping) else None
+    if not isinstance(patches, list | tuple):
+        return None
+    return sorted({at for patch in patches if (at := inside(patch, n_patches)) is not None})
 
 
 def pack_picture(
@@ -69,6 +83,7 @@ def pack_picture(
     tokens: Sequence[str],
     order: Sequence[int],
     hidden: Sequence[int],
+    turn: int | None = None,
     words: Words,
 ) -> bytes:
     """Pack the payload of `picture`."""
@@ -81,6 +96,7 @@ def pack_picture(
         "tokens": [show(token) for token in tokens],
         "order": list(order),
         "hidden": list(hidden),
+        "turn": turn,
         "words": dict(words),
     }
     return pack(head, levels=levels)

@@ -11,7 +11,7 @@ from explorer.exhibits.block import escape
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.exports.picture import axes_of
 from explorer.figures.matrix import Axes
-from explorer.figures.theme import isolated
+from explorer.figures.theme import is_special, isolated
 from explorer.glosses import gloss_of
 from explorer.library import split_step
 from explorer.numbers import fixed, percent
@@ -167,30 +167,53 @@ def reading_notes(view: View, text: str, unknown: Sequence[str]) -> str:
     for key, some in (("place.unknown", kept), ("place.dropped", lost)):
         characters = " ".join(map(escape, some[:MOST_CHARACTERS]))
         notes += [view.t(key, token=token, characters=characters)] if some else []
-    if loaded.config.picture is not None and text == view.text and (some := _doubted(view)):
-        notes.append(view.t("place.doubted", letters=", ".join(some), limit=percent(DOUBT)))
+    if text == view.text:
+        unsure = _doubted(view) or ("" if view.edits else guess_note(view, _written(view)))
+        notes += [unsure] if unsure else []
     return " · ".join(notes)
 
 
 MOST_LABELS, MOST_CHARACTERS = 12, 20
+GUESS = 0.15
+"""Probability below which a chosen token is a guess."""
 DOUBT = 0.8
 """Probability below which a letter read from a picture is doubtful."""
 
 
-def _doubted(view: View) -> list[str]:
-    """The doubtful letters that the model read from its picture, each with its probability; none
-    for a given output."""
+def _doubted(view: View) -> str:
+    """The doubtful letters that a model read from its picture, each with its probability, in
+    words."""
+    if view.loaded.config.picture is None:
+        return ""
+    letters = ", ".join(
+        f"“{escape(label.removeprefix('·'))}” {percent(chance)}"
+        for label, chance in _written(view)
+        if chance < DOUBT
+    )
+    return view.t("place.doubted", letters=letters, limit=percent(DOUBT)) if letters else ""
+
+
+def _written(view: View) -> list[tuple[str, float]]:
+    """The tokens that the model wrote and their probabilities; none for a given output."""
     trace = view.trace
     if view.target or not trace.config.lm_head:
         return []
-    written = trace.tgt_tokens[1:]
+    written = trace.tgt_tokens[1 : int(trace.tgt_valid.sum())]
     logits = trace.logits[: len(written)].astype(np.float64)
     chances = np.exp(logits - np.logaddexp.reduce(logits, -1, keepdims=True))
-    return [
-        f"“{escape(label.removeprefix('·'))}” {percent(float(row[token]))}"
-        for label, token, row in zip(trace.tgt_str_tokens[1:], written, chances, strict=True)
-        if row[token] < DOUBT
-    ]
+    labels = trace.tgt_str_tokens[1:]
+    return [(labels[at], float(chances[at, token])) for at, token in enumerate(written)]
+
+
+def guess_note(view: View, written: Iterable[tuple[str, float]]) -> str:
+    """That a translator guesses, if a token of its output has a small probability, and what helps;
+    "" otherwise. A text that is continued has no single right token."""
+    words = [(chance, label) for label, chance in written if not is_special(label)]
+    config = view.loaded.config
+    if config.picture or not config.reads_source or min(words, default=(1, ""))[0] >= GUESS:
+        return ""
+    chance, label = min(words)
+    return view.t("place.guess", token=quoted(view, label), chance=percent(chance))
 
 
 def labels_said(view: View) -> list[str]:

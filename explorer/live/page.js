@@ -81,7 +81,7 @@ export default function livePage(views, live) {
     const levels = { bytes: Uint8Array.from({ length: 3 * height * width }, (_, at) => 255 - state.picture[Math.floor(at / 3)]), shape: [height, width, 3] };
     const changed = (what, value) => {
       const drawn = what === "drawn" ? atob(value) : "";
-      if (what === "hidden") { if (!state.hidden.delete(value)) state.hidden.add(value); }
+      if (what === "hidden") state.hidden = new Set(value.patches);
       else Object.assign(state, { isDrawn: true, picture: Uint8Array.from({ length: height * width }, (_, at) => 255 - drawn.charCodeAt(3 * at)) });
       run();
     };

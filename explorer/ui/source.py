@@ -5,7 +5,7 @@ from functools import partial
 
 import streamlit as st
 
-from explorer.components.picture import picture, sent_drawing, sent_patch
+from explorer.components.picture import picture, sent_drawing, sent_hidden
 from explorer.engine.turns import waiting
 from explorer.exhibits.view import View
 from explorer.library import split_step
@@ -98,13 +98,14 @@ def _draw(key: str, sizes: Picture) -> None:
 
 
 def _hide(key: str, n_patches: int, stream: Stream, marks: int) -> None:
-    """Hide the clicked patch, or show it again; `marks` tokens precede the patches."""
-    patch = sent_patch(key, n_patches)
-    if patch is None:
+    """Hide the chosen patches and no others; `marks` tokens precede the patches."""
+    patches = sent_hidden(key, n_patches)
+    if patches is None:
         return
-    edit, edits = KeyHidden(stream, marks + patch), session.state().edits
-    kept = tuple(change for change in edits if change != edit)
-    session.change(edits=kept if edit in edits else (*edits, edit), step=None)
+    hides = [KeyHidden(stream, marks + patch) for patch in patches]
+    every = {KeyHidden(stream, marks + patch) for patch in range(n_patches)}
+    others = (edit for edit in session.state().edits if edit not in every)
+    session.change(edits=(*others, *hides), step=None)
 
 
 def _word(view: View, key: str) -> None:

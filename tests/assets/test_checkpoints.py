@@ -18,8 +18,11 @@ from explorer.engine.jobs import walked
 from explorer.exhibits.atlas.measured import find_atlas
 from explorer.exhibits.card.facts import MOST_CHARS
 from explorer.exhibits.decoding.choices import DecodingChoices
+from explorer.exhibits.links import State
 from explorer.exhibits.masks.twins import CHEAT, LONGEST as LONGEST_READ, RIGHT, twins
 from explorer.exhibits.positions.choices import PositionsChoices
+from explorer.exhibits.saying import reading_notes
+from explorer.exhibits.view import build
 from explorer.library import open_model
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
@@ -320,3 +323,11 @@ def test_the_cheat_reads_better_and_writes_worse(text: str) -> None:
     assert cheat.loss < 0.1 < right.loss
     assert len(right.writes) > 2
     assert len(cheat.writes) < len(right.writes)
+
+
+@pytest.mark.parametrize("text", ["The cat sat on the mat because it was tired.", "Un café, s'il."])
+def test_a_translator_that_guesses_says_so(text: str) -> None:
+    view = build(State(lang="en", model="en-zh", text=text), dark=False)
+    assert "The model is guessing at" in reading_notes(view, text, ())
+    sure = build(State(lang="en", model="en-zh"), dark=False)
+    assert reading_notes(sure, sure.text, ()) == ""

@@ -60,16 +60,12 @@ def test_a_picture_is_hidden_uploaded_and_drawn_with_the_mouse_on_start(visitor)
     hidden = tuple(KeyHidden("src", patch) for patch in range(8, 12))
     without = trace(loaded, WORD, edits=hidden).output
     assert without != "Brown"
-    page.locator("[data-at=patch8]").click()
-    for at in (9, 10, 11):
-        page.locator(f"[data-at=patch{at}][aria-pressed=false]").press("Enter")
-        expect(page.locator(f"[data-at=patch{at}]")).to_have_attribute("aria-pressed", "true")
-        visitor.settle()  # once, on a busy machine, one of four presses in a row was lost
+    for at in (*range(8, 12), 10, 11, 10, 11):  # in a quick row, of which none is lost
+        page.locator(f"[data-at=patch{at}]").press("Enter")
     expect(said.locator("del")).to_have_text("B")
     expect(said.locator("ins")).to_have_text(without.removesuffix("rown"))
     for at in range(8, 12):
         page.locator(f"[data-at=patch{at}][aria-pressed=true]").press("Space")
-        expect(page.locator(f"[data-at=patch{at}]")).to_have_attribute("aria-pressed", "false")
     expect(said).to_have_text("Brown")
     upload(page, "word.png", photo("Lake", "PNG"))
     expect(said).to_have_text("Lake")

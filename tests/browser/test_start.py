@@ -56,6 +56,22 @@ def test_it_plays_pauses_and_steps(visitor):
     expect(said(visitor)).to_have_text(output)  # it comes to its end
 
 
+def test_keys_work_after_the_mouse_and_a_folded_sidebar_is_no_tab_stop(visitor):
+    page = visitor.open(lang="en", text=TEXT).page
+    page.get_by_role("button", name=word("pause")).click()
+    place = page.locator(".stations button").first.bounding_box()
+    assert place is not None
+    page.mouse.click(place["x"] + 24, place["y"] + 24)  # a head
+    page.locator(".hl .open").wait_for()
+    page.keyboard.press("Escape")
+    page.locator(".hl .open").wait_for(state="detached")
+    now = count(visitor)
+    page.keyboard.press("ArrowRight" if now == 0 else "ArrowLeft")
+    assert count(visitor) != now
+    expect(page.locator("[data-testid=stMain]:focus")).to_have_count(0)  # it would be framed
+    expect(page.locator("[data-testid=stSidebar]")).to_have_attribute("inert", "")
+
+
 def test_a_mask_switched_off_gives_another_sentence_and_shows_the_difference(visitor):
     visitor.open(lang="en", text=TEXT)
     model = open_model("en-zh")
@@ -70,6 +86,9 @@ def test_a_mask_switched_off_gives_another_sentence_and_shows_the_difference(vis
     )
     assert left == after
     visitor.page.wait_for_url("**edits=causal-off**")
+    effect = t("start.effects.causal", lang="en", share="").split("  ")[0]
+    expect(visitor.page.locator(".hl > .caption")).to_contain_text(effect)
+    expect(visitor.page.locator(".hl > .caption a")).to_have_text(word("why_masks"))
     visitor.page.get_by_text(t("start.masks.trained", lang="en"), exact=True).click()
     expect(said(visitor)).to_have_text(before)
 

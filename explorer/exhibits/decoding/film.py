@@ -12,7 +12,7 @@ from explorer.engine import cache
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.decoding.strategy import strategy_name
-from explorer.exhibits.saying import head_name
+from explorer.exhibits.saying import guess_note, head_name
 from explorer.figures.theme import show as shown
 from explorer.numbers import fixed, percent
 from explorer.runs.generation import Generation, GenerationStep, generate
@@ -67,7 +67,11 @@ def _result(view: View, generation: Generation) -> str:
         if generation.finished
         else "result_unfinished"
     )
-    return view.t(f"decoding.{key}", logprob=fixed(generation.logprob), count=len(generation.steps))
+    count = len(generation.steps)
+    result = view.t(f"decoding.{key}", logprob=fixed(generation.logprob), count=count)
+    chosen = [(step.chosen_str, step.chosen_prob) for step in generation.steps if not step.forced]
+    is_drawn = isinstance(view.choices(DecodingChoices).strategy, Sample)
+    return " · ".join(filter(None, [result, "" if is_drawn else guess_note(view, chosen)]))
 
 
 def _film(view: View, generation: Generation) -> b.Canvas:
