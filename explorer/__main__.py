@@ -5,16 +5,12 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
 from explorer import text
 from explorer.align_command import add_options as add_align_options, align_file
-from explorer.analysis.circuits.behaviour import looked
-from explorer.analysis.circuits.rows import half_for, twice
-from explorer.analysis.heads.measures import HeadRole, head_roles
 from explorer.analysis.mask_tests.certify import Certificate, examine_text
 from explorer.atlas_command import add_options, make_atlas
 from explorer.exports.archive import to_npz
@@ -23,7 +19,6 @@ from explorer.library import LoadedModel, list_models, open_model
 from explorer.notebook.show import attention
 from explorer.problems import InputProblem
 from explorer.runs.edits import about_masks, format_edits, parse_edits
-from explorer.runs.inputs import target_tokens
 from explorer.runs.trace import trace
 from models.foreign.system import of_system
 from models.refusals import Refusal
@@ -121,25 +116,6 @@ def align(args: argparse.Namespace) -> int:
     return align_file(_opened(args), args)
 
 
-def show_head_roles(args: argparse.Namespace) -> int:
-    """Print the heads with known roles (previous token, end token, alignment, …), as JSON."""
-    loaded = _opened(args)
-    sentences = [
-        s for group in text.examples(loaded.name, like=loaded.like).values() for s in group
-    ]
-    traces = [trace(loaded, sentence) for sentence in sentences]
-    roles = list(head_roles(traces))
-    if not loaded.config.reads_source:
-        tokens = target_tokens(loaded, sentences[0])[: half_for(loaded)]
-        scores = looked(loaded, twice(loaded, [tokens]))
-        layer, head = scores.best("induction")
-        value = float(scores.scores["induction"][layer, head])
-        roles.append(HeadRole("induction", scores.sites[layer].name, head, value))
-    for role in roles:
-        print(json.dumps({**asdict(role), "value": round(role.value, 3)}))
-    return 0
-
-
 def atlas(args: argparse.Namespace) -> int:
     """Measure what each head does over a whole file, in one process or in many with torchrun."""
     return make_atlas(_opened(args), args)
@@ -205,7 +181,6 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--json", action="store_true", help="the report as one JSON object")
     command.add_argument("--junit", type=Path, metavar="FILE", help="also write JUnit XML")
     command.add_argument("--markdown", type=Path, metavar="FILE", help="also write Markdown")
-    _command(commands, "landmarks", show_head_roles)
     add_align_options(_command(commands, "align", align))
     add_options(_command(commands, "atlas", atlas))
 

@@ -25,7 +25,7 @@ takes the same path as without capture, and no global setting is changed.
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from typing import Any, Literal, ParamSpec
@@ -45,6 +45,7 @@ from explorer.notebook.torch_modules import (
     Running,
     agreeing,
     layer_again,
+    looks_like_attention,
     may_fuse,
     multi_head,
     of_module,
@@ -246,11 +247,11 @@ class _Watch(TorchFunctionMode):
         elif call.dark and isinstance(module, nn.TransformerEncoderLayer) and not call.has_parts:
             self._layer(call, args, kwargs, output)
         if self._n_seen == call.first:
-            for pattern in _returned(output):
+            for pattern in returned(output):
                 self.by_hand.returned(pattern)
                 self._record(Attention(call.name, pattern))
                 returned = True
-        if self._n_seen == call.first and _looks_like_attention(module):
+        if self._n_seen == call.first and looks_like_attention(module):
             self._miss(call.name)
         if call.hides and not returned:
             self._miss(call.name)
@@ -374,7 +375,7 @@ class _Watch(TorchFunctionMode):
 
     def _weighted(self, weights: Weights) -> None:
         """Record hand-made weights if they are a pattern, else list the module in `unseen`."""
-        if not kernels.opaque(weights.pattern) and _sums_to_one(weights.pattern):
+        if not kernels.opaque(weights.pattern) and kernels.sums_to_one(weights.pattern):
             self._plain(weights)
         elif self._running:
             self._running[-1].hides = True
@@ -424,34 +425,3 @@ class _Watch(TorchFunctionMode):
 def _in_backward() -> bool:
     """Whether autograd runs: gradient checkpointing then computes a forward pass again."""
     return bool(torch._C._current_graph_task_id() != -1)
-
-
-def _looks_like_attention(module: nn.Module) -> bool:
-    """Whether a module is named like attention, or is compiled or scripted and thus opaque."""
-    if isinstance(module, torch.jit.ScriptModule) or type(module).__name__ == "OptimizedModule":
-        return True
-    name = type(module).__name__.lower()
-    return "attention" in name or "attn" in name
-
-
-def _returned(output: Any) -> Iterator[Tensor]:
-    """Patterns [batch, head, query, key] among the outputs of a module."""
-    if isinstance(output, Mapping):
-        parts = list(output.values())
-    elif isinstance(output, tuple | list):
-        parts = list(output)
-    else:
-        return
-    for part in parts:
-        if isinstance(part, Tensor):
-            if part.ndim == 4 and part.is_floating_point() and _sums_to_one(part):
-                yield part
-        else:
-            yield from _returned(part)
-
-
-def _sums_to_one(tensor: Tensor) -> bool:
-    with torch.no_grad():
-        sums = tensor.float().sum(-1)
-        rows = ((sums - 1).abs() < 1e-2) | (sums == 0)
-        return bool(tensor.numel()) and bool((tensor >= 0).all()) and bool(rows.all())

@@ -108,6 +108,14 @@ def largest(tensor: Tensor) -> float:
     return float(clean.max()) if clean.numel() else 0.0
 
 
+def sums_to_one(tensor: Tensor) -> bool:
+    """Whether it is a pattern: no negative weights, and each row sums to 1, or is 0."""
+    with torch.no_grad():
+        sums = tensor.float().sum(-1)
+        rows = ((sums - 1).abs() < 1e-2) | (sums == 0)
+        return bool(tensor.numel()) and bool((tensor >= 0).all()) and bool(rows.all())
+
+
 def softmax_of(scores: Tensor) -> Iterator[Tensor]:
     """Candidate patterns of scores: fully masked queries are 0 in some kernels, NaN in others."""
     pattern, empty = scores.softmax(-1), torch.isneginf(scores).all(-1, keepdim=True)

@@ -21,6 +21,7 @@ from explorer.notebook.kernels import (
     opaque,
     same,
     softmax_of,
+    sums_to_one,
 )
 
 
@@ -248,3 +249,27 @@ def agreeing(trial: Captured, made: tuple[Tensor, Tensor]) -> Attention | None:
         output = output.masked_fill(lost[..., None], math.nan)
         seen = replace(seen, pattern=seen.pattern.masked_fill(lost[:, None, :, None], math.nan))
     return seen if same(output, expected, largest(expected)) else None
+
+
+def looks_like_attention(module: nn.Module) -> bool:
+    """Whether a module is named like attention, or is compiled or scripted and thus opaque."""
+    if isinstance(module, torch.jit.ScriptModule) or type(module).__name__ == "OptimizedModule":
+        return True
+    name = type(module).__name__.lower()
+    return "attention" in name or "attn" in name
+
+
+def returned(output: Any) -> Iterator[Tensor]:
+    """Patterns [batch, head, query, key] among the outputs of a module."""
+    if isinstance(output, Mapping):
+        parts = list(output.values())
+    elif isinstance(output, tuple | list):
+        parts = list(output)
+    else:
+        return
+    for part in parts:
+        if isinstance(part, Tensor):
+            if part.ndim == 4 and part.is_floating_point() and sums_to_one(part):
+                yield part
+        else:
+            yield from returned(part)

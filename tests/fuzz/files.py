@@ -152,7 +152,7 @@ def recipe(rng: random.Random, folder: Path) -> None:
 
 
 COMMANDS = (
-    "translate", "generate", "info", "evaluate", "export", "certify", "landmarks", "align",
+    "translate", "generate", "info", "evaluate", "export", "certify", "align",
     "atlas", "",
 )  # fmt: skip
 

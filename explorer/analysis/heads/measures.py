@@ -128,41 +128,6 @@ def measure_maps(
 
 
 @dataclass(frozen=True)
-class HeadRole:
-    """The head with the highest value of a measure: a share of attention (0 to 1) or alignment."""
-
-    measure: str
-    site: str
-    head: int
-    value: float
-
-
-def head_roles(traces: Sequence[Trace]) -> tuple[HeadRole, ...]:
-    """For each of the LANDMARKS the head with the largest mean over `traces`, all of one model.
-
-    A mean is over the traces in which the measure is defined; a measure that no head has, such as
-    alignment in a decoder-only model, is left out. Raises ValueError if `traces` is empty.
-    """
-    if not traces:
-        raise ValueError("measuring heads needs at least one sentence")
-    sites = [site.name for site in traces[0].sites]
-    measured = {site: [head_measures(trace, site) for trace in traces] for site in sites}
-    roles = []
-    for measure in LANDMARKS:
-        best: HeadRole | None = None
-        for site, of_traces in measured.items():
-            values = np.array([of_trace[measure] for of_trace in of_traces])  # [trace, head]
-            values = values[np.isfinite(values).all(1)]
-            if not len(values):
-                continue
-            means = values.mean(0)
-            if best is None or means.max() > best.value:
-                best = HeadRole(measure, site, int(means.argmax()), float(means.max()))
-        roles += [] if best is None else [best]
-    return tuple(roles)
-
-
-@dataclass(frozen=True)
 class KeyWeight:
     """One key of a row: its position, its token and its weight (0 to 1)."""
 

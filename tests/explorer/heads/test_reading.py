@@ -1,6 +1,5 @@
 """Numbers worked by hand: patterns are written into a Trace, and the answers onto paper first."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,14 +7,12 @@ import pytest
 from foreign import byte_level
 from numpy.typing import ArrayLike
 
-from explorer.__main__ import main
 from explorer.analysis.heads.aligned import align, gathered
 from explorer.analysis.heads.compare import compare, token_diff
 from explorer.analysis.heads.measures import (
     KeyWeight,
     entropy,
     head_measures,
-    head_roles,
     measure_maps,
     measure_names,
     top_keys,
@@ -145,40 +142,6 @@ def test_comparing_tokens_runs_and_models(translator, traced, tiny) -> None:
         ("e", "new"),
     )
     assert token_diff([], []) == ()
-
-
-def test_a_role_goes_to_the_head_with_the_largest_mean_over_the_sentences(translator) -> None:
-    traces = [trace(translator, text, "猫。") for text in TEXTS]
-    site = "encoder.blocks.1.attn"
-    shifted = [
-        with_pattern(each, site, 2, np.eye(len(each.src_tokens), k=-1, dtype=np.float32))
-        for each in traces
-    ]
-    found = {each.measure: each for each in head_roles(shifted)}
-    assert (found["previous"].site, found["previous"].head) == (site, 2)
-    assert found["previous"].value == pytest.approx(1)
-    assert set(found) == {"previous", "diagonal", "first", "end_mark", "alignment"}
-    assert "cross" in found["alignment"].site
-    found = {each.measure: each for each in head_roles(traces)}["first"]
-    means = {
-        site.name: np.mean([head_measures(each, site.name)["first"] for each in traces], 0)
-        for site in traces[0].sites
-    }
-    assert found.value == pytest.approx(means[found.site][found.head])
-    assert found.value == pytest.approx(max(each.max() for each in means.values()))
-    with pytest.raises(ValueError, match="at least one sentence"):
-        head_roles([])
-
-
-def test_the_command_prints_one_json_object_a_measure(capsys) -> None:
-    assert main(["landmarks", "--model", "copy"]) == 0
-    rows = [json.loads(row) for row in capsys.readouterr().out.splitlines()]
-    found = {row["measure"]: row for row in rows}
-    assert found["alignment"]["site"].endswith("cross_attn")
-    assert 0.5 < found["alignment"]["value"] <= 1
-    assert main(["landmarks", "--model", "masked-en"]) == 0
-    row = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (row["measure"], row["site"], row["head"]) == ("induction", "blocks.1.attn", 2)
 
 
 def test_a_map_holds_every_head_of_a_kind(traced, writer) -> None:
