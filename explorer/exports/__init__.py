@@ -1,1 +1,1 @@
-"""Exports: archives, tables, SVGs, code snippets, reports."""
+"""Exports: archives, tables, SVGs, previews, reports."""

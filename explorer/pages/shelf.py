@@ -8,6 +8,7 @@ from explorer.exhibits.block import escape
 from explorer.exhibits.heads.sides import compare_with
 from explorer.exhibits.view import default_model
 from explorer.library import split_step
+from explorer.numbers import byte_size
 from explorer.problems import InputProblem
 from explorer.shelf import Listed
 from explorer.ui import session, uploads
@@ -162,8 +163,8 @@ def _numbers(listed: Listed) -> str:
         layers=listed.n_layers,
         heads=listed.n_heads,
         d_model=listed.d_model,
-        size=megabytes(listed.n_bytes),
-        memory=megabytes(listed.memory),
+        size=byte_size(listed.n_bytes),
+        memory=byte_size(listed.memory),
         dtype=listed.dtype,
     )
 
@@ -184,8 +185,3 @@ def _refused(listed: Listed, problem: Refusal) -> None:
 
 def _title(name: str) -> str:
     return text.model_name(name, lang=session.state().lang)
-
-
-def megabytes(n_bytes: int) -> str:
-    """Format bytes in units of 1000: 98.4 MB, 1.2 GB."""
-    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -19,9 +19,9 @@ from explorer import library
 from explorer.__main__ import main
 from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.rollout import cross_rollout, rollout
+from explorer.exhibits.heads.exports import snippet
 from explorer.exports.archive import META, to_csv, to_npz
 from explorer.exports.picture import HATCHES, axes_of, matrices_svg, site_svg
-from explorer.exports.snippet import View, snippet
 from explorer.figures.matrix import Axes, Axis, Mark, Matrix, Scale, change
 from explorer.figures.theme import LIGHT
 from explorer.library import LoadedModel, open_model
@@ -94,17 +94,8 @@ def test_the_code_of_flow_and_of_ones_own_model_runs(folder):
     assert "open_model(Path('mine'))  # write the whole path" in unknown
 
 
-@pytest.mark.parametrize("view", get_args(View))
-def test_views_that_are_not_there(view, translator, writer):
-    traced = trace(translator, "The cat ran", "猫")
-    for site, head, problem in ((ENCODER, 4, IndexError), ("nowhere", 0, KeyError)):
-        with pytest.raises(problem):
-            snippet(traced, site, head, view=view)
-    if view == "flow":
-        with pytest.raises(ValueError, match="self-attention"):
-            snippet(traced, CROSS, 0, view=view)
-    code = snippet(trace(writer, "cat"), "blocks.0.attn", 0, view=view)
-    compile(code, "view.py", "exec")
+def test_code_for_a_model_of_one_text_compiles(writer):
+    compile(snippet(trace(writer, "cat"), "blocks.0.attn", 0), "view.py", "exec")
 
 
 def test_a_table_has_gaps_where_blocked_and_a_picture_the_hatching_of_the_app():
