@@ -64,8 +64,8 @@ def link(folder: Path, entry: str) -> str:
             other = match[2]
             if other not in exports:
                 body = linked(other, (*importers, file))
-                names = f"return {{ {', '.join(exports[other])} }};"
-                parts.append(f'{NAMESPACE}["{other}"] = (() => {{\n{body}\n{names}\n}})();')
+                result = f"return {{ {', '.join(exports[other])} }};"
+                parts.append(f'{NAMESPACE}["{other}"] = (() => {{\n{body}\n{result}\n}})();')
             names = []
             for there, here in _NAMES.findall(match[1]):
                 if there not in exports[other]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,21 +61,13 @@ def heads_view(
     clicked = read_selection(picked, heads, len(axes[0].labels), len(axes[1].labels))
     usual = selection or HeadsSelection()
     now = clicked or usual
-    pack_with = partial(
-        pack_heads_view,
-        small,
-        axes,
-        turn=newest_turn(key, None if clicked is None else whole(picked.get("turn"))),
-        **options,
-    )
-    data = pack_with(selection=now)
-    holds = clicked is not None and picked.get("held") == payload.head_of(data)["small"]
+    holds = clicked is not None and picked.get("held") == small.digest
     if not holds and now.query != usual.query:
         now = replace(now, query=usual.query, key=usual.key)
-        data = pack_with(selection=now)
+    turn = newest_turn(key, None if clicked is None else whole(picked.get("turn")))
     view("heads_view")(
         key=key,
-        data=payload.without(data, "cells") if holds else data,
+        data=pack_heads_view(small, axes, selection=now, turn=turn, held=holds, **options),
         on_picked_change=on_picked,
         on_down_change=on_down,
         on_asked_change=on_asked,
@@ -116,6 +107,7 @@ def pack_heads_view(
     picture: PictureAxis | None = None,
     bar: Mapping[str, Any] | None = None,
     turn: int | None = None,
+    held: bool = False,
     alone: bool = False,
     file: str = "headlight",
     words: payload.Words,
@@ -131,11 +123,12 @@ def pack_heads_view(
     `blocked_by(layer, head)` gives words [query, key] for the blocked cells of one head; it is
     called for shown heads only. `measure` is shown under each head and can sort them. Of keys that
     are patches of a `picture`, thumbnails show one query's row over it. `turn` echoes the browser's
-    counter of choices. `alone`: a standalone view without Python, so every head is sent in full:
-    exactly while all fit into `EXACT_BYTES`, else in 8 bits, and the view states the rounding
-    error. `file` is the prefix of the names of saved pictures.
-    The `bar` above the heads offers `kinds`, each with its name, of which `kind` is shown; `roles`,
-    each a label and the index of its head; and, labelled `matter`, the ablation of all heads.
+    counter of choices. `held`: the browser has the thumbnails already. `alone`: a standalone view
+    without Python, so every head is sent in full: exactly while all fit into `EXACT_BYTES`, else in
+    8 bits, and the view states the rounding error. `file` is the prefix of the names of saved
+    pictures. The `bar` above the heads offers `kinds`, each with its name, of which `kind` is
+    shown; `roles`, each a label and the index of its head; and, labelled `matter`, the ablation of
+    all heads.
     """
     n_layers, n_heads, n_query, n_key = small.shape
     queries, keys = map(payload.axis_head, axes)
@@ -205,7 +198,7 @@ def pack_heads_view(
     none = np.zeros((0, n_query, n_key), np.uint8)
     return payload.pack(
         head,
-        cells=small.codes[:, small.open],
+        cells=small.codes[: 0 if held else None, small.open],
         open=np.packbits(small.open, bitorder="little"),
         exact=np.stack(exact) if exact else none,
         sums=np.stack(totals) if totals else none,

@@ -6,7 +6,6 @@ little-endian), the head in UTF-8, then the bytes of every matrix.
 """
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,25 +40,6 @@ def pack(head: Mapping[str, Any], **matrices: Bytes) -> bytes:
     whole = {**head, **({"glosses": glosses} if glosses else {}), "arrays": arrays}
     text = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
     return b"".join((len(text).to_bytes(4, "little"), text, *body))
-
-
-def head_of(packed: bytes) -> dict[str, Any]:
-    """The head of a packed payload, including `arrays`."""
-    head: dict[str, Any] = json.loads(packed[4 : 4 + int.from_bytes(packed[:4], "little")])
-    return head
-
-
-def without(packed: bytes, name: str) -> bytes:
-    """A packed payload without the bytes of one matrix, which becomes empty."""
-    head = head_of(packed)
-    body = packed[4 + int.from_bytes(packed[:4], "little") :]
-    matrices = {
-        key: np.frombuffer(body, np.uint8, math.prod(of["shape"]), of["offset"]).reshape(
-            of["shape"]
-        )
-        for key, of in head.pop("arrays").items()
-    }
-    return pack(head, **matrices | {name: matrices[name][:0]})
 
 
 def encode_weights(weights: Floats, mask: Bools | None = None) -> Bytes:
