@@ -40,7 +40,7 @@ from explorer.exhibits import Exhibit, Wait, block as b
 from explorer.exhibits.picking import pick_place
 from explorer.exhibits.saying import in_a_row, message
 from explorer.exhibits.view import View, examples_of
-from explorer.library import LoadedModel
+from explorer.library import LoadedModel, snapshots, split_step
 from explorer.problems import InputProblem
 from explorer.runs.passes import Steps
 from explorer.text import script
@@ -252,7 +252,7 @@ def _about_file(view: View) -> b.Blocks:
 
 
 def show(whole: Atlas, view: View) -> b.Blocks:
-    """Whether it was measured here; and, to compare models, the place."""
+    """Whether it was measured here; and the place, for the moments of a training."""
     yield from _about_file(view)
     if which_of(view).texts:
         counts = whole.counts
@@ -260,7 +260,7 @@ def show(whole: Atlas, view: View) -> b.Blocks:
         if left := counts["too_long"] + counts["unreadable"]:
             words.append(view.t("atlas.here_left", count=left))
         yield b.Hint(in_a_row(words))
-    if view.chosen("part") == "compare":
+    if view.chosen("part") == "compare" and snapshots(split_step(view.loaded.name)[0]):
         yield b.Row(pick_place(view, "atlas.compare"))
 
 
