@@ -123,6 +123,12 @@ MADE = {
     "model.presets": {OWN, *PRESETS},
     "tour.groups": {*CHAPTERS, *TourChoices.groups},
     **{f"tour.lessons.{name}": {"title", *lesson} for name, lesson in LESSONS.items()},
+    "tour.misread": {
+        name
+        for chapter in CHAPTERS.values()
+        for step in chapter["steps"].values()
+        for name in step["wrong"]
+    },
     "tour.missing": set(re.findall(r'(?:Missing(?:Error)?\(|require\(.*, )"(\w+)"\)', CODE)),
     "notebook.fill": {"leaks", "rounds", "unknown"},
     "menu": {group.name for group in MENU},

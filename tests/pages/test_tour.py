@@ -59,6 +59,11 @@ def test_the_answer_comes_after_the_question_and_comes_back_from_its_link(open_p
     assert not at.radio
     said = everything(at)
     assert "÷ 2" in said
+    misread = [
+        t(f"tour.misread.{name}", lang="en")
+        for name in CHAPTERS["masks"]["steps"]["blocked"]["wrong"]
+    ]
+    assert sum(words in said for words in misread) == (answers_of(at).split(".")[2] == "0")
     assert "radio_button" not in said
     step, option, right, _ = answers_of(at).split(".")
     assert (step, option) == ("blocked", "1")

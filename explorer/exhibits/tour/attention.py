@@ -50,7 +50,7 @@ def rest(view: View) -> Posed:
     weights, (hidden, second, *_) = row.weights, row.descending
     shown = np.where(np.arange(len(weights)) == hidden, 0, weights)
     right, others = weights[hidden], np.delete(weights, hidden).sum()
-    shares = (right, others, weights[second], 1 / len(weights), right / 2)
+    shares = (right, others, weights[second], 1 / int(row.allowed.sum()), right / 2)
     words = {"key": keys_of(view, row)[hidden], "others": others}
     before = pictures.row_bars(view, row, shown)
     return Posed(shares, words, [before], [pictures.softmax_of(row)], row, spelt=percent)
@@ -80,8 +80,8 @@ def ratio(view: View) -> Posed:
     (_, more, less), scores, keys = pair(row), row.scores, keys_of(view, row)
     apart = scores[more] - scores[less]
     power, shares = np.exp(apart), [percent(row.weights[key]) for key in (more, less)]
-    quotient = [scores[more] / scores[less]] if scores[less] > 0 else []
-    factors = (power, apart, *quotient, np.exp(2 * apart), 2 * apart)
+    quotient = scores[more] / scores[less] if scores[less] > 0 else None
+    factors = (power, apart, quotient, np.exp(2 * apart), 2 * apart)
     words: Words = {"more": keys[more], "less": keys[less], "difference": f"{apart:.2f}"}
     words["weights"] = " / ".join(shares)
     drawn, place = ([pictures.scores_of(row)], [pictures.softmax_of(row)]), {"key": more}
@@ -139,7 +139,7 @@ def values(view: View) -> Posed:
     keys, weights, lengths = keys_of(view, row), row.weights, lengths_of(row)
     brought = weights * lengths
     most, heaviest = (int(np.where(row.allowed, of, -1).argmax()) for of in (brought, weights))
-    wrong = [heaviest, *np.argsort(-brought), int(lengths.argmax())]
+    wrong = [heaviest, int(np.where(row.allowed, lengths, -1).argmax()), *np.argsort(-brought)]
     options = [keys[key] for key in (most, *(key for key in wrong if row.allowed[key]))]
     shown = {"value_length": lengths / lengths.max(), "brought": brought / brought.max()}
     weight = view.t("tour.weight")

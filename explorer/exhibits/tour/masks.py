@@ -138,9 +138,9 @@ def padding(view: View) -> Posed:
     visible, whole = int(mask.sum()), len(mask)
     n = whole - PADS
     causal = not mask[0, :n].all()
-    wrong = (whole * n, n * n, whole * whole, whole * whole - PADS**2)
+    wrong = (n * n, whole * whole, whole * whole - PADS**2)
     if causal:
-        wrong = (n * (n + 1) // 2, whole * (whole + 1) // 2, whole * n, n * n)
+        wrong = (n * (n + 1) // 2, whole * (whole + 1) // 2, whole * n)
     row, tokens = row_of(padded, site, 0, 0), padded.query_tokens(site.name)
     words = {"count": n, "pads": PADS, "cells": whole * whole}
     drawn = [pictures.strip(view, site.query_stream, tokens)], [_masked(view, row, **place)]

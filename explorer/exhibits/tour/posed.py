@@ -1,5 +1,6 @@
 """One step of the guided tour: its question, its picture, and the page for further exploration."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -19,6 +20,8 @@ from explorer.exhibits.view import build
 LONGEST = 64
 """The longest sequence that the tour asks about: longer ones cannot be read off a picture."""
 MOST_OPTIONS = 4
+GLOSS = re.compile(r"( \*[^*]*\*|（[^）]*）)$")
+"""The gloss behind a token, which depends on the language."""
 Words = dict[str, object]
 
 
@@ -38,14 +41,15 @@ class Missing:
 class Posed:
     """What a step finds in a run: its question and pictures.
 
-    `options` are the right one and wrong ones, of which the first that differ are used; `names`
-    identify them where their words depend on the language. `values` fill the words of the step;
+    `options` are the right one and wrong ones, of which the first that differ are used, None for
+    one that this run does not have; `names` identify them where their words depend on the language.
+    `values` fill the words of the step;
     `spelt` writes options that are numbers, and values that are floats. `before` and `after` the
     answer are pictures: the first must not reveal it. `row` is the row in question, `place` further
     choices with which the page of the step opens.
     """
 
-    options: Sequence[str | float]
+    options: Sequence[str | float | None]
     values: Mapping[str, object]
     before: Sequence[Drawing]
     after: Sequence[Drawing]
@@ -58,8 +62,10 @@ class Posed:
 @dataclass(frozen=True, eq=False)
 class Step:
     """One step: `find` returns what it asks about a view without edits and padding, or raises
-    MissingError. `page` is the page for further exploration, `formula` LaTeX, `telling` the lesson
-    of `assets/lessons/telling.toml` whose sentences show it ("": the default sentence does).
+    MissingError. `page` is the page for further exploration, `formula` LaTeX, `wrong` the
+    misconception that each wrong option stands for, the last one for all further ones; `telling` is
+    the lesson of `assets/lessons/telling.toml` whose sentences show it ("": the default sentence
+    does).
 
     Its words are at `tour.steps.<id>`: title, lead, ask and told.
     """
@@ -67,6 +73,7 @@ class Step:
     find: Callable[[View], Posed]
     page: str
     formula: str
+    wrong: Sequence[str]
     telling: str = ""
 
     @property
@@ -77,7 +84,8 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Options in words (Markdown), all different, one of them right.
+    """Options in words (Markdown), all different, one of them right; `misread` names the
+    misconceptions of the others.
 
     They are ordered by a checksum of their names: deterministic, without a preferred position of
     the right one. `mark` is a short identifier of this question, the same in every language.
@@ -86,6 +94,7 @@ class Question:
     options: tuple[str, ...]
     right: int
     names: tuple[str, ...]
+    misread: tuple[str, ...]
 
     @property
     def answer(self) -> str:
@@ -103,17 +112,24 @@ def _checksum(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
 
 
-def question(step: str, options: Sequence[str], names: Sequence[str] = ()) -> Question | None:
+def question(
+    step: str, options: Sequence[str | None], wrong: Sequence[str], names: Sequence[str] = ()
+) -> Question | None:
     """A question with the first of these options, the right one first, that differ.
 
-    `names` are language-independent names of the options. None if fewer than two would be wrong.
+    `wrong` is as of a Step, `names` are language-independent names of the options. None if fewer
+    than two would be wrong.
     """
-    named = dict(zip(options, names or options, strict=True))
-    used = list(named)[:MOST_OPTIONS]
-    if len(used) < 3:
+    named: dict[str, tuple[str, str]] = {}
+    for at, option in enumerate(options):
+        if option is not None and len(named) < MOST_OPTIONS:
+            misread = wrong[min(at, len(wrong)) - 1] if at else ""
+            named.setdefault(option, (names[at] if names else option, misread))
+    if len(named) < 3:
         return None
-    shown = sorted(used, key=lambda option: _checksum(f"{step} {named[option]}"))
-    return Question(tuple(shown), shown.index(options[0]), tuple(named[choice] for choice in shown))
+    shown = sorted(named, key=lambda option: _checksum(f"{step} {named[option][0]}"))
+    parts = zip(*(named[option] for option in shown), strict=True)
+    return Question(tuple(shown), shown.index(next(iter(named))), *parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,15 +158,16 @@ def found_by(run: Run, lang: str, step: Step) -> PosedStep | Missing:
     view = build(State(lang=lang, **vars(run)), dark=False)
     try:
         require(max(len(view.trace.src_tokens), len(view.trace.tgt_tokens)) <= LONGEST, "long")
-        return _asked(view, step.id, step.find(view))
+        return _asked(view, step, step.find(view))
     except MissingError as error:
         return Missing(error.why)
 
 
-def _asked(view: View, step: str, posed: Posed) -> PosedStep:
+def _asked(view: View, step: Step, posed: Posed) -> PosedStep:
     """The question of a step. Raises MissingError if too few of its options differ."""
-    options = [of if isinstance(of, str) else posed.spelt(of) for of in posed.options]
-    asks = question(step, options, posed.names)
+    options = [of if isinstance(of, str | None) else posed.spelt(of) for of in posed.options]
+    names = posed.names or [GLOSS.sub("", option or "") for option in options]
+    asks = question(step.id, options, step.wrong, names)
     if asks is None:
         raise MissingError("alike")
     values, place = dict(posed.values), posed.place
@@ -161,4 +178,4 @@ def _asked(view: View, step: str, posed: Posed) -> PosedStep:
         where = {"kind": view.t(f"kinds.{site.role}"), "layer": site.layer + 1}
         values = {**where, "head": posed.row.head + 1, "query": query, **values}
         place = {**posed.row.place, **place}
-    return PosedStep(step, asks, values, posed.before, posed.after, place)
+    return PosedStep(step.id, asks, values, posed.before, posed.after, place)

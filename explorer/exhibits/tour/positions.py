@@ -44,8 +44,8 @@ def bag(view: View) -> Posed:
     tokens, settings, drawn, place = _shuffled(view, stream)
     barest = list(settings.values())[-1]
     require(barest.mean <= ROUNDING, "ordered")
-    as_is = [settings["as_is"].mean] if "as_is" in settings else []
-    shares = (barest.mean, *as_is, 1 / len(tokens), 0.5, 1.0)
+    as_is = settings["as_is"].mean if "as_is" in settings else None
+    shares = (barest.mean, as_is, 1 / len(tokens), 0.5, 1.0)
     masked = view.t("tour.and_mask") if barest.setting == "unmasked" else ""
     return Posed(shares, {"masked": masked}, drawn[:1], drawn, place=place, spelt=share)
 

@@ -10,6 +10,7 @@ from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.block import escape, plain
 from explorer.exhibits.picking import pick_one
+from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.tour import course
 from explorer.exhibits.tour.choices import CHAPTERS, StepAnswer, TourChoices
 from explorer.exhibits.tour.contents import ICONS
@@ -144,7 +145,9 @@ def _ask(view: View, step: Step, posed: PosedStep, step_answer: StepAnswer | Non
         yield b.Remember(b.choose(answers=tour.with_answer(step_answer)))
     verdict = view.t("tour.right" if step_answer.right else "tour.wrong", answer=question.answer)
     yield b.Sentence("tour", f"{_icon(step_answer.right)} {verdict}")
-    yield b.Prose(view.t(f"{words}.told", **posed.values))
+    misread = question.misread[step_answer.option]
+    told = view.t(f"{words}.told", **posed.values)
+    yield b.Prose(in_a_row((view.t(f"tour.misread.{misread}"), told)) if misread else told)
 
 
 def _icon(right: bool | None) -> str:

@@ -298,16 +298,20 @@ def test_each_answer_is_right_for_this_model(model):
 def test_a_question_is_the_same_in_both_languages_by_its_words_alone():
     """So an answer still stands when somebody reads on in the other one."""
     views = [build(State(lang=lang, model="en-zh", pads=0), dark=False) for lang in ("en", "zh")]
-    for name in ("empty", "distance", "company", "placement", "cross", "sees", "half"):
+    for name in ("empty", "distance", "company", "placement", "cross", "purpose", "ended"):
         both = [posed(view, name) for view in views]
         asks = [one.question for one in both if isinstance(one, PosedStep)]
         assert len(asks) == 2
-        assert len({(one.mark, one.names, one.right) for one in asks}) == 1
-    asks = [question("look", [f"{at}", f"{at} b", f"{at} c", f"{at} d"]) for at in range(200)]
+        assert len({(one.mark, one.names, one.right, one.misread) for one in asks}) == 1
+        assert [one.misread.index("") for one in asks] == [one.right for one in asks]
+    asks = [
+        question("look", [f"{at}", f"{at} b", f"{at} c", f"{at} d"], ("weaker",))
+        for at in range(200)
+    ]
     places = [one.right for one in asks if one is not None]
     assert len(places) == 200
     assert all(25 < places.count(place) < 75 for place in range(4))
-    both = asks[0], question("look", ["0", "0 d", "0 c", "0 b"])
+    both = asks[0], question("look", ["0", "0 d", "0 c", "0 b"], ("weaker",))
     assert len({one.options for one in both if one is not None}) == 1
     assert [one.answer for one in both if one is not None] == ["0", "0"]
-    assert question("look", ["1", "1", "2", "2"]) is None
+    assert question("look", ["1", "1", "2", "2"], ("weaker",)) is None
