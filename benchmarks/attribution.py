@@ -5,10 +5,13 @@ import sys
 import torch
 
 from benchmarks.timing import medians
-from explorer.analysis.attribution.why import remove, why
-from explorer.analysis.attribution.writes import next_word, pushes, runner_up, silence, writes
+from explorer.analysis.attribution.why import why
+from explorer.analysis.attribution.writes import next_word, runner_up, writes
 from explorer.engine.jobs import walked
 from explorer.exhibits.attribution.lens import lens
+from explorer.exhibits.attribution.one_head import pushes
+from explorer.exhibits.attribution.removed import remove
+from explorer.exhibits.attribution.silenced import silence
 from explorer.library import open_model
 from explorer.runs.trace import trace
 

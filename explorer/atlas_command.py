@@ -11,8 +11,8 @@ import torch.distributed as dist
 from tqdm import tqdm
 
 from explorer.analysis.atlas.ablation import SENTENCES
-from explorer.analysis.atlas.corpus import scan
 from explorer.analysis.atlas.make import Making, Unit, home_of
+from explorer.analysis.atlas.reading import scan
 from explorer.analysis.atlas.store import read_atlas
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem

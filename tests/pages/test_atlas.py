@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from shown import everything, figure, link
 
-from explorer.analysis.atlas.corpus import scan
 from explorer.analysis.atlas.make import Making
+from explorer.analysis.atlas.reading import scan
 from explorer.analysis.atlas.store import Text
 from explorer.exhibits.atlas import measured
 from explorer.exhibits.atlas.choices import AtlasChoices

@@ -18,9 +18,18 @@ from pathlib import Path
 import numpy as np
 
 from explorer.analysis.atlas.ablation import SENTENCES, cost_sums, groups
-from explorer.analysis.atlas.corpus import Corpus, Shard, line_at, lines_of
 from explorer.analysis.atlas.measures import Adding, Sums, pack
-from explorer.analysis.atlas.reading import Vocabulary, batch_of, batches, encode, vocabulary_of
+from explorer.analysis.atlas.reading import (
+    Corpus,
+    Shard,
+    Vocabulary,
+    batch_of,
+    batches,
+    encode,
+    line_at,
+    lines_of,
+    vocabulary_of,
+)
 from explorer.analysis.atlas.store import FILE, About, Text, atlas_of, to_json
 from explorer.library import LoadedModel, split_step
 from explorer.once import once

@@ -11,20 +11,18 @@ score of another key: the difference is a sum of the same kind.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from jaxtyping import Float
+from torch import nn
 
-from explorer.analysis.attribution.ledger import FrozenNorm, Ledger, Writer, array
+from explorer.analysis.attribution.ledger import FrozenNorm, Ledger, array
 from explorer.analysis.attribution.writers import Detail, Side, read_by
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
-from explorer.runs.rerun import require_same_model, rerun, rows_of
+from explorer.runs.rerun import require_same_model, rows_of
 from explorer.runs.trace import Trace
-from models.hooks import AttentionSite, Edits
+from models.hooks import AttentionSite
 from models.positions import Rotation, positions_of
 from models.transformer import Stack
 
@@ -197,89 +195,3 @@ def rotation_of(
     at = list(positions)
     cos, sin = (factor.cpu()[:1, :, at] for factor in placement.rotation)
     return cos, sin
-
-
-@dataclass(frozen=True, eq=False)
-class Removal:
-    """One component removed from the query or key of a cell, and the effect on its row of weights.
-
-    `scores` and `patterns` are the row [key] before, as predicted from the pieces, as measured in a
-    run of the model whose q or k lacks the piece, and as measured with the component removed where
-    it wrote, so that every norm recomputes its scale.
-    """
-
-    side: Side
-    writer: Writer
-    scores: Float[np.ndarray, "4 key"]
-    patterns: Float[np.ndarray, "4 key"]
-    key: int
-
-    @property
-    def error(self) -> float:
-        """The largest difference between a predicted and a measured weight in the row."""
-        return float(np.abs(self.patterns[1] - self.patterns[2]).max())
-
-
-def remove(loaded: LoadedModel, traced: Trace, reason: Why, side: Side, writer: int) -> Removal:
-    """Remove a component from the query (its whole row changes) or the key (one cell changes).
-
-    The effect is predicted by arithmetic alone, then measured with a visitor at `hook_q` or
-    `hook_k`. Raises IndexError for a component out of range.
-    """
-    site, head, query, key = reason.site, reason.head, reason.query, reason.key
-    ledger = reason.of(side)[0]
-    piece, lone = ledger.pieces[writer, 0], ledger.without[writer, 0]
-    scores = traced.activations[site.hook("scores")][head, query].astype(np.float64)
-    biases = traced.activations.get(site.hook("bias"))
-    bias = np.zeros_like(scores) if biases is None else biases[head, query].astype(np.float64)
-    keys = traced.activations[site.hook("k")].astype(np.float64)
-    keys = keys[head // (site.n_heads // len(keys))]
-    if side == "query":
-        fallen = keys @ piece / reason.divisor
-    else:
-        fallen = np.zeros_like(scores)
-        fallen[key] = float(piece @ reason.queries.whole[0]) / reason.divisor
-    products = keys @ reason.queries.whole[0] / reason.divisor - fallen
-    cap = loaded.config.score_cap
-    capped = products if cap is None else cap * np.tanh(products / cap)
-    predicted = np.where(fallen == 0, scores, capped + bias)
-    mask = traced.mask(site.name)[head, query]
-    rows, patterns = [scores, predicted], [_softmax(scores, mask), _softmax(predicted, mask)]
-    for vector in (ledger.whole[0] - piece, lone):
-        measured, pattern = _measured(loaded, traced, reason, side, vector)
-        rows.append(measured)
-        patterns.append(pattern)
-    patterns[0] = traced.pattern(site.name)[head, query].astype(np.float64)
-    return Removal(side, ledger.writers[writer], np.stack(rows), np.stack(patterns), key)
-
-
-def _softmax(
-    scores: Float[np.ndarray, " key"], mask: Bool[np.ndarray, " key"]
-) -> Float[np.ndarray, " key"]:
-    if not mask.any():
-        return np.zeros_like(scores)
-    exponentials = np.where(mask, np.exp(np.where(mask, scores - scores[mask].max(), 0.0)), 0.0)
-    return exponentials / exponentials.sum()
-
-
-def _measured(
-    loaded: LoadedModel, traced: Trace, reason: Why, side: Side, vector: np.ndarray
-) -> tuple[Float[np.ndarray, " key"], Float[np.ndarray, " key"]]:
-    """The row's scores and pattern in a run of the model with this query or key instead."""
-    site, head = reason.site, reason.head
-    place, row = ("q", head), reason.query
-    if side == "key":
-        shared = site.n_heads // loaded.config.kv_heads
-        place, row = ("k", head // shared), reason.key
-    change = Edits({site.hook(place[0]): partial(_put, head=place[1], row=row, vector=vector)})
-    hooks = site.hook("scores"), site.hook("pattern")
-    seen = rerun(loaded, traced, hooks, change)
-    scores, pattern = (seen[hook][0, head, reason.query].double().numpy() for hook in hooks)
-    return scores, pattern
-
-
-def _put(tensor: Tensor, head: int, row: int, vector: np.ndarray) -> Tensor:
-    """Queries or keys [1, head, pos, d_head] with this vector at one head and position."""
-    changed = tensor.clone()
-    changed[:, head, row] = torch.tensor(vector, dtype=tensor.dtype)
-    return changed

@@ -11,24 +11,22 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from explorer.analysis.attribution.ledger import Ledger, Writer, array
-from explorer.analysis.attribution.writers import Detail, output, per_key
+from explorer.analysis.attribution.writers import Detail, output
 from explorer.library import LoadedModel
 from explorer.numerics import softmax
 from explorer.runs.passes import Steps
 from explorer.runs.rerun import require_same_model, rerun, written_tokens
 from explorer.runs.trace import Trace
-from models.foreign.placing import outside
-from models.hooks import LOGITS, AttentionSite, Change, Edits
+from models.hooks import LOGITS, AttentionSite, Edits
 
 Place = tuple[int | slice, ...]
+
+
 N_WORDS = 5
-MOST_KEYS = 12
-"""Keys whose values are projected onto the vocabulary: those with the largest weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,101 +147,6 @@ def _pair(two: Sequence[float] | np.ndarray) -> tuple[float, float]:
     return float(two[0]), float(two[1])
 
 
-@dataclass(frozen=True, eq=False)
-class Pushes:
-    """The words that a head promotes and suppresses at one query, in total and by key.
-
-    Row 0 is the head as a whole, row i the key `keys[i - 1]`. `pushed` and `held` are ids,
-    strongest first; `up` and `down` are their logit changes relative to the vocabulary mean.
-    `direct` is True if this reaches the logits directly; otherwise it only shows the direction of
-    the vector (the output of an encoder head reaches the logits through cross-attention only).
-    """
-
-    keys: tuple[int, ...]
-    weights: Float[np.ndarray, " key"]
-    pushed: Int[np.ndarray, "row word"]
-    up: Float[np.ndarray, "row word"]
-    held: Int[np.ndarray, "row word"]
-    down: Float[np.ndarray, "row word"]
-    direct: bool
-
-
-def pushes(
-    loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int, query: int
-) -> Steps[Pushes]:
-    """Project a head's output at a query onto the vocabulary, key by key.
-
-    Raises ValueError for a model without logits, IndexError for a head or query out of range.
-    """
-    require_same_model(loaded, traced)
-    if not traced.config.lm_head:
-        raise ValueError(f"{loaded.name} has no LM head")
-    weights = traced.pattern(site.name)[head][query].astype(np.float64)
-    keys = tuple(np.argsort(-weights, kind="stable")[:MOST_KEYS].tolist())
-    direct = site.query_stream == traced.stacks[-1].stream
-    if direct:
-        ledger = yield from output(loaded, traced, [query], (site.name, head))
-        of_key = {w.key: at for at, w in enumerate(ledger.writers) if w.key is not None}
-        vectors = ledger.pieces[[of_key[key] for key in range(len(weights))], 0]
-    else:
-        w_o = array(loaded.part(f"{site.name}.w_o").get_parameter("weight"))
-        own = w_o.reshape(len(w_o), site.n_heads, -1)[:, head]
-        vectors = per_key(traced, site, head, [query])[:, 0] @ own.T
-    unembed = outside(loaded.model.unembed.weight)
-    rows = torch.tensor(np.stack([vectors.sum(0), *vectors[list(keys)]]), dtype=unembed.dtype)
-    with torch.inference_mode():
-        brought = rows @ unembed.T
-        brought = brought - brought.mean(-1, keepdim=True)
-        n = min(N_WORDS, brought.shape[-1])
-        up, down = brought.topk(n), brought.topk(n, largest=False)
-    return Pushes(
-        keys=keys,
-        weights=weights[list(keys)],
-        pushed=up.indices.numpy(),
-        up=up.values.numpy(),
-        held=down.indices.numpy(),
-        down=down.values.numpy(),
-        direct=direct,
-    )
-
-
-@dataclass(frozen=True)
-class Silenced:
-    """A component ablated at one position: the difference of two logits before and after.
-
-    `predicted` follows from its share. `held` is measured: the model runs without it while the
-    output of every later component is held fixed, so only the norms change their scale. `free` is
-    measured too: every later component reacts.
-    """
-
-    writer: Writer
-    before: float
-    predicted: float
-    held: float
-    free: float
-
-
-def silence(loaded: LoadedModel, traced: Trace, result: Writes, writer: int) -> Silenced:
-    """Ablate a component where it wrote, in two runs of the model.
-
-    Raises IndexError for a component out of range, ValueError for the biases, which are written in
-    many places.
-    """
-    named = result.writers[writer]
-    if named.kind == "bias":
-        raise ValueError("biases are added in many places, so they cannot be ablated as one")
-    hook, at = _place_of(traced, named, result.position)
-    kept = _kept(traced)
-    change: dict[str, Change] = {hook: partial(_silent, at=at)}
-    held = {name: partial(_as_it_was, array=array) for name, array in kept.items()} | change
-    before = result.logits[0] - result.logits[1]
-    measured = []
-    for edits in (held, change):
-        logits = rerun(loaded, traced, {LOGITS}, Edits(edits))[LOGITS][0, result.position].double()
-        measured.append(float(logits[result.word] - logits[result.other]))
-    return Silenced(named, before, before - float(result.differences[writer]), *measured)
-
-
 def without_head(
     loaded: LoadedModel, traced: Trace, result: Writes, site: AttentionSite, head: int, query: int
 ) -> float:
@@ -252,33 +155,6 @@ def without_head(
     change = Edits({site.hook("z"): partial(_silent, at=(head, query))})
     logits = rerun(loaded, traced, {LOGITS}, change)[LOGITS][0, result.position].double()
     return float(logits[result.word] - logits[result.other])
-
-
-def _place_of(traced: Trace, writer: Writer, position: int) -> tuple[str, Place]:
-    """Where a component writes: its hook point, and the part to set to 0."""
-    stack = traced.stacks[-1]
-    match writer.kind:
-        case "head":
-            head = slice(None) if writer.head is None else writer.head
-            return traced.site(writer.site).hook("z"), (head, position)
-        case "ffn":
-            assert writer.layer is not None
-            return stack.block_hook(writer.layer, "ffn_out"), (position,)
-        case "embedding":
-            return stack.hook("embed"), (position,)
-    return stack.hook("pos_embed"), (position,)
-
-
-def _kept(traced: Trace) -> dict[str, np.ndarray]:
-    """The recorded output of every sublayer of the last stack."""
-    stack = traced.stacks[-1]
-    hooks = [site.hook("z") for site in traced.sites if site.query_stream == stack.stream]
-    hooks += [stack.block_hook(layer, "ffn_out") for layer in range(stack.n_layers)]
-    return {hook: traced.activations[hook] for hook in hooks}
-
-
-def _as_it_was(tensor: Tensor, array: np.ndarray) -> Tensor:
-    return torch.tensor(array, dtype=tensor.dtype)[None]
 
 
 def _silent(tensor: Tensor, at: Place) -> Tensor:

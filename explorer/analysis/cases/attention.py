@@ -16,8 +16,7 @@ from explorer.analysis.cases.fills import (
     hidden_with_infinity,
     hidden_with_ten_thousand,
 )
-from explorer.analysis.cases.fixed import causal_keep, fixed_scores, own_case, own_heads
-from explorer.analysis.cases.planting import Pattern
+from explorer.analysis.cases.planting import Pattern, causal_keep, fixed_scores, own_case, own_heads
 from explorer.analysis.heads.measures import entropy
 from explorer.analysis.score.steps import Scaling, scaled, softmax_gradient
 from explorer.runs.passes import seeded

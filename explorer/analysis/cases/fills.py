@@ -13,10 +13,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from explorer.analysis.cases.case import Case, Measured, Result, ResultRow
-from explorer.analysis.cases.fixed import causal_keep, fixed_scores, fixed_table, hidden_mass
 from explorer.analysis.cases.masks import pattern_case
 from explorer.analysis.cases.notation import judge
-from explorer.analysis.cases.planting import Pattern
+from explorer.analysis.cases.planting import (
+    Pattern,
+    causal_keep,
+    fixed_scores,
+    fixed_table,
+    hidden_mass,
+)
 from explorer.numerics import masked_softmax, stored
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite

@@ -13,8 +13,16 @@ from torch import Tensor, nn
 
 from explorer.analysis.blocks.norms import layer_norm_backward
 from explorer.analysis.cases.case import Case, Measured
-from explorer.analysis.cases.fixed import fixed_scores, fixed_table, own_case, own_site
-from explorer.analysis.cases.planting import decoder_self, everywhere, plant_positions, plant_scale
+from explorer.analysis.cases.planting import (
+    decoder_self,
+    everywhere,
+    fixed_scores,
+    fixed_table,
+    own_case,
+    own_site,
+    plant_positions,
+    plant_scale,
+)
 from explorer.analysis.heads.measures import entropy
 from explorer.numerics import masked_softmax
 from explorer.runs.passes import seeded

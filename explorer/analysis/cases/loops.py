@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from explorer.analysis.cases.case import Case, Measured
-from explorer.analysis.cases.fixed import END, PAD, START, fixed_table
+from explorer.analysis.cases.planting import END, PAD, START, fixed_table
 from explorer.runs.passes import seeded
 from explorer.runs.rerun import written_tokens
 from explorer.runs.trace import Trace

@@ -12,23 +12,21 @@ import torch
 from torch import Tensor
 
 from explorer.analysis.cases.case import Case, Measured
-from explorer.analysis.cases.fixed import (
+from explorer.analysis.cases.planting import (
+    Pattern,
+    Where,
     causal_keep,
+    decoder_self,
+    everywhere,
     fixed_scores,
     hidden_mass,
     own_case,
     own_heads,
     own_site,
     padded_keep,
-    row_sum_error,
-)
-from explorer.analysis.cases.planting import (
-    Pattern,
-    Where,
-    decoder_self,
-    everywhere,
     padding_only,
     plant_pattern,
+    row_sum_error,
 )
 from explorer.analysis.mask_tests.probe import Subject
 from explorer.numerics import masked_softmax

@@ -7,12 +7,17 @@ import torch
 from torch import Tensor, nn
 
 from explorer.analysis.cases.case import Case, Measured
-from explorer.analysis.cases.fixed import END, PAD, fixed_scores, own_heads, own_site, words_of
 from explorer.analysis.cases.planting import (
+    END,
+    PAD,
     decoder_self,
+    fixed_scores,
+    own_heads,
+    own_site,
     plant_mask,
     plant_pattern,
     plant_positions,
+    words_of,
 )
 from explorer.analysis.mask_tests.probe import Subject
 from explorer.numerics import masked_softmax

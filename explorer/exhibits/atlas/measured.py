@@ -12,10 +12,10 @@ from jaxtyping import Float, Int
 
 from explorer import library
 from explorer.analysis.atlas.ablation import GROUP, cost_sums
-from explorer.analysis.atlas.corpus import Line
 from explorer.analysis.atlas.make import file_of, home_of, suffix_of, weights_digest
 from explorer.analysis.atlas.measures import Adding
 from explorer.analysis.atlas.reading import (
+    Line,
     Vocabulary,
     batch_of,
     batches,

@@ -3,9 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from jaxtyping import Float, Int
 
 from explorer.analysis.attribution import writes as logits
-from explorer.analysis.attribution.writes import Pushes, Writes, pushes, without_head
+from explorer.analysis.attribution.ledger import array
+from explorer.analysis.attribution.writers import output, per_key
+from explorer.analysis.attribution.writes import N_WORDS, Writes, without_head
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.place import pick_row
 from explorer.exhibits.attribution.words import position_of, token_name
@@ -15,11 +19,77 @@ from explorer.exhibits.saying import quoted, quoted_at
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, signed
 from explorer.runs.passes import Steps
+from explorer.runs.rerun import require_same_model
 from explorer.runs.trace import Trace
+from models.foreign.placing import outside
 from models.hooks import AttentionSite
+
+MOST_KEYS = 12
+"""Keys whose values are projected onto the vocabulary: those with the largest weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pushes:
+    """The words that a head promotes and suppresses at one query, in total and by key.
+
+    Row 0 is the head as a whole, row i the key `keys[i - 1]`. `pushed` and `held` are ids,
+    strongest first; `up` and `down` are their logit changes relative to the vocabulary mean.
+    `direct` is True if this reaches the logits directly; otherwise it only shows the direction of
+    the vector (the output of an encoder head reaches the logits through cross-attention only).
+    """
+
+    keys: tuple[int, ...]
+    weights: Float[np.ndarray, " key"]
+    pushed: Int[np.ndarray, "row word"]
+    up: Float[np.ndarray, "row word"]
+    held: Int[np.ndarray, "row word"]
+    down: Float[np.ndarray, "row word"]
+    direct: bool
+
+
+def pushes(
+    loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int, query: int
+) -> Steps[Pushes]:
+    """Project a head's output at a query onto the vocabulary, key by key.
+
+    Raises ValueError for a model without logits, IndexError for a head or query out of range.
+    """
+    require_same_model(loaded, traced)
+    if not traced.config.lm_head:
+        raise ValueError(f"{loaded.name} has no LM head")
+    weights = traced.pattern(site.name)[head][query].astype(np.float64)
+    keys = tuple(np.argsort(-weights, kind="stable")[:MOST_KEYS].tolist())
+    direct = site.query_stream == traced.stacks[-1].stream
+    if direct:
+        ledger = yield from output(loaded, traced, [query], (site.name, head))
+        of_key = {w.key: at for at, w in enumerate(ledger.writers) if w.key is not None}
+        vectors = ledger.pieces[[of_key[key] for key in range(len(weights))], 0]
+    else:
+        w_o = array(loaded.part(f"{site.name}.w_o").get_parameter("weight"))
+        own = w_o.reshape(len(w_o), site.n_heads, -1)[:, head]
+        vectors = per_key(traced, site, head, [query])[:, 0] @ own.T
+    unembed = outside(loaded.model.unembed.weight)
+    rows = torch.tensor(np.stack([vectors.sum(0), *vectors[list(keys)]]), dtype=unembed.dtype)
+    with torch.inference_mode():
+        brought = rows @ unembed.T
+        brought = brought - brought.mean(-1, keepdim=True)
+        n = min(N_WORDS, brought.shape[-1])
+        up, down = brought.topk(n), brought.topk(n, largest=False)
+    return Pushes(
+        keys=keys,
+        weights=weights[list(keys)],
+        pushed=up.indices.numpy(),
+        up=up.values.numpy(),
+        held=down.indices.numpy(),
+        down=down.values.numpy(),
+        direct=direct,
+    )
+
 
 KEYS = 8
 """Most keys in the table."""
+
+
 LEAST = 0.005
 """Smallest weight of a key in the table."""
 

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from explorer.analysis.attribution.ledger import Components, largest
-from explorer.analysis.attribution.why import Why, projected, remove, why
+from explorer.analysis.attribution.why import Why, projected, why
 from explorer.analysis.attribution.writers import Side, read_by, writers_at
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.choices import AttributionChoices
@@ -23,6 +23,7 @@ from explorer.exhibits.attribution.place import (
     whether_it_adds_up,
     writer_name,
 )
+from explorer.exhibits.attribution.removed import remove
 from explorer.exhibits.picking import pick_place, pick_token
 from explorer.exhibits.saying import in_a_row, quoted_at
 from explorer.figures.attribution import ranking

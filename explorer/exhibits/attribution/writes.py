@@ -6,7 +6,7 @@ import numpy as np
 
 from explorer.analysis.attribution.ledger import BIASES, largest
 from explorer.analysis.attribution.writers import output, writers_at
-from explorer.analysis.attribution.writes import Writes, silence, writes
+from explorer.analysis.attribution.writes import Writes, writes
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.choices import AttributionChoices
 from explorer.exhibits.attribution.place import (
@@ -20,6 +20,7 @@ from explorer.exhibits.attribution.place import (
     whether_it_adds_up,
     writer_name,
 )
+from explorer.exhibits.attribution.silenced import silence
 from explorer.exhibits.attribution.words import (
     notes,
     pick_position,

@@ -21,14 +21,13 @@ from jaxtyping import Float
 
 from explorer.analysis.circuits import behaviour
 from explorer.analysis.circuits.behaviour import looked, places_of
-from explorer.analysis.circuits.by_hand import NAME, by_hand
 from explorer.analysis.circuits.chance import Chance, by_chance
 from explorer.analysis.circuits.rows import Twice, own_sites, random_twice
 from explorer.analysis.circuits.weights import head_weights, unembedding
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices
-from explorer.exhibits.circuits.measured import scope, tokens_matrix
+from explorer.exhibits.circuits.measured import NAME, by_hand, scope, tokens_matrix
 from explorer.exhibits.picking import pick_one, titled
 from explorer.exhibits.saying import head_columns, head_name, in_a_row
 from explorer.figures.curves import lines

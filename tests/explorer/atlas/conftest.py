@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from explorer.analysis.atlas.corpus import scan
 from explorer.analysis.atlas.make import Making
+from explorer.analysis.atlas.reading import scan
 from explorer.library import LoadedModel
 
 PAIRS = (

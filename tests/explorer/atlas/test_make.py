@@ -16,11 +16,10 @@ import pytest
 import torch
 
 from explorer.__main__ import main
-from explorer.analysis.atlas import ablation, corpus, make
+from explorer.analysis.atlas import ablation, make, reading as corpus
 from explorer.analysis.atlas.ablation import GROUP, cost_sums
-from explorer.analysis.atlas.corpus import scan
 from explorer.analysis.atlas.make import Making
-from explorer.analysis.atlas.reading import batch_of, encode
+from explorer.analysis.atlas.reading import batch_of, encode, scan
 from explorer.analysis.atlas.store import (
     NORMAL,
     SOMETIMES,

@@ -8,10 +8,20 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.atlas import corpus
-from explorer.analysis.atlas.corpus import Line, line_at, lines_of, parse, scan
+from explorer.analysis.atlas import reading as corpus
 from explorer.analysis.atlas.measures import PRIOR, Adding, Sums
-from explorer.analysis.atlas.reading import Encoded, Vocabulary, batch_of, encode, vocabulary_of
+from explorer.analysis.atlas.reading import (
+    Encoded,
+    Line,
+    Vocabulary,
+    batch_of,
+    encode,
+    line_at,
+    lines_of,
+    parse,
+    scan,
+    vocabulary_of,
+)
 from explorer.analysis.atlas.store import numbers_of
 from explorer.analysis.heads.measures import head_measures
 from explorer.analysis.roles import BROAD, LACKING, MEASURES, REACH, AttentionRows

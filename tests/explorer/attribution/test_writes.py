@@ -11,6 +11,8 @@ from explorer.analysis.attribution import writes as writing
 from explorer.analysis.attribution.ledger import Writer, largest
 from explorer.engine.jobs import walked
 from explorer.exhibits.attribution.lens import Depth, Lens, film, lens
+from explorer.exhibits.attribution.one_head import pushes
+from explorer.exhibits.attribution.silenced import silence
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.generation import generate
 from explorer.runs.rerun import rows_of
@@ -41,7 +43,7 @@ def test_what_is_lost_without_a_writer_is_measured_by_the_model(each):
     found = walked(writing.writes(loaded, traced, 3, 11, 30))
     last = {}
     for at in (1, 2, len(found.writers) // 2, len(found.writers) - 1):
-        out = writing.silence(loaded, traced, found, at)
+        out = silence(loaded, traced, found, at)
         assert out.before - out.held == pytest.approx(float(found.lost[at]), abs=1e-9), out.writer
         assert out.predicted == pytest.approx(out.before - float(found.differences[at]))
         last[out.writer.kind] = out
@@ -53,7 +55,7 @@ def test_writers_are_silenced_alike_by_heads_and_by_sublayers(design):
     loaded, traced = design("pre")
     found = walked(writing.writes(loaded, traced, 3, 11, 30, "sublayers"))
     at = next(at for at, writer in enumerate(found.writers) if writer.kind == "head")
-    out = writing.silence(loaded, traced, found, at)
+    out = silence(loaded, traced, found, at)
     assert out.before - out.held == pytest.approx(float(found.lost[at]), abs=1e-9)
     assert out.free != pytest.approx(out.held)
     heads = walked(writing.writes(loaded, traced, 3, 11, 30))
@@ -64,14 +66,14 @@ def test_writers_are_silenced_alike_by_heads_and_by_sublayers(design):
     at = next(at for at, writer in enumerate(found.writers) if writer.head == 1)
     site = traced.site(found.writers[at].site)
     after = writing.without_head(loaded, traced, found, site, 1, 3)
-    assert after == pytest.approx(writing.silence(loaded, traced, found, at).free)
+    assert after == pytest.approx(silence(loaded, traced, found, at).free)
 
 
 def test_a_head_pushes_words_by_what_its_keys_bring_to_their_logits(design):
     for name in ("post", "gemma", "bert"):
         loaded, traced = design(name)
         site = traced.sites[-1]
-        found = walked(writing.pushes(loaded, traced, site, 1, 3))
+        found = walked(pushes(loaded, traced, site, 1, 3))
         assert found.direct
         assert list(found.weights) == sorted(found.weights, reverse=True)
         for row, key in enumerate((None, *found.keys)):
@@ -87,7 +89,7 @@ def test_a_head_pushes_words_by_what_its_keys_bring_to_their_logits(design):
 def test_a_head_of_the_encoder_points_and_does_not_reach_the_logits(design):
     loaded, traced = design("post")
     site = traced.sites_of("encoder")[0]
-    found = walked(writing.pushes(loaded, traced, site, 2, 1))
+    found = walked(pushes(loaded, traced, site, 2, 1))
     assert not found.direct
     z = traced.activations[site.hook("z")][2, 1]
     w_o = loaded.model.get_submodule(f"{site.name}.w_o").weight.numpy()
@@ -117,11 +119,11 @@ def test_the_next_word_and_its_runner_up(design):
     with pytest.raises(IndexError, match="the vocabulary has"):
         walked(writing.writes(loaded, traced, 0, 10**6, 3))
     with pytest.raises(ValueError, match="cannot be ablated"):
-        writing.silence(loaded, traced, walked(writing.writes(loaded, traced, 0, 5, 6)), 0)
+        silence(loaded, traced, walked(writing.writes(loaded, traced, 0, 5, 6)), 0)
     loaded, traced = design("headless")
     for ask in (
         lambda: writing.next_word(traced, 0),
-        lambda: walked(writing.pushes(loaded, traced, traced.sites[0], 0, 0)),
+        lambda: walked(pushes(loaded, traced, traced.sites[0], 0, 0)),
     ):
         with pytest.raises(ValueError, match="no LM head"):
             ask()

@@ -11,9 +11,9 @@ from torch import nn
 
 from explorer.analysis.cases import ResultRow
 from explorer.analysis.cases.fills import fill_table
-from explorer.analysis.cases.fixed import causal_keep, fixed_scores, padded_keep
 from explorer.analysis.cases.inside import nan_rows
 from explorer.analysis.cases.loops import STEPS, losses
+from explorer.analysis.cases.planting import causal_keep, fixed_scores, padded_keep
 from explorer.numerics import masked_softmax
 from explorer.runs.trace import trace
 from models.attention import attend

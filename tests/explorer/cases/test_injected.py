@@ -12,8 +12,7 @@ from faults import BY_ID, figure
 
 from explorer.analysis.cases import BUGS
 from explorer.analysis.cases.case import source_of
-from explorer.analysis.cases.fixed import fixed_scores
-from explorer.analysis.cases.planting import decoder_self
+from explorer.analysis.cases.planting import decoder_self, fixed_scores
 from explorer.analysis.cases.symptom import LEFT, padded_on_the_left, room, symptom
 from explorer.engine.jobs import walked
 from explorer.library import open_model

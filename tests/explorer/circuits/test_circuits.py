@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from inspect import unwrap
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +17,6 @@ from explorer.analysis.circuits.behaviour import (
     places_of,
     successors,
 )
-from explorer.analysis.circuits.by_hand import LETTERS, by_hand
 from explorer.analysis.circuits.chance import COPIES, RATE, by_chance, shuffle
 from explorer.analysis.circuits.rows import (
     Twice,
@@ -31,6 +31,7 @@ from explorer.analysis.circuits.weights import HeadWeights, head_weights, unembe
 from explorer.engine.jobs import walked
 from explorer.exhibits.circuits.composition import WAYS, composed, composition, random_scores
 from explorer.exhibits.circuits.induction import circuit, copied
+from explorer.exhibits.circuits.measured import LETTERS, by_hand
 from explorer.exhibits.circuits.vocabulary import vocabulary_map
 from explorer.library import LoadedModel, open_model
 from explorer.runs.run import run
@@ -219,7 +220,7 @@ def test_maps_are_the_models_own_scores_and_logits(tiny, changes) -> None:
 
 
 def test_a_head_that_writes_the_next_of_a_series_is_a_successor() -> None:
-    loaded = by_hand()
+    loaded = unwrap(by_hand)()
     (members,) = series_of(loaded)
     assert len(members) == len(LETTERS)
     weight = loaded.model.get_parameter("blocks.1.attn.w_o.weight")
