@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_words import CODE, FILES, IN_FORMULAS, MADE, PAGES_CODE, WRITTEN
+from made_words import CODE, FILES, IN_FORMULAS, PAGES_CODE, REGISTRIES, WRITTEN, names_in
 
 from explorer import numbers
 from explorer.__main__ import refusal
@@ -18,6 +18,7 @@ from explorer.glosses import gloss_of, glosses_in
 from explorer.pages import PAGES
 from explorer.problems import InputProblem
 from explorer.text import LANGUAGES, examples, formula, in_units, t, words
+from explorer.ui.sidebar.languages import SHORT
 from tests import wording
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +47,7 @@ def test_both_languages_have_the_same_keys_and_placeholders_and_words_of_their_o
         assert plain or untranslated, key
 
 
-@pytest.mark.parametrize("family", MADE)
+@pytest.mark.parametrize("family", REGISTRIES)
 def test_each_family_has_just_the_words_it_can_show(family):
     prefix = f"{family}."
     there = {
@@ -54,7 +55,7 @@ def test_each_family_has_just_the_words_it_can_show(family):
         for key in words("en")
         if key.startswith(prefix) and "." not in key.removeprefix(prefix)
     }
-    assert there == MADE[family]
+    assert there == names_in(REGISTRIES[family])
 
 
 def test_every_key_is_used_and_every_used_key_exists():
@@ -65,12 +66,13 @@ def test_every_key_is_used_and_every_used_key_exists():
     assert named
     have = {key.removeprefix("settings.") for key in words("en") if key.startswith("settings.")}
     assert named | NAMES_OF_SETTINGS <= have
-    # By a name that the code writes out, or puts together.
-    made = {f"{family}.{name}" for family, names in MADE.items() for name in names}
-    own = ("settings.", "filling.", "silent.", "pictured.")
-    others = set(words("en")) - made
-    last = {key: key.rpartition(".")[2] for key in others if not key.startswith(own)}
-    assert not {key for key, name in last.items() if not {*name.split("_")} <= WRITTEN}
+    # By a name that code or data write out, or put together.
+    own = ("settings.", "filling.", "silent.", "pictured.", "translated.")
+    assert {f"translated.{code}" for code in SHORT.values()} <= set(words("en"))
+    made = {f"{family}.{name}" for family, path in REGISTRIES.items() for name in names_in(path)}
+    last = {key: key.rpartition(".")[2] for key in {*words("en")} - made if not key.startswith(own)}
+    unused = {key for key, name in last.items() if set(re.findall(r"[^\W_]+", name)) - WRITTEN}
+    assert unused == set()
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
