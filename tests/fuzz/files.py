@@ -143,7 +143,7 @@ def training(rng: random.Random, folder: Path) -> None:
 
 def recipe(rng: random.Random, folder: Path) -> None:
     """A recipe in a file, and changes to it."""
-    known = asset("..", "models", "training", "recipes", "copy.toml")
+    known = asset("..", "recipes", "copy.toml")
     path = folder / "r.toml"
     path.write_bytes(damaged(rng, known.read_bytes()))
     tables = "model.d_model", "data.task", "training.epochs", "data", "objectives.x", words(rng, 9)
