@@ -1,10 +1,11 @@
-"""Fixed tables for models, tiny random real ones, and masks from drawings."""
+"""Fixed tables for models, tiny random real ones, masks from drawings, and comparing tensors."""
 
 import math
 from functools import cache
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from models.config import ModelConfig
 from models.decoding import DecodeStep, Hypothesis, best, decode
@@ -105,3 +106,10 @@ def chosen(step: DecodeStep) -> list[int]:
 
 def finished(step: DecodeStep) -> list[bool]:
     return [not live for live in step.live]
+
+
+def assert_close(actual: Tensor, expected: Tensor, atol: float, message: str | None = None) -> None:
+    """As torch's own, which takes a third of a millisecond to find nothing wrong."""
+    alike = actual.dtype == expected.dtype and actual.shape == expected.shape
+    if not (alike and torch.allclose(actual, expected, atol=atol, rtol=0)):
+        torch.testing.assert_close(actual, expected, atol=atol, rtol=0, msg=message)

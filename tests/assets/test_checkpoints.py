@@ -271,7 +271,8 @@ def test_each_example_and_most_words_in_faces_never_trained_on_are_read() -> Non
     loaded = open_model("reader")
     for word in offered("reader"):
         assert trace(loaded, word).output == split_face(word)[0]
-    words = [(word, face) for face in FACES for word in WORDS + CHINESE]
+    # Half of the words in each face, by turns.
+    words = [(w, face) for at, face in enumerate(FACES) for w in (WORDS + CHINESE)[at % 2 :: 2]]
     right = [trace(loaded, f"{word} @{face}").output == word for word, face in words]
     assert np.mean(right) >= 0.9
 

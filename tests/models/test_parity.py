@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 import torch
-from close import assert_close
 from families import WRITERS
+from tables import assert_close
 from torch import nn
 
 from models.attention import Attention

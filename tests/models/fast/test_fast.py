@@ -6,9 +6,8 @@ from itertools import pairwise
 
 import pytest
 import torch
-from close import assert_close
 from families import WRITERS, everything, hook_names, sized
-from tables import chosen, wide_model
+from tables import assert_close, chosen, wide_model
 from torch import nn
 from torch.nn import functional as F
 
