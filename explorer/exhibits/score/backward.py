@@ -10,20 +10,18 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn import functional as F
 
 from explorer.analysis.score.steps import bias_of, gradient_at
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.block import escape
 from explorer.exhibits.saying import quoted, site_axes
 from explorer.exhibits.score.choices import GRADIENTS, Gradient, ScoreChoices
 from explorer.exhibits.score.place import goal_of, is_open, key_of
 from explorer.figures.matrix import Axis, signed
 from explorer.library import LoadedModel
-from explorer.numbers import byte_size, digits, number
+from explorer.numbers import digits, number
 from explorer.runs.rerun import require_same_model
 from explorer.runs.trace import Trace
-from models.attention import attend, capped
+from models.attention import capped
 from models.hooks import AttentionSite
 
 NAMES: dict[Gradient, str] = {"v": "dV", "pattern": "dA", "scores": "dS", "q": "dQ", "k": "dK"}
@@ -42,8 +40,6 @@ CAPPED: dict[Gradient, str] = {
 """The formulas with a softcap, cap · tanh(score / cap)."""
 TILE = 4
 """Keys per tile in the fused passes; a real kernel takes as many as fit into fast memory."""
-LONG = 512
-"""Tokens of the longer text used for measuring memory."""
 
 
 class HeadInputs(NamedTuple):
@@ -150,26 +146,13 @@ def fused_backward(
 
 
 @dataclass(frozen=True, eq=False)
-class SavedBytes:
-    """Bytes that autograd saves for the backward pass, in addition to q, k and v, per layer.
-
-    `explicit` is for `attend`, `fused` for `F.scaled_dot_product_attention`, with the same mask.
-    """
-
-    n_query: int
-    n_key: int
-    explicit: int
-    fused: int
-
-
-@dataclass(frozen=True, eq=False)
 class HeadBackward:
     """The gradients of one head's v, pattern, scores, q, k, by hand in float64.
 
     `upstream` [query, d_head] is the gradient of z: of a token's logit, or of half the squared norm
     of z in a model without logits. `errors` are the largest differences from
     autograd, `recomputed` those of the fused pass, which only has v, q and k. With shared key/value
-    heads, the gradients of v and k are this head's share. `kept`: for this text and a long one.
+    heads, the gradients of v and k are this head's share.
     """
 
     upstream: Float[np.ndarray, "query d_head"] = field(repr=False)
@@ -177,7 +160,6 @@ class HeadBackward:
     errors: dict[Gradient, float]
     recomputed: dict[Gradient, float]
     row_sums: float
-    kept: tuple[SavedBytes, SavedBytes]
 
 
 def head_backward(
@@ -213,7 +195,6 @@ def head_backward(
         errors=errors(by_hand),
         recomputed=errors(again),
         row_sums=float(by_hand["scores"].sum(-1).abs().max()),
-        kept=memory_kept(trace, site),
     )
 
 
@@ -227,37 +208,6 @@ def _autograd(head: HeadInputs, grad_z: Tensor) -> dict[Gradient, Tensor]:
         inputs = [v, pattern, scores, q, k]
         gradients = torch.autograd.grad(pattern @ v, inputs, grad_z.clone())
     return dict(zip(GRADIENTS, gradients, strict=True))
-
-
-def memory_kept(trace: Trace, site: AttentionSite) -> tuple[SavedBytes, SavedBytes]:
-    """The bytes a layer saves for its backward pass, for this text and for `LONG` causal tokens."""
-    own = torch.tensor(trace.mask(site.name)[0])
-    long = torch.ones(LONG, LONG, dtype=torch.bool).tril()
-    d_head = trace.config.d_head
-    return _kept(site.n_heads, own, d_head), _kept(site.n_heads, long, d_head)
-
-
-def _kept(n_heads: int, mask: Tensor, d_head: int) -> SavedBytes:
-    n_query, n_key = mask.shape
-    sizes = []
-    with torch.inference_mode(False), torch.enable_grad():
-        q, k, v = (
-            torch.zeros(1, n_heads, n, d_head, requires_grad=True) for n in (n_query, n_key, n_key)
-        )
-        for run in (attend, F.scaled_dot_product_attention):
-            saved: dict[int, int] = {}
-
-            def keep(tensor: Tensor, saved: dict[int, int] = saved) -> Tensor:
-                storage = tensor.untyped_storage()
-                saved[storage.data_ptr()] = storage.nbytes()
-                return tensor
-
-            with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-                out = run(q, k, v, mask[None, None].clone())
-            inputs = {operand.untyped_storage().data_ptr() for operand in (q, k, v)}
-            sizes.append(sum(size for place, size in saved.items() if place not in inputs))
-            del out
-    return SavedBytes(n_query, n_key, *sizes)
 
 
 def show(result: HeadBackward, view: View) -> b.Blocks:
@@ -274,7 +224,6 @@ def show(result: HeadBackward, view: View) -> b.Blocks:
     yield _matrix(view, chosen, result.gradients[chosen])
     yield _table(view, result)
     yield b.Sentence("aside", _reading(view, result))
-    yield b.Prose(_memory(view, result.kept))
     slope = "" if view.loaded.config.score_cap is None else r"\circ (1 - \tanh^2)"
     root = view.latex_divisor
     lines = (
@@ -325,17 +274,6 @@ def _reading(view: View, result: HeadBackward) -> str:
     values = {"error": error, "again": again, "sums": result.row_sums}
     shown = {name: number(value) for name, value in values.items()}
     return view.t("score.backward_reading", **shown)
-
-
-def _memory(view: View, kept: tuple[SavedBytes, ...]) -> str:
-    lines = []
-    for usage in kept:
-        sizes = {"explicit": byte_size(usage.explicit), "fused": byte_size(usage.fused)}
-        lines.append(
-            view.t("score.backward_kept", queries=usage.n_query, keys=usage.n_key, **sizes)
-        )
-    heads = escape(str(view.site.n_heads))
-    return f"{view.t('score.backward_memory', heads=heads)} {' '.join(lines)}"
 
 
 EXHIBIT = Exhibit(head_backward, show, inputs={"goal": goal_of}, open=partial(is_open, "backward"))

@@ -21,13 +21,11 @@ from explorer.analysis.score.steps import module_of
 from explorer.engine.jobs import walked
 from explorer.exhibits.score.backward import (
     GRADIENTS,
-    LONG,
     HeadInputs,
     attention_backward,
     fused_backward,
     fused_forward,
     head_backward,
-    memory_kept,
 )
 from explorer.exhibits.score.widths import compute, single
 from explorer.runs.edits import HeadOff, MaskSwitch
@@ -286,18 +284,6 @@ def test_the_upstream_gradient_is_that_of_the_logit_or_the_output(translator, tr
     found = head_backward(translator, traced, site, 1, (1, 7))
     assert np.abs(found.upstream).max() > 0
     assert max(found.errors.values()) < 1e-12
-
-
-def test_the_fused_kernel_keeps_no_matrix_of_weights(traced) -> None:
-    own, long = memory_kept(traced, traced.sites[0])
-    n = len(traced.src_tokens)
-    assert (own.n_query, own.n_key) == (n, n)
-    heads, d_head = 4, 6
-    weights = 4 * heads * LONG * LONG  # bytes of one matrix of weights
-    assert long.explicit > weights
-    # z, a number a row, and the mask: no matrix of floats (z is padded to the kernel's width)
-    assert long.fused < heads * LONG * (16 * d_head * 4 + 4) + heads * LONG * LONG
-    assert long.fused < weights
 
 
 def test_the_spread_of_a_matrix_and_of_embeddings_as_each_rule_says() -> None:
