@@ -14,7 +14,7 @@ from explorer.components.frame import Menu, frame
 from explorer.engine import cache
 from explorer.engine.turns import computing
 from explorer.exhibits.choices import PartChoices, ScreenChoices
-from explorer.exhibits.exhibit import WORDS, exhibit_of
+from explorer.exhibits.exhibit import OUTPUT, WORDS, exhibit_of
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.links import Links, State
 from explorer.exhibits.start.choices import CHANGES, SHUT, StartChoices, with_mask
@@ -276,7 +276,11 @@ def show(page: Page) -> None:
         hints(view)
         if not page.follows_edits and view.edits:
             st.caption(t("shell.unedited", lang=lang))
-        if page.needs is WORDS and not WORDS.met(view.loaded):  # others show what there is
-            st.info(t("needs.words", lang=lang), icon=":material/info:")
+        needs = page.needs
+        if needs in (OUTPUT, WORDS) and not needs.met(view.loaded):  # others show what there is
+            st.info(t(f"needs.{needs.name}", lang=lang), icon=":material/info:")
+            if pages := session.pages():
+                label = t("needs.other_model", lang=lang)
+                st.page_link(pages[shelf.NAME], label=label, icon=":material/arrow_forward:")
             return
     draw_page(view, page.name, page.choices)

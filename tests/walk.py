@@ -61,8 +61,9 @@ WORDS = r"""() => {
             if (!(node instanceof Element)) continue;
             const [style, around] = [getComputedStyle(node), node.getBoundingClientRect()];
             if (style.visibility === 'hidden' || node.matches(HIDDEN)) return 0;
-            if (around.width < 2) return 0;
-            if (clips(style)) seen = seen.filter((box) => isIn(box, around));
+            if (!clips(style)) continue;
+            if (around.width < 2) return 0; // for screen readers
+            seen = seen.filter((box) => isIn(box, around));
         }
         return boxes.length ? seen.length / boxes.length : 0;
     };
@@ -178,9 +179,9 @@ def visits(
             said.clear()
             page.goto(f"{address}/{state.link}")
             page.wait_for_function(SETTLED, timeout=PATIENCE, polling=LOOKS)
-            n_words = page.evaluate(WORDS)
             with stretched(page):
                 wrong = list(faults(page, names))
+            n_words = page.evaluate(WORDS)
             if width == max(WIDTHS) and state.page not in LISTS and n_words > MOST_WORDS:
                 wrong.append(f"{n_words} words before scrolling; at most {MOST_WORDS}")
                 page.screenshot(path=folder / f"{state.name}.png")

@@ -131,8 +131,11 @@ function panel(root, at, own, head, { cells, said, written, numbers }, send) {
   function drawLegend() {
     const next = head.panels[at + 1];
     const isSame = next && JSON.stringify(next.scale) === JSON.stringify(own.scale);
-    if (isSame && own.scale && !look.meanings().length) return; // below the last one
-    const children = look.meanings().map(([text, swatch]) => legendEntry(text, [18, 18], swatch));
+    const earlier = head.panels.slice(0, at).flatMap((panel) => panel.meanings ?? []);
+    const meanings = look.meanings().filter(([text]) => !earlier.includes(text)); // each once
+    own.meanings = meanings.map(([text]) => text);
+    if (isSame && own.scale && !meanings.length) return; // below the last one
+    const children = meanings.map(([text, swatch]) => legendEntry(text, [18, 18], swatch));
     if (own.scale?.ticks.length) {
       const bar = el("canvas");
       look.bar(bar, node.clientWidth - KEEP * theme.scale);

@@ -173,10 +173,12 @@ def test_what_a_model_that_fills_in_is_asked(open_page):
 
 
 def test_without_a_mask_there_is_nothing_to_decode_and_the_page_says_so(open_page):
-    for model, problem in (("reader", "nothing_to_fill"), ("headless", "no_logits")):
-        at = open_page("decoding", model=model, text="She reads a book.")
-        shown = [str(each.value) for each in (*at.error, *at.warning)]
-        assert any(t(f"problems.{problem}", lang="en") in each for each in shown), shown
+    at = open_page("decoding", model="reader", text="She reads a book.")
+    shown = [str(each.value) for each in (*at.error, *at.warning)]
+    assert any(t("problems.nothing_to_fill", lang="en") in each for each in shown), shown
+    at = open_page("decoding", model="headless", text="She reads a book.")
+    assert t("needs.output", lang="en") in [each.value for each in at.info]
+    assert not [each for each in at.segmented_control if each.key.startswith("decoding.")]
 
 
 def test_without_an_output_no_head_is_measured_by_its_effect_on_it(open_page):

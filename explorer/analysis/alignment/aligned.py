@@ -39,15 +39,6 @@ class Alignment:
         """The links in Moses format, `0-0 1-2`: source word, target word."""
         return moses(self.links)
 
-    @property
-    def crossings(self) -> int:
-        """The number of pairs of links that cross, that is, whose words are in reverse order."""
-        places = np.argwhere(self.links)
-        ahead = (places[:, None, 0] < places[None, :, 0]) & (
-            places[:, None, 1] > places[None, :, 1]
-        )
-        return int(ahead.sum())
-
     def source(self, tgt: int, src: int) -> str:
         """Where a link comes from: "both", "forward", "reverse", "" for a cell without a link."""
         if not self.links[tgt, src]:

@@ -62,7 +62,6 @@ def show(words: PairReadings, view: View) -> b.Blocks:
     alignment = choice.align(words.readings)
     yield b.Hero((b.Sentence("alignment", _reading(choice, alignment)), _pictures(view, alignment)))
     yield from opened.pick_aligner(choice)
-    yield b.Note(in_a_row(_notes(choice, alignment)))
     files = b.Row(
         (
             b.Download("alignment.take.txt", "Moses", lambda: to_moses([alignment]), "txt"),
@@ -71,7 +70,8 @@ def show(words: PairReadings, view: View) -> b.Blocks:
         )
     )
     yield b.Fold(view.t("alignment.take"), (b.Verbatim(alignment.moses), files))
-    yield b.Formula(_formula(choice), view.t("alignment.formula"))
+    notes = in_a_row(_notes(choice, alignment))
+    yield b.Formula(_formula(choice), f"{notes}\n\n{view.t('alignment.formula')}")
     yield b.Code(_code(choice))
     yield b.Numbers(lambda: _numbers(view, alignment))
 
@@ -108,35 +108,21 @@ def _pictures(view: View, alignment: Alignment) -> b.Columns:
 
 
 def _reading(choice: AlignmentView, alignment: Alignment) -> str:
-    """The reading: number of linked words, of links found by both models, and crossing links."""
-    view, both = choice.view, alignment.forward & alignment.reverse & alignment.links
-    sentences = [
-        view.t(
-            "alignment.reading",
-            by=_by(choice),
-            links=int(alignment.links.sum()),
-            linked=int(alignment.links.any(1).sum()),
-            tgt=len(alignment.tgt),
-        )
-    ]
-    if alignment.back is not None:
-        sentences.append(view.t("alignment.reading_both", both=int(both.sum())))
-    if alignment.links.sum() > 1:
-        sentences.append(view.t("alignment.reading_moved", crossings=alignment.crossings))
-    return in_a_row(sentences)
-
-
-def _by(choice: AlignmentView) -> str:
-    view = choice.view
-    if choice.name == "mean":
-        return view.t("alignment.by_mean", count=choice.study.scores.size // 2)
-    return choice.words_of(*choice.place)
+    """The number of linked words and of links, and the head that they are from if it is one."""
+    by = "" if choice.name == "mean" else choice.words_of(*choice.place)
+    return choice.view.t(
+        "alignment.reading_head" if by else "alignment.reading",
+        by=by,
+        links=int(alignment.links.sum()),
+        linked=int(alignment.links.any(1).sum()),
+        tgt=len(alignment.tgt),
+    )
 
 
 def _notes(choice: AlignmentView, alignment: Alignment) -> list[str]:
     """Notes on the training data of the aligner, and on the definition of a word."""
     view, study = choice.view, choice.study
-    notes = [] if choice.back is None else [view.t("alignment.signs")]
+    notes = []
     if choice.name == "mean":
         numbers = {"learned": study.n_learned, "held": study.n_held}
         notes.append(view.t("alignment.learned", back=choice.back, **numbers))

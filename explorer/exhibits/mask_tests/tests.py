@@ -54,9 +54,6 @@ def show(tests: Tests, view: View) -> b.Blocks:
     if certificate is None:
         start, words = b.choose(tested=True), view.t("mask_tests.run", count=len(tests.names))
         yield b.Button("mask_tests.run", words, start, "verified", kind="primary")
-        empty = ":gray[:material/radio_button_unchecked:]"
-        titles = [view.t(f"certify.{name}.title") for name in tests.names]
-        yield _two_columns([b.Prose(f"{empty} {title}") for title in titles])
     else:
         yield from _verdict(view, certificate)
         for finding in certificate.broken:

@@ -140,7 +140,7 @@ def against_chance(view: View, mapped: maps.Map, effect: float) -> str:
     if math.isnan(most):
         return ""
     key = "patching.above_chance" if mapped.beats_chance(effect) else "patching.within_chance"
-    return view.t(key, most=said(most), draws=maps.DRAWS)
+    return view.t(key, most=said(most))
 
 
 def _carried(view: View, both: Pair, mapped: maps.Map) -> tuple[str, ...]:
@@ -186,7 +186,8 @@ def chance(view: View, mapped: maps.Map) -> b.Note:
     kind = "place" if mapped.what in maps.BY_PLACE else "head"
     what = view.t(f"patching.chance_{'pattern' if mapped.what == 'pattern' else kind}")
     shares = {"mean": said(mean), "spread": said(spread), "most": said(most)}
-    return b.Note(view.t("patching.control", draws=maps.DRAWS, what=what, **shares))
+    drawn = view.t("patching.control", draws=maps.DRAWS, what=what, **shares)
+    return b.Note(view.t("patching.control_short", most=shares["most"]), help=drawn)
 
 
 def shared(view: View, what: maps.What) -> b.Blocks:
