@@ -63,7 +63,7 @@ def show(answer: None, view: View) -> b.Blocks:
         guess = pick_one(view, "cases.guess", GUESSES, guessed, said="cases.verdicts.")
         waiting = () if guess.now else (b.Note(view.t("cases.waiting")),)
         yield b.Hero((title, guess, *waiting))
-        ids = [entry.id for entry in CLAIMS]
+        ids = [id for inside in groups.values() for id in inside]
         following = ids[(ids.index(case.id) + 1) % len(ids)]
         yield b.Button("cases.next", view.t("cases.next"), _open(following), "arrow_forward")
         yield b.Formula(formulas()[case.id], view.t("cases.formula"))
