@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from explorer import text
 from explorer.analysis.alignment.aligned import Alignment, align_all
-from explorer.analysis.alignment.links import METHODS
+from explorer.analysis.alignment.links import Method
 from explorer.analysis.alignment.reading import cross_sites
 from explorer.engine.jobs import walked
 from explorer.exports.alignments import to_csv, to_json, to_moses, to_words
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from explorer.analysis.alignment.study import Study
 
 NONE = "none"
-USUAL = "grow-diag-final-and"
+USUAL: Method = "grow-diag-final-and"
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -43,9 +43,6 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--back", help="the model of the other direction, or `none` (default: found by its name)"
     )
-    command.add_argument(
-        "--links", choices=METHODS, default=USUAL, help=f"symmetrization (default: {USUAL})"
-    )
 
 
 def align_file(loaded: LoadedModel, args: argparse.Namespace) -> int:
@@ -66,7 +63,7 @@ def align_file(loaded: LoadedModel, args: argparse.Namespace) -> int:
     ranked = walked(study(loaded, back, own, () if other == own else other))
     _say(ranked, loaded, back, args.lang)
     with tqdm(total=len(pairs), unit="", disable=not sys.stderr.isatty()) as bar:
-        steps = align_all(loaded, back, pairs, ranked.aligner(""), args.links)
+        steps = align_all(loaded, back, pairs, ranked.aligner(""), USUAL)
         aligned, refused = walked(steps, lambda done, total: bar.update(done - bar.n))
     for number, problem in refused:
         why = text.problem(problem.key, problem.values, lang=args.lang)

@@ -36,7 +36,7 @@ def picture(
     """
     pressed = sent(key, "hidden")
     turn = newest_turn(key, whole(pressed.get("turn")) if isinstance(pressed, Mapping) else None)
-    about = {"tokens": tokens, "order": order, "hidden": hidden, "words": words}
+    about: dict[str, Any] = {"tokens": tokens, "order": order, "hidden": hidden, "words": words}
     data = pack_picture(levels, sizes, turn=turn, **about)
     view("picture")(key=key, data=data, on_drawn_change=on_drawn, on_hidden_change=on_hidden)
 

@@ -103,13 +103,11 @@ def _neighbours(letter: str, factor: str, other: str) -> list[str]:
 class AxisEvidence:
     """What a forward pass reveals about its batch: its inputs, and reshapes of three and four axes.
 
-    `sequences` is the size of the batch if the caller knows it; `batch_first` says which of the
-    first two axes of an input is the batch, where both fit.
+    `sequences` is the size of the batch if the caller knows it.
     """
 
     def __init__(self) -> None:
         self.sequences: int | None = None
-        self.batch_first: bool | None = None
         self._inputs: list[tuple[tuple[int, ...], bool]] = []  # shape, and whether floating point
         self._folds: dict[int, tuple[int, int, bool]] = {}
 
@@ -200,6 +198,4 @@ class AxisEvidence:
             return {1} if shape[0] in lengths else {shape[0]}
         if len(shape) > 3:  # images
             return {shape[0]}
-        if self.batch_first is not None:
-            return {shape[0 if self.batch_first else 1]}
         return {shape[at] for at in (0, 1) if shape[1 - at] in lengths} or {shape[0]}

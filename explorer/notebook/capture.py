@@ -49,6 +49,7 @@ from explorer.notebook.torch_modules import (
     may_fuse,
     multi_head,
     of_module,
+    patterns_in,
 )
 
 
@@ -60,16 +61,15 @@ class capture:  # noqa: N801 (used as a function: `with capture() as seen`)
     removed, and calls recorded before it remain available. While a capture is active, compiled
     modules run in eager mode.
 
-    `sequences` is the number of sequences in the batch, by default the batch of the model's input;
-    `batch_first` says which of the input's first two axes is the batch, if both fit.
+    `sequences` is the number of sequences in the batch, by default the batch of the model's input.
     `show(seen, heads=…)` divides an axis that may hold heads, sequences or both.
     """
 
     keeps_scores = False
     """Whether to record masked scores, and queries and keys of plain code too, for `certify`."""
 
-    def __init__(self, batch_first: bool | None = None, sequences: int | None = None) -> None:
-        self._batch_first, self._sequences = batch_first, sequences
+    def __init__(self, sequences: int | None = None) -> None:
+        self._sequences = sequences
 
     def __enter__(self) -> Captured:
         self._seen = Captured()
@@ -78,7 +78,7 @@ class capture:  # noqa: N801 (used as a function: `with capture() as seen`)
             watch = _here.watch = _Watch()
             watch.start()
         watch.listeners.append(self._seen)
-        watch.evidence.batch_first, watch.evidence.sequences = self._batch_first, self._sequences
+        watch.evidence.sequences = self._sequences
         watch.by_hand.keeps_factors = watch.keeps_scores = self.keeps_scores
         return self._seen
 
@@ -247,7 +247,7 @@ class _Watch(TorchFunctionMode):
         elif call.dark and isinstance(module, nn.TransformerEncoderLayer) and not call.has_parts:
             self._layer(call, args, kwargs, output)
         if self._n_seen == call.first:
-            for pattern in returned(output):
+            for pattern in patterns_in(output):
                 self.by_hand.returned(pattern)
                 self._record(Attention(call.name, pattern))
                 returned = True

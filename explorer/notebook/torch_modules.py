@@ -259,7 +259,7 @@ def looks_like_attention(module: nn.Module) -> bool:
     return "attention" in name or "attn" in name
 
 
-def returned(output: Any) -> Iterator[Tensor]:
+def patterns_in(output: Any) -> Iterator[Tensor]:
     """Patterns [batch, head, query, key] among the outputs of a module."""
     if isinstance(output, Mapping):
         parts = list(output.values())
@@ -272,4 +272,4 @@ def returned(output: Any) -> Iterator[Tensor]:
             if part.ndim == 4 and part.is_floating_point() and sums_to_one(part):
                 yield part
         else:
-            yield from returned(part)
+            yield from patterns_in(part)

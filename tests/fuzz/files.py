@@ -163,7 +163,7 @@ def shell(rng: random.Random, folder: Path) -> None:
     options = (
         "--model", "--text", "--target", "--edits", "--pads", "--lang", "--beam", "--pairs",
         "--json", "--temperature", "--top-k", "--top-p", "--seed", "--max-new-tokens", "--masks",
-        "--recipe", "--links", "--back", "--ablate", "--credit",
+        "--recipe", "--back", "--ablate", "--credit",
     )  # fmt: skip
     arguments = [command, "--model", rng.choice((*MODELS, "nobody", words(rng, 9)))]
     for _ in range(rng.randrange(4)):

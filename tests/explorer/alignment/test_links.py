@@ -172,13 +172,13 @@ def test_json_and_csv_name_the_words(data, tmp_path, capsys):
     data = data.with_suffix(".csv")
     data.write_text("id,source\n1,c a b\n", encoding="utf-8")
     out = tmp_path / "rows.json"
-    options = ["--data", str(data), "--links", "intersection"]
+    options = ["--data", str(data)]
     assert main(["align", "copy", *options, "--out", str(out)]) == 0
     assert "first row skipped, a header: id, source" in capsys.readouterr().err
     (record,) = json.loads(out.read_text(encoding="utf-8"))
     assert record["source_words"] == record["target_words"] == ["c", "a", "b"]
     assert record["links"] == [[0, 0], [1, 1], [2, 2]]
-    assert record["method"] == "intersection"
+    assert record["method"] == "grow-diag-final-and"
     out = tmp_path / "rows.csv"
     assert main(["align", "copy", *options, "--back", "none", "--out", str(out)]) == 0
     rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8-sig"))))

@@ -126,8 +126,8 @@ def test_the_input_says_how_many_sequences_there_are() -> None:
         assert (seen.patterns[0].shape[:2], seen.calls[0].axes) == (shown, "batch")
         assert ("in the batch" in hl.show(seen).html()) == (shape[0] > 1)
     q = torch.randn(2, 6, 8)  # as many sequences as positions: both readings fit
-    for batch_first in (None, False):
-        with hl.capture(batch_first=batch_first) as seen:
+    for sequences in (None, 2):
+        with hl.capture(sequences) as seen:
             nn.Sequential(_Of(lambda x: attended(x.transpose(0, 1))))(q.transpose(0, 1))
         assert seen.patterns[0].shape == (2, 1, 6, 6)
 
