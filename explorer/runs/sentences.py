@@ -34,6 +34,17 @@ _COMMON = frozenset(
 )
 
 
+_END = re.compile(
+    r"(?<=[.!?])(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bDr\.)(?<!\bSt\.)\s+|(?<=[。！？])\s*"
+)
+"""Where the next sentence begins, apart from common titles in English."""
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences of a paragraph, by their final punctuation."""
+    return [sentence for sentence in _END.split(text) if not _is_empty(sentence)]
+
+
 def clean_text(text: str, limit: int = MAX_CHARS) -> str:
     """One typed text without `dropped` characters; nothing else is changed before tokenization.
 
@@ -76,7 +87,8 @@ def _is_empty(text: str) -> bool:
 
 
 def sentences_from_file(name: str, data: bytes) -> tuple[str, ...]:
-    """The sentences of an uploaded .txt (one per line), .csv or .tsv (one per row), as they are.
+    """The sentences of an uploaded .txt (one per line), .csv or .tsv (one per row), as they are;
+    a .txt of one line is cut into its sentences.
 
     In a table, the column that `columns_of` finds is read, and the header is skipped; without a
     header, the first column that contains words. Blank lines are skipped. `clean_text` follows when
@@ -95,6 +107,8 @@ def sentences_from_file(name: str, data: bytes) -> tuple[str, ...]:
     if len(lines) <= MAX_LINES:
         cells = lines if suffix == ".txt" else _column(name, text, suffix)
         lines = [cell for cell in cells if not _is_empty(cell)]
+    if suffix == ".txt" and len(lines) == 1:
+        lines = sentences_of(lines[0])
     if not lines:
         raise InputProblem("file_empty", name=name)
     if len(lines) > MAX_SENTENCES:

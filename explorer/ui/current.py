@@ -11,6 +11,7 @@ from explorer.exhibits.links import State
 from explorer.exhibits.view import View, Viewer, build, key_for, without_text
 from explorer.library import OWN_TEXTS
 from explorer.problems import InputProblem
+from explorer.runs.sentences import sentences_of
 from explorer.text import has, shorten, t
 from explorer.ui import running, session
 from explorer.ui.session import show_problem, show_refused
@@ -39,6 +40,14 @@ def first_view(usual_pads: int = 0) -> View:
     st.session_state[_STANDING_IN] = True
     stand_in = _standing_in(state)
     show_problem(refused, state.lang)
+    first = next(iter(sentences_of(state.text or "")), "")
+    if refused.key in ("too_long_chars", "too_many_tokens") and first != state.text:
+        st.button(
+            t("shell.first_sentence", lang=state.lang),
+            key="shell.first_sentence",
+            on_click=session.change,
+            kwargs={"text": first, "target": None, "row": None, "step": None},
+        )
     good: View | None = st.session_state.get(_GOOD)
     if good is None:
         st.caption(t("shell.first_instead", lang=state.lang))

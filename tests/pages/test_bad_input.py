@@ -83,14 +83,24 @@ def test_a_bad_upload_is_explained(open_page, lang, name, data, key):
     assert at.main.get("bidi_component")
 
 
+def test_the_first_sentence_of_a_long_text_is_one_click_away(open_page):
+    at = open_page("heads", text="Dr. Li likes you. " * 400)
+    at.button(key="shell.first_sentence").click().run()
+    assert not at.warning
+    assert at.query_params["text"] == "Dr. Li likes you."
+
+
 def test_a_sentence_of_an_uploaded_table_is_read(open_page):
     at = open_page("heads")
     table = 'text,zh\n"We went\r\n to the park.",我们\nI like you.,我\n'.encode()
     at.file_uploader(key="sidebar.file").set_value(("a.csv", table, "text/csv")).run()
     assert t("sidebar.file_header", lang="en", names="text, zh") in [c.value for c in at.caption]
-    at.selectbox(key="sidebar.pick").select("I like you.").run()
+    assert "We went" in reading(at, "→")  # the first, at once
+    assert at.button(key="sidebar.file_before").disabled
+    at.button(key="sidebar.file_after").click().run()
     assert not at.warning
     assert "I like you" in reading(at, "→")
+    assert at.button(key="sidebar.file_after").disabled
     folded = t("sidebar.line_ends", lang="en")
     assert folded not in [each.value for each in at.caption]
     at.multiselect(key="sidebar.pick_beside").select("We went\r\n to the park.").run()

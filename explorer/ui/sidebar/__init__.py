@@ -215,7 +215,7 @@ def _file() -> None:
             key="sidebar.file",
             max_upload_size=1,
             label_visibility="visible",
-            on_change=_run_single,
+            on_change=_run_first,
         )
         if uploaded is None:
             return
@@ -246,17 +246,26 @@ def _file() -> None:
         )
         if any(len(line.splitlines()) > 1 for line in st.session_state["sidebar.pick_beside"]):
             st.caption(_t("sidebar.line_ends"))
+    shown = shown_text()
+    at = sentences.index(shown) if shown in sentences else -1
+    for name, to in (("before", at - 1), ("after", at + 1)):
+        st.button(
+            "‹" if name == "before" else "›",
+            key=f"sidebar.file_{name}",
+            help=_t(f"sidebar.file_{name}"),
+            disabled=not 0 <= to < len(sentences),
+            on_click=new_text,
+            args=(sentences[max(to, 0) % len(sentences)],),
+        )
 
 
-def _run_single() -> None:
-    """A widget's callback: run the sentence of a file that has only one."""
+def _run_first() -> None:
+    """A widget's callback: run the first sentence of a file."""
     uploaded = st.session_state["sidebar.file"]
     if uploaded is None:
         return
     with suppress(InputProblem):  # the run that follows shows it
-        sentences = sentences_from_file(uploaded.name, uploaded.getvalue())
-        if len(sentences) == 1:
-            new_text(sentences[0])
+        new_text(sentences_from_file(uploaded.name, uploaded.getvalue())[0])
 
 
 def _beside() -> None:

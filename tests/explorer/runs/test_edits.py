@@ -191,6 +191,12 @@ def test_text_without_text_and_too_much_of_it_are_refused(text, key, values):
     assert len(clean_text("a" * (MAX_CHARS - 2) + " \n")) == MAX_CHARS
 
 
+def test_a_paragraph_is_cut_into_sentences():
+    assert sentences_from_file("a.txt", "Mr. Li sings! Why? 我不知道。他走了。".encode()) == (
+        *("Mr. Li sings!", "Why?", "我不知道。", "他走了。"),
+    )
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"])
 def test_chinese_text_in_every_encoding_that_is_taken(encoding):
     data = "我爱你。\r\n\r\n今天天气很好，我们去公园吧。\n".encode(encoding)
