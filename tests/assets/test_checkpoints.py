@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typecheck import unchecked
 
+from benchmarks.telling import leads
 from explorer import library, text
 from explorer.analysis.atlas.store import BEST, to_json
 from explorer.analysis.mask_tests.certify import FINDINGS, examine_text
@@ -22,7 +23,7 @@ from explorer.exhibits.links import State
 from explorer.exhibits.masks.twins import CHEAT, LONGEST as LONGEST_READ, RIGHT, twins
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.saying import reading_notes
-from explorer.exhibits.view import build
+from explorer.exhibits.view import build, first_sentence
 from explorer.library import open_model
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
@@ -324,6 +325,14 @@ def test_the_cheat_reads_better_and_writes_worse(text: str) -> None:
     assert cheat.loss < 0.1 < right.loss
     assert len(right.writes) > 2
     assert len(cheat.writes) < len(right.writes)
+
+
+@pytest.mark.parametrize("model", ["en-zh", "zh-en", "stories"])
+def test_the_sentence_of_a_first_visit_shows_the_lead_of_each_page(model: str) -> None:
+    """Found by `python -m benchmarks.telling`."""
+    told = dict(leads(open_model(model), first_sentence(model)))
+    untrue = {"sure"} if model == "stories" else set()  # a story can go on in many ways
+    assert {lead for lead, holds in told.items() if not holds} == untrue
 
 
 @pytest.mark.parametrize("text", ["The cat sat on the mat because it was tired.", "Un café, s'il."])
