@@ -7,12 +7,12 @@ import torch
 from benchmarks.timing import medians
 from explorer.analysis.attribution.why import why
 from explorer.analysis.attribution.writes import next_word, runner_up, writes
-from explorer.engine.jobs import walked
 from explorer.exhibits.attribution.lens import lens
 from explorer.exhibits.attribution.one_head import pushes
 from explorer.exhibits.attribution.removed import remove
 from explorer.exhibits.attribution.silenced import silence
 from explorer.library import open_model
+from explorer.runs.passes import walked
 from explorer.runs.trace import trace
 
 TEXT = "She reads a book every morning before she goes out."

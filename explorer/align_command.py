@@ -11,10 +11,10 @@ from explorer import text
 from explorer.analysis.alignment.aligned import Alignment, align_all
 from explorer.analysis.alignment.links import Method
 from explorer.analysis.alignment.reading import cross_sites
-from explorer.engine.jobs import walked
 from explorer.exports.alignments import to_csv, to_json, to_moses, to_words
 from explorer.library import LoadedModel, list_models, open_model, translators
 from explorer.numbers import fixed
+from explorer.runs.passes import walked
 from explorer.runs.sentences import header_in, pairs_in
 
 if TYPE_CHECKING:

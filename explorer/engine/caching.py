@@ -27,9 +27,9 @@ import torch
 from cachetools import LRUCache
 
 from explorer import library
-from explorer.engine.jobs import Tell, walked
+from explorer.engine.jobs import Tell
 from explorer.engine.turns import TURNS
-from explorer.runs.passes import Steps
+from explorer.runs.passes import Steps, walked
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

@@ -5,8 +5,7 @@ from collections.abc import Callable, Hashable
 from threading import Event, Thread
 from typing import Generic, TypeVar
 
-from explorer.engine.turns import SHORT, TURNS, rest
-from explorer.runs.passes import Steps
+from explorer.engine.turns import SHORT, TURNS
 
 Result = TypeVar("Result")
 Tell = Callable[[int, int], bool]
@@ -16,10 +15,6 @@ ABSENCE = 15.0
 
 BEHIND = 2 * SHORT
 """Seconds of computing that a job is charged in advance, so that each page's script precedes it."""
-
-
-class StoppedError(Exception):
-    """The work has no result, since the user stopped it or disconnected."""
 
 
 class Job(Generic[Result]):
@@ -87,24 +82,3 @@ class Job(Generic[Result]):
         if self._problem is not None:
             raise self._problem
         return self._result  # type: ignore[return-value]
-
-
-def walked(steps: Steps[Result], tell: Callable[[int, int], object] | None = None) -> Result:
-    """Run a generator that yields (done, total) and return its result; other threads may compute
-    between its steps.
-
-    If `tell` returns False, the generator is sent False. It may then return a partial result;
-    otherwise it is closed, and StoppedError is raised.
-    """
-    wanted: bool | None = None
-    while True:
-        try:
-            done, total = steps.send(wanted)
-        except StopIteration as end:
-            answer: Result = end.value
-            return answer
-        if wanted is False:
-            steps.close()
-            raise StoppedError
-        rest()
-        wanted = tell is None or tell(done, total) is not False

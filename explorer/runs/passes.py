@@ -43,14 +43,28 @@ def give_way() -> None:
         do()
 
 
-def finished(steps: Steps[Result]) -> Result:
-    """The result of work step by step, done at once."""
-    try:
-        while True:
-            next(steps)
-    except StopIteration as end:
-        result: Result = end.value
-        return result
+class StoppedError(Exception):
+    """The work has no result, since the user stopped it or disconnected."""
+
+
+def walked(steps: Steps[Result], tell: Callable[[int, int], object] | None = None) -> Result:
+    """Run work step by step and return its result; other sessions may run between its steps.
+
+    `tell` is called with the progress. If it returns False, the work is sent False. It may then
+    return a partial result; otherwise it is closed, and StoppedError is raised.
+    """
+    wanted: bool | None = None
+    while True:
+        try:
+            done, total = steps.send(wanted)
+        except StopIteration as end:
+            answer: Result = end.value
+            return answer
+        if wanted is False:
+            steps.close()
+            raise StoppedError
+        give_way()
+        wanted = tell is None or tell(done, total) is not False
 
 
 def at_once(work: Callable[P, Steps[Result]]) -> Callable[P, Result]:
@@ -58,7 +72,7 @@ def at_once(work: Callable[P, Steps[Result]]) -> Callable[P, Result]:
 
     @wraps(work)
     def whole(*args: P.args, **kwargs: P.kwargs) -> Result:
-        return finished(work(*args, **kwargs))
+        return walked(work(*args, **kwargs))
 
     return whole
 

@@ -18,9 +18,10 @@ import streamlit as st
 from streamlit.runtime import Runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from explorer.engine.jobs import Job, StoppedError, Tell
+from explorer.engine.jobs import Job, Tell
 from explorer.engine.turns import waiting
 from explorer.exhibits.view import Viewer
+from explorer.runs.passes import StoppedError
 from explorer.text import t
 
 Result = TypeVar("Result")

@@ -15,7 +15,6 @@ from explorer import library, text
 from explorer.analysis.atlas.store import BEST, to_json
 from explorer.analysis.mask_tests.certify import FINDINGS, examine_text
 from explorer.analysis.positions.order import four_texts
-from explorer.engine.jobs import walked
 from explorer.exhibits.atlas.measured import find_atlas
 from explorer.exhibits.card.facts import MOST_CHARS
 from explorer.exhibits.decoding.choices import DecodingChoices
@@ -26,6 +25,7 @@ from explorer.exhibits.saying import reading_notes
 from explorer.exhibits.view import build, first_sentence
 from explorer.library import open_model
 from explorer.runs.generation import generate
+from explorer.runs.passes import walked
 from explorer.runs.trace import trace
 from explorer.text import examples, telling
 from models import load_checkpoint

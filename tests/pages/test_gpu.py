@@ -14,9 +14,9 @@ from explorer.analysis.cases import design
 from explorer.analysis.heads import ablation
 from explorer.engine import caching
 from explorer.engine.caching import Store, budget
-from explorer.engine.jobs import walked
 from explorer.library import open_model
 from explorer.pages import PAGES
+from explorer.runs.passes import walked
 from explorer.runs.trace import trace
 from models.foreign.placing import DEVICE_VARIABLE
 

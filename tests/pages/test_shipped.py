@@ -19,7 +19,7 @@ from explorer.analysis.cases.case import inputs
 from explorer.analysis.heads import ablation
 from explorer.engine import caching
 from explorer.engine.caching import Store, budget
-from explorer.runs.passes import finished
+from explorer.runs.passes import walked
 from models.foreign.placing import DEVICE_VARIABLE
 
 TURNS = {about: 1 for about in VISITS} | {
@@ -37,7 +37,7 @@ def _once(claim: Case) -> Case:
 
     def measure() -> Result:
         if claim.id not in FOUND:
-            FOUND[claim.id] = finished(claim.measure())
+            FOUND[claim.id] = walked(claim.measure())
         return FOUND[claim.id]
 
     return replace(claim, measure=measure)

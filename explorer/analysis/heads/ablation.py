@@ -20,7 +20,7 @@ from torch import Tensor
 from explorer.library import LoadedModel
 from explorer.once import once
 from explorer.runs import rerun
-from explorer.runs.passes import Steps, finished
+from explorer.runs.passes import Steps, walked
 from explorer.runs.trace import Trace
 from models.hooks import NO_EDITS, ROLES, AttentionSite, Edits, Role, visiting
 from models.rows import Rows, Stream
@@ -77,7 +77,7 @@ def ablate(loaded: LoadedModel, traced: Trace, tokens: Sequence[int] | None = No
     `tokens` are the output tokens to measure; None: the Trace's own. Raises ValueError for another
     model's Trace and for more tokens than positions.
     """
-    return finished(ablating(loaded, traced, tokens))
+    return walked(ablating(loaded, traced, tokens))
 
 
 def ablating(

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from explorer.analysis.model.parameters import on_paper
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
-from explorer.runs.passes import Clock, Steps, finished, timed
+from explorer.runs.passes import Clock, Steps, timed, walked
 from explorer.runs.rerun import require_same_model, rows_of
 from explorer.runs.trace import Trace
 from models.cache import KVCache
@@ -131,13 +131,13 @@ def measure_passes(
         counts: list[list[int]] = [[], [], []]  # the tokens of every pass
         cache, embed = KVCache(traced.config.n_layers), traced.stacks[-1].hook("embed")
         with visiting(_noting(embed, counts[0])):
-            once, (whole,) = finished(_timed([partial(logits, row)], clock))
+            once, (whole,) = walked(_timed([partial(logits, row)], clock))
         with visiting(_noting(embed, counts[1])):
             ways = [partial(logits, row[:, :end]) for end in range(1, n_tokens + 1)]
             slow, serial = yield from _timed(ways, clock)
         with visiting(_noting(embed, counts[2])):
             ways = [partial(logits, row[:, end : end + 1], cache) for end in range(n_tokens)]
-            quick, cached = finished(_timed(ways, clock))
+            quick, cached = walked(_timed(ways, clock))
     apart = max(
         float((torch.stack([logits[0, -1] for logits in outputs]) - whole[0]).abs().max())
         for outputs in (serial, cached)

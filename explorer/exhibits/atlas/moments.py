@@ -9,7 +9,6 @@ from jaxtyping import Float
 from explorer.analysis.atlas.store import Atlas, Head
 from explorer.analysis.roles import MEASURES, Measure
 from explorer.engine import cache
-from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.measured import Which, measured, texts_for
@@ -25,7 +24,7 @@ from explorer.exhibits.picking import pick_one
 from explorer.figures import curves
 from explorer.library import at_step, snapshots, split_step
 from explorer.numbers import percent
-from explorer.runs.passes import Steps
+from explorer.runs.passes import Steps, walked
 
 MOST_LINES = 6
 Atlases = tuple[Atlas, ...]

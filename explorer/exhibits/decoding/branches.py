@@ -5,7 +5,6 @@ from itertools import zip_longest
 
 from explorer.components.token_strip import pack_token_strip
 from explorer.engine import cache
-from explorer.engine.jobs import StoppedError
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices, Strategy
 from explorer.exhibits.decoding.film import name_place, place_of, stacked
@@ -19,7 +18,7 @@ from explorer.numbers import fixed
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation, forced_tokens, room
-from explorer.runs.passes import Steps
+from explorer.runs.passes import Steps, StoppedError
 from models.hooks import Role
 
 Pair = tuple[Generation, Generation | None]

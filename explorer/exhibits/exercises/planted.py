@@ -22,7 +22,6 @@ from explorer.analysis.mask_tests.certify import Finding, QuickProbe, examine
 from explorer.analysis.mask_tests.probe import Subject
 from explorer.engine.cache import Run, open_model, trace
 from explorer.engine.caching import cached
-from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.cases.planted import loss_of, output_of
 from explorer.exhibits.exercises.choices import ExercisesChoices
@@ -30,7 +29,7 @@ from explorer.exhibits.exercises.said import fault_words
 from explorer.exhibits.exercises.subject import graded, opened, program, task_named, written
 from explorer.exhibits.saying import in_a_row
 from explorer.library import LoadedModel
-from explorer.runs.passes import Steps
+from explorer.runs.passes import Steps, walked
 from explorer.runs.trace import Trace
 from explorer.sandbox import Fault, Grid
 from models.hooks import AttentionSite, Edits

@@ -18,10 +18,10 @@ from explorer.analysis.alignment.links import moses
 from explorer.analysis.alignment.reading import Reading, heads_of, read, read_back, translated
 from explorer.analysis.alignment.study import other_direction, sharpness, study
 from explorer.analysis.alignment.words import WordRow, shares, token_spans, words_in
-from explorer.engine.jobs import walked
 from explorer.figures.alignment import lines
 from explorer.library import LoadedModel, list_models
 from explorer.problems import InputProblem
+from explorer.runs.passes import walked
 from explorer.runs.sentences import header_in, pairs_in
 from explorer.runs.trace import trace
 from explorer.text import family

@@ -35,7 +35,6 @@ from explorer.analysis.atlas.store import (
 from explorer.analysis.circuits.chance import copy_of, shuffle
 from explorer.analysis.heads.ablation import ablate
 from explorer.analysis.roles import MEASURES
-from explorer.engine.jobs import walked
 from explorer.exhibits.atlas import measured as finding
 from explorer.exhibits.atlas.compared import texts_of
 from explorer.exhibits.atlas.measured import lines_of_texts, measured, one_by_one
@@ -43,6 +42,7 @@ from explorer.exhibits.atlas.moments import appears, grown
 from explorer.library import open_model
 from explorer.numerics import student
 from explorer.problems import InputProblem
+from explorer.runs.passes import walked
 from explorer.runs.trace import trace
 from models.hooks import Role
 from models.training.home import asset

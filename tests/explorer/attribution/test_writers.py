@@ -10,9 +10,9 @@ from torch import Tensor
 from explorer.analysis.attribution.ledger import FrozenNorm, Ledger, Writer
 from explorer.analysis.attribution.why import why
 from explorer.analysis.attribution.writers import output, points, writers_at
-from explorer.engine.jobs import walked
 from explorer.exhibits.attribution.removed import remove
 from explorer.library import LoadedModel
+from explorer.runs.passes import walked
 from explorer.runs.rerun import rows_of
 from explorer.runs.run import run
 from explorer.runs.trace import Trace

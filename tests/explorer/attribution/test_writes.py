@@ -9,12 +9,12 @@ import torch
 
 from explorer.analysis.attribution import writes as writing
 from explorer.analysis.attribution.ledger import Writer, largest
-from explorer.engine.jobs import walked
 from explorer.exhibits.attribution.lens import Depth, Lens, film, lens
 from explorer.exhibits.attribution.one_head import pushes
 from explorer.exhibits.attribution.silenced import silence
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.generation import generate
+from explorer.runs.passes import walked
 from explorer.runs.rerun import rows_of
 from explorer.runs.run import run
 from models.hooks import LOGITS, Edits

@@ -8,7 +8,7 @@ import pytest
 from explorer.analysis.cases import Result
 from explorer.analysis.cases.case import SHARED, inputs
 from explorer.library import LoadedModel
-from explorer.runs.passes import Steps, finished
+from explorer.runs.passes import Steps, walked
 from explorer.runs.trace import Trace, trace
 from explorer.text import LANGUAGES, t
 
@@ -24,7 +24,7 @@ def result_of(
 ) -> Result:
     """The result of an experiment with or without steps."""
     result = test(*inputs(test, loaded, traced), *args, **more)
-    return result if isinstance(result, Result) else finished(result)
+    return result if isinstance(result, Result) else walked(result)
 
 
 @pytest.fixture(scope="module")

@@ -24,9 +24,8 @@ from explorer.analysis.cases import (
     positions as on_positions,
     training,
 )
-from explorer.engine.jobs import walked
 from explorer.library import LoadedModel, list_models
-from explorer.runs.passes import Steps, finished
+from explorer.runs.passes import Steps, walked
 from explorer.runs.trace import trace
 from explorer.text import LANGUAGES, t, words
 from models.config import NormPlacement
@@ -132,7 +131,7 @@ def test_every_experiment_judges_and_all_that_it_names_has_words(claim, find):
 
 @pytest.mark.parametrize("name", QUICK)
 def test_claims_about_the_readers_model_take_the_other_family_too(name, writer):
-    found = finished(BY_ID[name].steps(writer, trace(writer, TEXT)))
+    found = walked(BY_ID[name].steps(writer, trace(writer, TEXT)))
     assert found.verdict in VERDICTS
 
 

@@ -14,10 +14,10 @@ from explorer.analysis.cases import BUGS
 from explorer.analysis.cases.case import source_of
 from explorer.analysis.cases.planting import decoder_self, fixed_scores
 from explorer.analysis.cases.symptom import LEFT, padded_on_the_left, room, symptom
-from explorer.engine.jobs import walked
 from explorer.library import open_model
 from explorer.numerics import masked_softmax
 from explorer.runs.inputs import limit
+from explorer.runs.passes import walked
 from explorer.runs.rerun import rows_of, token_logprobs, written_tokens
 from explorer.runs.run import run
 from explorer.runs.trace import trace

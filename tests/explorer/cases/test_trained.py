@@ -10,8 +10,7 @@ import torch
 
 from explorer.analysis.cases import compared, positions, training
 from explorer.analysis.cases.training import TaskTraining, TrainingResult
-from explorer.engine.jobs import walked
-from explorer.runs.passes import Steps, finished
+from explorer.runs.passes import Steps, walked
 from models.config import ModelConfig
 from models.norms import LayerNorm
 from models.rows import Rows
@@ -74,11 +73,11 @@ def test_a_small_model_learns_its_task_warms_up_and_repeats_by_its_seed():
     assert learned.right > 0.9
     assert told[-1] == (40, 40)
     assert len(told) == len(learned.losses) == 40
-    cold, warm = (finished(training.train(replace(asked, steps=3, warm=n), 0)) for n in (0, 1000))
+    cold, warm = (walked(training.train(replace(asked, steps=3, warm=n), 0)) for n in (0, 1000))
     assert cold.losses[0] == warm.losses[0]
     assert cold.losses[2] < warm.losses[2] - 0.05  # a thousandth of the rate moves nothing yet
     asked = TaskTraining(training.symbol_config(), training.same, 2, 1e-2)
-    first, again, other = (finished(training.train(asked, seed)) for seed in (0, 0, 1))
+    first, again, other = (walked(training.train(asked, seed)) for seed in (0, 0, 1))
     assert first == again
     assert first.losses != other.losses
 

@@ -19,9 +19,8 @@ from explorer.analysis.cases import attention, blocks, cost, counting, positions
 from explorer.analysis.cases.fills import hidden_with_infinity
 from explorer.analysis.model.cost import Pass, Passes
 from explorer.analysis.model.parameters import numbers_of
-from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
-from explorer.runs.passes import Steps
+from explorer.runs.passes import Steps, walked
 from explorer.runs.trace import trace
 from models.attention import Attention
 from models.blocks import Block

@@ -28,12 +28,12 @@ from explorer.analysis.circuits.rows import (
     twice,
 )
 from explorer.analysis.circuits.weights import HeadWeights, head_weights, unembedding
-from explorer.engine.jobs import walked
 from explorer.exhibits.circuits.composition import WAYS, composed, composition, random_scores
 from explorer.exhibits.circuits.induction import circuit, copied
 from explorer.exhibits.circuits.measured import LETTERS, by_hand
 from explorer.exhibits.circuits.vocabulary import vocabulary_map
 from explorer.library import LoadedModel, open_model
+from explorer.runs.passes import walked
 from explorer.runs.run import run
 from models.rows import Rows
 from models.transformer import build_model

@@ -10,7 +10,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from explorer.components.cache_view import pack_cache_view
 from explorer.components.tree_view import TreeNode, pack_tree_view
-from explorer.engine.jobs import walked
 from explorer.exhibits.decoding.caching import (
     RUNS,
     cache_bytes,
@@ -24,7 +23,7 @@ from explorer.exhibits.decoding.tree import Line, Tree, grow
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import HeadOff, MaskSwitch
-from explorer.runs.passes import finished
+from explorer.runs.passes import walked
 from explorer.runs.trace import Generation, generate
 from explorer.text import family
 from models.cache import KVCache
@@ -127,7 +126,7 @@ def test_what_makes_no_batch_or_tree_is_refused(translator):
             walked(labelled_batch(translator, lines))
         assert caught.value.key == key
     with pytest.raises(InputProblem, match="bad_number"):
-        finished(grow(translator, TEXT, Beam(99), {}))
+        walked(grow(translator, TEXT, Beam(99), {}))
 
 
 def grown(loaded: LoadedModel, beam: Beam = BEAM, limit: int = 6) -> Tree:
@@ -135,7 +134,7 @@ def grown(loaded: LoadedModel, beam: Beam = BEAM, limit: int = 6) -> Tree:
         "greedy": generate(loaded, TEXT, Greedy(), limit),
         "sample": generate(loaded, TEXT, Sample(temperature=2.0, seed=4), limit),
     }
-    return finished(grow(loaded, TEXT, beam, others, limit))
+    return walked(grow(loaded, TEXT, beam, others, limit))
 
 
 def test_every_node_adds_one_token_and_the_answers_are_those_of_the_strategies(loaded):

@@ -14,8 +14,8 @@ from torch import nn
 from explorer import library
 from explorer.engine import caching
 from explorer.engine.caching import Request, Store, ask, budget, cached, is_answered, size_of
-from explorer.engine.jobs import Tell, walked
-from explorer.runs.passes import Steps
+from explorer.engine.jobs import Tell
+from explorer.runs.passes import Steps, walked
 from models.fast.maps import FastLinear
 
 ROOM = 15_000

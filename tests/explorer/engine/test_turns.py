@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from explorer.engine.caching import Store
-from explorer.engine.jobs import Job, StoppedError, walked
+from explorer.engine.jobs import Job
 from explorer.engine.turns import LONG, SHORT, TURNS, Together, Turns, computing
-from explorer.runs.passes import Steps, seeded
+from explorer.runs.passes import Steps, StoppedError, seeded, walked
 from models.config import ModelConfig
 from models.rows import Rows
 from models.transformer import build_model

@@ -18,9 +18,9 @@ from explorer.analysis.heads.measures import (
     top_keys,
 )
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
-from explorer.engine.jobs import walked
 from explorer.labels import SpecialToken, str_tokens
 from explorer.runs.edits import HeadOff
+from explorer.runs.passes import walked
 from explorer.runs.trace import Trace, trace
 from models.foreign.tokens import ForeignTokenizer
 

@@ -15,11 +15,10 @@ from explorer.analysis.cases import Result, ResultRow, attention as reach
 from explorer.analysis.cases.counting import nearest, tied_logits
 from explorer.analysis.cases.design import SAME, design, every_option, options
 from explorer.analysis.model.cost import best_time, cost, measure_passes
-from explorer.engine.jobs import walked
 from explorer.exhibits.decoding.caching import held_bytes
 from explorer.library import LoadedModel, open_model
 from explorer.numerics import cosines
-from explorer.runs.passes import finished, letting
+from explorer.runs.passes import letting, walked
 from explorer.runs.rerun import rows_of, written_tokens
 from explorer.runs.run import run
 from explorer.runs.trace import Trace, trace
@@ -47,15 +46,15 @@ def _clock():
 
 def test_writing_reads_more_without_a_cache_and_gives_the_same(translator, writer):
     for loaded in (translator, writer):
-        found = finished(measure_passes(loaded, trace(loaded, TEXT), 12, clock=_clock()))
+        found = walked(measure_passes(loaded, trace(loaded, TEXT), 12, clock=_clock()))
         assert [(p.steps, p.tokens, p.seconds) for p in found.passes] == [
             (1, 12, 1.0), (12, 78, 12.0), (12, 12, 12.0),
         ]  # fmt: skip
         assert found.difference < 1e-3
     with pytest.raises(ValueError, match="reads up to 160"):
-        finished(measure_passes(translator, trace(translator, TEXT), 161))
+        walked(measure_passes(translator, trace(translator, TEXT), 161))
     with pytest.raises(ValueError, match="the trace was made by"):
-        finished(measure_passes(writer, trace(translator, TEXT), 4))
+        walked(measure_passes(writer, trace(translator, TEXT), 4))
 
 
 def test_what_others_compute_between_two_passes_is_not_counted(writer):
@@ -70,7 +69,7 @@ def test_what_others_compute_between_two_passes_is_not_counted(writer):
         now[0] += 100.0
 
     with letting(let_others):
-        found = finished(measure_passes(writer, trace(writer, TEXT), 12, clock=clock))
+        found = walked(measure_passes(writer, trace(writer, TEXT), 12, clock=clock))
         assert best_time(lambda: None, 3, clock) == 1.0
     assert [each.seconds for each in found.passes] == [1.0, 12.0, 12.0]
     assert others[0] > 24

@@ -15,10 +15,10 @@ from explorer.analysis.patching.pair import Pair, align, checked, pair
 from explorer.analysis.patching.patched import by_position, misplaced, patched_run, run_cell
 from explorer.analysis.patching.patches import Patch, gaps, patched_logits
 from explorer.analysis.patching.paths import Into, Paths
-from explorer.engine.jobs import walked
 from explorer.exhibits.patching.second import exchanged, other_text
 from explorer.library import LoadedModel, open_model
 from explorer.problems import InputProblem
+from explorer.runs.passes import walked
 from explorer.runs.run import run
 from explorer.runs.trace import trace
 from explorer.text import exchanges as groups

@@ -10,10 +10,10 @@ import torch
 from explorer.analysis.positions import changes as changing
 from explorer.analysis.positions.changes import PositionChange
 from explorer.analysis.positions.order import four_texts, moved, shuffled_order
-from explorer.engine.jobs import walked
 from explorer.exhibits.positions.head import by_offset, reread, weight_moved, write_under
 from explorer.exhibits.positions.length import MOST_SHIFT, most_shift, shift_losses
 from explorer.runs.edits import MaskSwitch
+from explorer.runs.passes import walked
 from explorer.runs.trace import trace
 from models.positions import POSITIONS
 

@@ -18,7 +18,6 @@ from explorer.analysis.score.initial import (
     weight_std,
 )
 from explorer.analysis.score.steps import module_of
-from explorer.engine.jobs import walked
 from explorer.exhibits.score.backward import (
     GRADIENTS,
     HeadInputs,
@@ -29,6 +28,7 @@ from explorer.exhibits.score.backward import (
 )
 from explorer.exhibits.score.widths import compute, single
 from explorer.runs.edits import HeadOff, MaskSwitch
+from explorer.runs.passes import walked
 from explorer.runs.trace import trace
 from models.attention import Attention
 from models.config import ModelConfig
