@@ -162,11 +162,12 @@ def reading_notes(view: View, text: str, unknown: Sequence[str]) -> str:
         notes.append(view.t("place.folded"))
     if loaded.reads_pairs and PAIR in cleaned:
         notes.append(view.t("place.paired", pair=PAIR))
-    lost = [*filter(reader.drops, unknown)]
-    kept = [character for character in unknown if character not in lost]
-    for key, some in (("place.unknown", kept), ("place.dropped", lost)):
-        characters = " ".join(map(escape, some[:MOST_CHARACTERS]))
-        notes += [view.t(key, token=token, characters=characters)] if some else []
+    if unknown:
+        lost = [*filter(reader.drops, unknown)]
+        kept = [character for character in unknown if character not in lost]
+        for key, some in (("place.unknown", kept), ("place.dropped", lost)):
+            characters = " ".join(map(escape, some[:MOST_CHARACTERS]))
+            notes += [view.t(key, token=token, characters=characters)] if some else []
     if text == view.text:
         unsure = _doubted(view) or ("" if view.edits else guess_note(view, _written(view)))
         notes += [unsure] if unsure else []

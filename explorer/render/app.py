@@ -85,16 +85,18 @@ def _part(sheet: Sheet, choices: Page, menu: AbstractContextManager[object]) -> 
             with menu:
                 draw(sheet, (pick_part(view, sheet.page, choices, part),))
     above, below = {}, {}
+    early: list[Exhibit[Any]] = []
+    late: list[Exhibit[Any]] = []
     for exhibit in exhibits:
         sheet.blocks[exhibit.name], below[exhibit.name] = [], st.container()
         with sheet.above:
             above[exhibit.name] = st.container()
-    early = [
-        name
-        for name, watched in choices.early.items()
-        if name in below and is_new(name, tuple(view.chosen(choice, choices) for choice in watched))
-    ]
-    for exhibit in sorted(exhibits, key=lambda exhibit: exhibit.name not in early):
+        watched = choices.early.get(exhibit.name)
+        is_early = watched is not None and is_new(
+            exhibit.name, tuple(view.chosen(choice, choices) for choice in watched)
+        )
+        (early if is_early else late).append(exhibit)
+    for exhibit in (*early, *late):
         sheet.above = above[exhibit.name]
         has_picture, sheet.has_picture = sheet.has_picture, sheet.has_picture or bool(early)
         with below[exhibit.name]:

@@ -226,11 +226,9 @@ def _why_silent(view: View) -> str:
 MOST_NAMED_CELLS = 3
 
 
-def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> None:
-    """The active changes, in words, their effect on the translation, and a button to undo them.
-
-    `reset` replaces the button's default action, which removes all edits and PADs.
-    """
+def edits_bar(view: View, key: str, reset: Callable[[], None]) -> None:
+    """The active changes, in words, their effect on the translation, and a button to `reset`
+    them."""
     # A fixed element, even while empty: otherwise the elements below would be re-created, and a
     # matrix would lose the keyboard focus.
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -239,7 +237,7 @@ def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> 
     words_first(view.run)
 
 
-def _edits(view: View, key: str, reset: Callable[[], None] | None) -> None:
+def _edits(view: View, key: str, reset: Callable[[], None]) -> None:
     shown, counted = list(view.trace.edits), []
     for kind, words in ((CellEdit, "edits.cells"), (KeyHidden, "edits.all_hidden")):
         alike = [edit for edit in shown if isinstance(edit, kind)]
@@ -255,8 +253,7 @@ def _edits(view: View, key: str, reset: Callable[[], None] | None) -> None:
         st.caption(view.t("edits.ignored", count=count, edits=escape(ignored)))
     lines = f"{view.t('edits.active')} {' · '.join(named)}", _translation_change(view)
     st.markdown("  \n".join(filter(None, lines)))  # one element, which is painted at once
-    undo = reset or (lambda: session.change(edits=(), pads=None))
-    st.button(view.t("edits.reset"), key=key, on_click=undo)
+    st.button(view.t("edits.reset"), key=key, on_click=reset)
     if edits := checkable(view.trace.edits):  # the sidebar is not redrawn by a change here
         self_check(view.loaded.name, (edits,), f".{key}")
 

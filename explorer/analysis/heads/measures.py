@@ -55,11 +55,10 @@ def head_measures(
         counts = (weights.sum(-1) > 0) & valid  # an edit may leave nothing to see
         rows = AttentionRows.of(weights, allowed[None], counts)
         measures.append(measures_of(rows.even() if even else rows, is_end, of_site.kind == "self"))
-    lacking = np.full(len(pattern), np.nan)
-    return {
-        name: np.concatenate([some[name] for some in measures]) if name in measures[0] else lacking
-        for name in HEAD_MEASURES
-    }
+    of_heads = dict.fromkeys(HEAD_MEASURES, np.full(len(pattern), np.nan))
+    for name in measures[0]:
+        of_heads[name] = np.concatenate([some[name] for some in measures])
+    return of_heads
 
 
 def measures_of(

@@ -94,7 +94,7 @@ def show(values: tuple[Values, ...] | None, view: View) -> b.Blocks:
         yield from _even(choice, choice.measure)
     yield b.Note(_aggregates(choice))
     yield from _switch_off(choice)
-    if len(choice.shown) == 2:
+    if len(choice.selection.shown) == 2:
         yield from _difference(choice)
     yield b.Formula(_formula(choice), view.t("heads.formula"))
     yield b.Code(_code(choice))

@@ -57,7 +57,7 @@ def pictures(sides: Sides, grids: Sequence[HeadGrid | None], values: Sequence[Va
     of the chosen measure.
     """
     choice = sides.shown[0]
-    still = partial(shown_svg, choice) if choice.shown else None
+    still = partial(shown_svg, choice) if choice.selection.shown else None
     words = sides.view.t("take.picture")
     columns = [
         [*_column(sides, at, grid, of)]
