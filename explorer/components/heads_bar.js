@@ -8,7 +8,7 @@ import { choice, el } from "./dom.js";
  */
 export function headsBar(view, change, ask, redraw) {
   const { alone, bar, measure, words } = view.head;
-  const { kinds = [], kind, roles = [], matter } = bar;
+  const { kinds = [], kind, names, roles = [], matter } = bar;
   const node = el("div", "above");
   const [first, second] = [el("div", "bar-row"), el("div", "bar-row")];
   const button = (at, label, press) => {
@@ -20,7 +20,7 @@ export function headsBar(view, change, ask, redraw) {
   };
 
   if (kinds.length > 1 && !alone) {
-    const tabs = choice("kind", words.kind, kinds, kind, ask);
+    const tabs = choice("kind", words.kind, kinds.map((name) => [name, names[name]]), kind, ask);
     tabs.classList.add("tabs");
     first.append(tabs);
   }

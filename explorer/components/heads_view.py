@@ -126,9 +126,9 @@ def pack_heads_view(
     counter of choices. `held`: the browser has the thumbnails already. `alone`: a standalone view
     without Python, so every head is sent in full: exactly while all fit into `EXACT_BYTES`, else in
     8 bits, and the view states the rounding error. `file` is the prefix of the names of saved
-    pictures. The `bar` above the heads offers `kinds`, each with its name, of which `kind` is
-    shown; `roles`, each a label and the index of its head; and, labelled `matter`, the ablation of
-    all heads.
+    pictures. The `bar` above the heads offers `kinds`, of which `kind` is shown, with their
+    `names`; `roles`, each a label and the index of its head; and, labelled `matter`, the ablation
+    of all heads.
     """
     n_layers, n_heads, n_query, n_key = small.shape
     queries, keys = map(payload.axis_head, axes)

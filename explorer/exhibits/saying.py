@@ -168,10 +168,11 @@ def reading_notes(view: View, text: str, unknown: Sequence[str]) -> str:
         for key, some in (("place.unknown", kept), ("place.dropped", lost)):
             characters = " ".join(map(escape, some[:MOST_CHARACTERS]))
             notes += [view.t(key, token=token, characters=characters)] if some else []
-    if text == view.text:
-        unsure = _doubted(view) or ("" if view.edits else guess_note(view, _written(view)))
-        notes += [unsure] if unsure else []
-    return " · ".join(notes)
+    if text == view.text and loaded.config.picture is not None:
+        notes.append(_doubted(view))
+    elif text == view.text and not view.edits:
+        notes.append(guess_note(view, _written(view)))
+    return " · ".join(filter(None, notes))
 
 
 MOST_LABELS, MOST_CHARACTERS = 12, 20
@@ -183,9 +184,7 @@ DOUBT = 0.8
 
 def _doubted(view: View) -> str:
     """The doubtful letters that a model read from its picture, each with its probability, in
-    words."""
-    if view.loaded.config.picture is None:
-        return ""
+    words; "" if there are none."""
     letters = ", ".join(
         f"“{escape(label.removeprefix('·'))}” {percent(chance)}"
         for label, chance in _written(view)

@@ -1,5 +1,6 @@
 """Elements shared by pages: the sentence, the choice of few, active changes, small print."""
 
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -49,8 +50,9 @@ CHART = {
 }
 IMAGE = {"format": "png", "scale": 3}
 _TERMS = threading.local()
-MOST_LARGE, LAST_NARROW = 150, "\u2e7f"
-"""Columns of the longest sentence in large letters; characters after this one take two."""
+MOST_LARGE = 150
+"""Columns of the longest sentence in large letters."""
+_WIDE = re.compile("[\u2e80-\U0010ffff]")  # these characters take two columns
 
 
 def chart(figure: Figure, key: str, alt: str, file: str, **more: Any) -> None:
@@ -158,7 +160,7 @@ def sentence_place(words: str, key: str = "sentence") -> st.delta_generator.Delt
 
 def is_long(words: str) -> bool:
     """Whether an input with its output is too long for large letters."""
-    return sum(1 + (word > LAST_NARROW) for word in words) > MOST_LARGE
+    return len(words) + len(_WIDE.findall(words)) > MOST_LARGE
 
 
 def sentence_line(view: View, key: str = "sentence", mapped: bool = True) -> None:
@@ -274,7 +276,7 @@ def small_prints(view: View, name: str, small: Sequence[b.Small]) -> None:
     if not st.segmented_control(
         label,
         ("more",),
-        format_func=lambda _: label,
+        format_func={"more": label}.__getitem__,
         key=f"{name}.more",
         label_visibility="collapsed",
     ):

@@ -18,7 +18,6 @@ from explorer.analysis.heads.measures import (
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
 from explorer.analysis.heads.versus import mean_divergence
 from explorer.analysis.heads.words import by_word
-from explorer.components.heads_payload import HeadGrid
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, Wait, block as b
@@ -86,10 +85,9 @@ def show(values: tuple[Values, ...] | None, view: View) -> b.Blocks:
     difference of two. While `values` are computed, the picture has no measure."""
     sides = sides_of(view)
     choice = sides.shown[0]
-    grids = [_grid(side, values is not None) for side in sides.shown]
     yield b.Hero((b.Sentence("heads", _reading(choice)),))
     yield _controls(choice)
-    yield b.Hero((pictures(sides, grids, values or [None] * len(grids)),))
+    yield b.Hero((pictures(sides, values),))
     if values is not None and choice.measure in HEAD_MEASURES:
         yield from _even(choice, choice.measure)
     yield b.Note(_aggregates(choice))
@@ -100,13 +98,6 @@ def show(values: tuple[Values, ...] | None, view: View) -> b.Blocks:
     yield b.Code(_code(choice))
     yield b.Numbers(lambda: _numbers(choice))
     yield b.Export(lambda is_local: exports.files(sides, is_local))
-
-
-def _grid(side: Opened, is_computed: bool) -> HeadGrid | None:
-    """The thumbnails of a side; None while a long text is computed."""
-    place = side.view.run, side.view.kind, side.words is not None
-    is_ready = is_computed or side.view.trace.patterns_kept or grid_of.is_kept(*place)
-    return grid_of(*place) if is_ready else None
 
 
 # One query in words.

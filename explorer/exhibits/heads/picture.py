@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.analysis.heads.measures import LANDMARKS, HeadMeasure, head_measures
-from explorer.components.heads_payload import HeadGrid, HeadsSelection, Measure
+from explorer.components.heads_payload import HeadsSelection, Measure
 from explorer.components.mount import Index
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import View, block as b
 from explorer.exhibits.block import escape
-from explorer.exhibits.heads.opened import Opened, ablation
+from explorer.exhibits.heads.opened import Opened, ablation, grid_of
 from explorer.exhibits.heads.sides import Sides, ViewPair
 from explorer.exhibits.pictured import picture_axis
 from explorer.exhibits.reasons import blocked_by
@@ -50,23 +50,20 @@ def even_of(run: Run, site: str, head: int, name: str) -> float:
     return float(measures[cast(HeadMeasure, name)][head])
 
 
-def pictures(sides: Sides, grids: Sequence[HeadGrid | None], values: Sequence[Values]) -> b.Columns:
+def pictures(sides: Sides, values: Sequence[Values] | None) -> b.Columns:
     """All heads of each side, below its sentence if there are two; in print, the shown heads.
 
-    `grids` are the thumbnails of each side, None while they are computed; `values` are the values
-    of the chosen measure.
+    `values` are the chosen measure of each side's heads; None while they, and the thumbnails of a
+    long text, are computed.
     """
     choice = sides.shown[0]
     still = partial(shown_svg, choice) if choice.selection.shown else None
     words = sides.view.t("take.picture")
-    columns = [
-        [*_column(sides, at, grid, of)]
-        for at, (grid, of) in enumerate(zip(grids, values, strict=True))
-    ]
+    columns = [[*_column(sides, at, values)] for at in range(len(sides.shown))]
     return b.Columns(columns, still=still, words=words)
 
 
-def _column(sides: Sides, at: int, grid: HeadGrid | None, values: Values) -> b.Blocks:
+def _column(sides: Sides, at: int, values: Sequence[Values] | None) -> b.Blocks:
     key, choice = KEYS[at], sides.shown[at]
     view = choice.view
     if sides.pair is not None:
@@ -76,12 +73,15 @@ def _column(sides: Sides, at: int, grid: HeadGrid | None, values: Values) -> b.B
         yield b.SentenceLine(f"sentence-{key}", view)
     if sides.pair is not None and at and (words := trained(view)):
         yield b.Note(words)
-    if grid is not None:
+    place = choice.view.run, choice.view.kind, choice.words is not None
+    if values is not None or choice.view.trace.patterns_kept or grid_of.is_kept(*place):
         name = choice.measure
-        known = choice.differs if name == "differs" else values
+        known = None if values is None else values[at]
+        if name == "differs":
+            known = choice.differs
         measure = None if name is None else measure_of(choice.view, name, known)
         shown = options(choice, measure) | {"bar": _bar(choice, is_first=at == 0)}
-        yield b.AllHeads(key, grid, shown, **_clicks(sides, at, choice))
+        yield b.AllHeads(key, grid_of(*place), shown, **_clicks(sides, at, choice))
 
 
 # What the picture shows.
@@ -92,8 +92,7 @@ def _bar(choice: Opened, is_first: bool) -> dict[str, Any]:
     view = choice.view
     offered: dict[str, Any] = {"roles": _roles(choice)}
     if is_first:
-        kinds = [(kind, view.t(f"kinds.{kind}")) for kind in view.kinds]
-        offered |= {"kinds": kinds, "kind": view.kind}
+        offered |= {"kinds": view.kinds, "kind": view.kind, "names": view.words("kinds")}
         if "needed" in choice.measure_names and choice.measure != "needed":
             offered["matter"] = view.t("matter.run")
     return offered
