@@ -92,14 +92,15 @@ class PageChoices:
     """The choices of one page: a frozen dataclass, and what the page is made of.
 
     `parts` maps each part ("" for a page without parts) to the addresses of its exhibits, which may
-    be of other subjects; a subject shown only on the pages of others has none. `pictures` are the
-    values of the choice `picture`. `early` maps an exhibit to choices: if one of these has just
-    changed, its picture is painted before the blocks above it. `asks`: the page has controls of the
-    text and the model at its top, and no introduction. `reads_pictures`: a model of pictures is
-    given one there.
+    be of other subjects; a subject shown only on the pages of others has none. `groups` maps groups
+    to parts, if a choice of a group comes first. `pictures` are the values of the choice `picture`.
+    `early` maps an exhibit to choices: if one of these has just changed, its picture is painted
+    before the blocks above it. `asks`: the page has controls of the text and the model at its top,
+    and no introduction. `reads_pictures`: a model of pictures is given one there.
     """
 
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     pictures: ClassVar[tuple[str, ...]] = ()
     early: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     asks: ClassVar[bool] = False

@@ -73,10 +73,16 @@ def pick_group(
     return pick_one(view, key, tuple(groups), now, **more)
 
 
-def pick_part(view: View, page: str, choices: type[PageChoices], now: str) -> b.Pick:
-    """The part of a page."""
-    more, prefix = b.More(label=f"{page}.part", quiet=True), f"{page}.parts."
-    return pick_one(view, f"{page}.part", tuple(choices.parts), now, said=prefix, **more)
+def pick_part(view: View, page: str, choices: type[PageChoices], now: str) -> b.Row:
+    """The part of a page; if its parts have groups, first the group, which opens its first part."""
+    more, parts, groups = b.More(label=f"{page}.part", quiet=True), [*choices.parts], choices.groups
+    picks = []
+    if groups:
+        group, parts = next((name, [*own]) for name, own in groups.items() if now in own)
+        opens = b.More(said=f"{page}.groups.", change=lambda name: b.choose(part=groups[name][0]))
+        picks.append(pick_one(view, f"{page}.group", tuple(groups), group, **more, **opens))
+    picks.append(pick_one(view, f"{page}.part", parts, now, said=f"{page}.parts.", **more))
+    return b.Row(picks, align="top", gap="medium")
 
 
 def pick_one(

@@ -226,7 +226,9 @@ def test_a_class_table_has_each_entry_of_the_sheet(open_page):
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_a_ready_lesson_is_a_sheet_with_a_plan_of_45_minutes(open_page, lang):
-    at = open_page("tour", part="sheet", lang=lang)
+    at = open_page("tour", lang=lang)
+    at.segmented_control(key="tour.group").set_value("teacher").run()
+    assert at.segmented_control(key="tour.part").value == "sheet"
     for lesson, parts in LESSONS.items():
         at.button(key=f"tour.ready.{lesson}").click().run()
         assert link(at)["sheet"].split("~") == [part for part in parts if part in ENTRIES]
