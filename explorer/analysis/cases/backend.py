@@ -182,7 +182,8 @@ def options(loaded: LoadedModel, traced: Trace, site: AttentionSite) -> Result:
     layer = module_of(loaded, site)
     q, k, v, mask, bias = _inputs(traced, site)
     own, widths = layer.divisor, (layer.d_head, layer.w_q.in_features)
-    scaling = next(name for name in ("head", "model", "none") if divisor_of(name, *widths) != own)
+    others: tuple[Scaling, ...] = ("head", "model", "none")
+    scaling = next(name for name in others if divisor_of(name, *widths) != own)
     divisor = divisor_of(scaling, *widths)
     n_kv_heads = min(layer.n_kv_heads, 2) if site.n_heads % 2 == 0 else layer.n_kv_heads
     attn_mask = _with_bias(mask, bias)

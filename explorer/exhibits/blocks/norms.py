@@ -115,7 +115,7 @@ def _who_moves(view: View, norms: Norms) -> b.Blocks:
     draw = partial(
         grouped,
         tokens,
-        100 * norms.shares[:, : len(tokens)],
+        [100 * shares[: len(tokens)] for shares in norms.shares],
         [view.t(f"designs.norm.{name}") for name in NORMS],
         title=view.t("blocks.moved"),
         label_title=view.t("blocks.sentence", number=1),
