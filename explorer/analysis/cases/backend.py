@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from explorer.analysis.cases.case import Case, Result, ResultRow
 from explorer.analysis.score.steps import (
+    Scaling,
     attend_as,
     averaged,
     bias_of,
