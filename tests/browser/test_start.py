@@ -30,13 +30,23 @@ def count(visitor: Visitor) -> int:
     return int(visitor.page.locator(".player .count").inner_text().split("/")[0])
 
 
+def scrub(visitor: Visitor, share: float) -> None:
+    visitor.at("scrub").evaluate(
+        "(node, share) => { node.value = share; node.dispatchEvent(new Event('input')) }", share
+    )
+
+
 def test_it_plays_pauses_and_steps(visitor):
+    output = trace(open_model("en-zh"), TEXT).output
     visitor.open(lang="en", text=TEXT)
     page = visitor.page
-    output = trace(open_model("en-zh"), TEXT).output
-    page.get_by_role("button", name=word("pause")).click()  # it plays by itself
     play = page.get_by_role("button", name=word("play"), exact=True)
+    # It plays by itself; on a busy machine it has come to its end, from where it begins anew.
+    visitor.at("play").evaluate(
+        "(node) => { node.classList.contains('on') || node.click(); node.click(); node.focus(); }"
+    )
     play.wait_for()
+    scrub(visitor, 0.3)
     shown = page.locator(".player input").input_value()
     page.wait_for_timeout(300)
     assert page.locator(".player input").input_value() == shown
@@ -46,9 +56,7 @@ def test_it_plays_pauses_and_steps(visitor):
     page.keyboard.press("ArrowLeft")
     page.get_by_role("button", name=word("back")).click()
     assert count(visitor) == max(0, now - 1)
-    page.locator(".player input").evaluate(
-        "(node) => { node.value = 1; node.dispatchEvent(new Event('input')) }"
-    )
+    scrub(visitor, 1)
     expect(said(visitor)).to_have_text(output)
     play.focus()
     page.keyboard.press("Space")
