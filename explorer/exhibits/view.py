@@ -11,6 +11,7 @@ from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits.choices import PartChoices, ScreenChoices
 from explorer.exhibits.links import FREE, State
+from explorer.figures.theme import is_special
 from explorer.library import LoadedModel
 from explorer.numbers import root
 from explorer.problems import InputProblem
@@ -317,8 +318,14 @@ def _checked(name: str, index: int | None, size: int, notes: list[InputProblem])
 
 
 def default_row(trace: Trace, site: AttentionSite) -> int:
-    """The default query: in the middle of the text, where it can attend to both sides."""
-    return len(trace.query_tokens(site.name)) // 2
+    """The default query: the first word from the middle of the text on, which has keys on both
+    sides."""
+    tokens = trace.query_tokens(site.name)
+    middle = len(tokens) // 2
+    for row in (*range(middle, len(tokens)), *range(middle)):
+        if not is_special(tokens[row]) and any(map(str.isalnum, tokens[row])):
+            return row
+    return middle
 
 
 def without_text(state: State) -> State:

@@ -410,3 +410,10 @@ def test_the_first_query_is_in_the_middle_of_the_text_also_under_changes(site: R
     assert view.row == len(view.trace.query_tokens(view.site.name)) // 2
     changed = State(text=FIRST, site=site, edits=(MaskSwitch("causal", False),), pads=3, head=1)
     assert build(changed, dark=False).row == view.row
+
+
+def test_the_first_query_is_no_punctuation() -> None:
+    view = build(State(text="I love you, Tom", site="encoder"), dark=False)
+    tokens = view.trace.query_tokens(view.site.name)
+    assert tokens[len(tokens) // 2] == ","
+    assert view.row == len(tokens) // 2 + 1
