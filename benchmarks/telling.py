@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from explorer.analysis.positions.order import four_texts
-from explorer.engine.jobs import walked
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.saying import GUESS
 from explorer.library import LoadedModel, open_model
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.generation import generate
+from explorer.runs.passes import walked
 from explorer.runs.trace import trace
 from models.strategies import Greedy
 from models.training.data import read_pairs

@@ -27,12 +27,8 @@ from models.rows import as_tensor, padded
 from models.strategies import Greedy, Rules, Strategy, largest
 
 N_CANDIDATES = 12
-
-
 MAX_NEW_TOKENS = 128  # generated and shown step by step
 """Called with the steps done and their maximum; returns whether to continue."""
-
-
 Recorded = tuple[DecodeStep, dict[str, np.ndarray]]
 """A step, and its attention by site name: [row, head, key]."""
 

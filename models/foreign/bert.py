@@ -22,8 +22,6 @@ from models.foreign.plan import Keys, LMHead, Plan, PlanRow, blocks, both, weigh
 from models.foreign.rotation import TABLES, two_turnings
 
 EMBED, DECODER = "embeddings.tok_embeddings", "decoder"
-
-
 IGNORED = (
     r"embeddings\.position_ids",
     # Heads of other tasks: the encoder is opened without them.

@@ -144,18 +144,12 @@ class RefillingBeam(Beam):
 
 
 Reader = Callable[[Any, int], dict[str, Any] | None]
-
-
 FILE = "generation_config.json"
-
-
 CHOSEN = (
     *("do_sample", "num_beams", "length_penalty", "early_stopping"),
     *("temperature", "top_k", "top_p"),
 )
 """Settings of the decoding strategy, which the user chooses."""
-
-
 _NOTHING = {  # settings that change no token, or limit the length, which the user chooses
     "_from_model_config", "transformers_version", "use_cache", "cache_implementation",
     "cache_config", "return_legacy_cache", "return_dict_in_generate", "num_return_sequences",
@@ -163,8 +157,6 @@ _NOTHING = {  # settings that change no token, or limit the length, which the us
     "max_length", "max_new_tokens", "max_time", "pad_token_id", "bos_token_id", "eos_token_id",
     "decoder_start_token_id", "trust_remote_code", "chat_format",
 }  # fmt: skip
-
-
 _USUAL: dict[str, tuple[Any, ...]] = {  # values under which a setting does nothing
     "repetition_penalty": (1.0,), "encoder_repetition_penalty": (1.0,), "diversity_penalty": (0.0,),
     "num_beams": (1,), "num_beam_groups": (1,), "length_penalty": (1.0,), "temperature": (1.0,),
@@ -268,6 +260,4 @@ _READ: dict[str, Reader] = {
     "begin_suppress_tokens": _tokens("not_first"),
 }
 """Converts each setting to a field of `GenerationRules`; None for an invalid value."""
-
-
 _OLDER = frozenset({*_READ, *CHOSEN, "min_length", "encoder_no_repeat_ngram_size"})

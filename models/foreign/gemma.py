@@ -17,8 +17,6 @@ NORMS = {
     "ffn_norm": "pre_feedforward_layernorm",
     "ffn_out_norm": "post_feedforward_layernorm",
 }
-
-
 PLAIN_NORMS = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
 
 

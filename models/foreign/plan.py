@@ -16,11 +16,7 @@ from models.pictures.processing import Processing
 from models.refusals import Refusal
 
 _WITH_HEAD = re.compile("CausalLM|LMHead|DoubleHeads|MaskedLM|ConditionalGeneration|MTModel")
-
-
 _HEADLESS = re.compile(r"Model$|For\w*(Classification|QuestionAnswering|MultipleChoice)$")
-
-
 ACTIVATIONS = {
     "relu": "relu",
     "gelu": "gelu",
@@ -51,8 +47,6 @@ DECODER: dict[str, Any] = {
     "dropout": 0.0,
 }
 """`ModelConfig` fields of most decoders."""
-
-
 POST_NORM = {"norm_placement": "post", "final_norm": False}
 
 

@@ -70,8 +70,6 @@ def require_one_tokenizer(
 
 
 MOST_NAMED = 20  # characters in a refusal
-
-
 ANY, ANY_ID = "text", 2**32 - 1
 ANY_TEXT = tokenizers.Tokenizer(tokenizers.models.WordLevel({ANY: ANY_ID}, unk_token=ANY))
 """Encodes any text as one token outside every vocabulary, to probe a post-processor."""

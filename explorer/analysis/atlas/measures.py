@@ -24,8 +24,6 @@ from models.rows import Rows
 KEPT = 24
 """Sentences stored per head and measure: the twenty of the atlas, plus spares in case several share
 one source."""
-
-
 COUNTS = ("sentences", "queries", "too_long", "unreadable")
 """Sentences and queries read; lines with too many tokens or bytes; lines that are not UTF-8."""
 

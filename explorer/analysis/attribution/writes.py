@@ -24,8 +24,6 @@ from explorer.runs.trace import Trace
 from models.hooks import LOGITS, AttentionSite, Edits
 
 Place = tuple[int | slice, ...]
-
-
 N_WORDS = 5
 
 

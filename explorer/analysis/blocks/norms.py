@@ -79,8 +79,14 @@ def rms_norm_backward(
 
 
 Norm = Literal["layernorm", "rmsnorm", "batchnorm"]
+
+
 NORMS: tuple[Norm, ...] = get_args(Norm)
+
+
 EPS = 1e-5
+
+
 BACKWARD: dict[str, Callable[..., tuple[Tensor, ...]]] = {
     "layernorm": layer_norm_backward,
     "rmsnorm": rms_norm_backward,
@@ -156,45 +162,6 @@ def normalised(
             return RMSNorm(x.shape[-1], eps).double()(wide).numpy()
     ones, zeros = torch.ones(x.shape[-1]).double(), torch.zeros(x.shape[-1]).double()
     return layer_norm_forward(wide, ones, zeros, eps).numpy()
-
-
-def moved_by_others(loaded: LoadedModel, sentences: Sequence[str]) -> Float[np.ndarray, "norm pos"]:
-    """How far the first sentence's vectors move because of the rest of the batch, by norm.
-
-    |together - alone| / |alone| of each token; `alone` is a batch of that sentence only. Raises
-    InputProblem and ValueError as `batch_of` does.
-    """
-    together, alone = batch_of(loaded, sentences), batch_of(loaded, sentences[:1])
-    n = alone.x.shape[1]
-    shares = []
-    for norm in NORMS:
-        before = normalised(alone.x, norm)[0]
-        after = normalised(together.x, norm)[0, :n]
-        change = np.linalg.norm(after - before, axis=-1)
-        shares.append(change / np.maximum(np.linalg.norm(before, axis=-1), 1e-12))
-    return np.stack(shares)
-
-
-def eps_curves(
-    x: Float[np.ndarray, " d_model"],
-    scales: Float[np.ndarray, " scale"],
-    epsilons: Sequence[float],
-    norm: Literal["layernorm", "rmsnorm", "rms_outside"] = "layernorm",
-) -> Float[np.ndarray, "eps scale"]:
-    """The root mean square after a norm of `x` times each scale, for each eps.
-
-    It is 1 while eps is small compared with the input, and proportional to the input otherwise.
-    "rms_outside" is the variant x / (rms + eps) with eps outside of the root.
-    """
-    scaled = x[None, None, :] * scales[None, :, None]  # [1, scale, d_model]
-    curves = []
-    for eps in epsilons:
-        if norm == "rms_outside":
-            out = scaled / (statistics(scaled, "rmsnorm").scale[..., None] + eps)
-        else:
-            out = normalised(scaled, norm, eps)
-        curves.append(np.sqrt((out[0] ** 2).mean(-1)))
-    return np.stack(curves)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,6 @@ from models.hooks import AttentionSite
 from models.masks import causal_mask
 
 WIDTHS = (4, 16, 64, 256, 1024)
-
-
 Draw = Callable[[tuple[int, ...], torch.Generator], Tensor]
 
 

@@ -26,8 +26,6 @@ N_TOKENS, TRIES = 64, 3
 TIMED = 5
 PEAK_LENGTHS = (256, 512, 1024)
 _PROFILING = Exclusive()
-
-
 Way = Callable[[], object]
 Seconds = Callable[[Way], float]
 

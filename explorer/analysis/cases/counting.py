@@ -29,8 +29,6 @@ COLUMNS = ("counted", "said")
 
 LONE = StackSite("", "encoder", "src", n_layers=1)
 """A stack of one block, not part of a model: it names the block's hook points."""
-
-
 Count = Callable[[nn.Module], int]
 
 

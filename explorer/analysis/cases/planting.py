@@ -21,15 +21,9 @@ from models.rows import Rows
 from models.transformer import Model
 
 START, END, PAD = (SpecialToken(name) for name in ("<s>", "</s>", "<pad>"))
-
-
 """Labels in made-up rows."""
-
-
 Pattern = Callable[[Tensor, Tensor], Tensor]
 """(scores, keep), both [batch, head, query, key], keep Bool with True = may attend -> pattern."""
-
-
 Where = Callable[[AttentionSite], bool]
 """The sites at which a bug is shown and injected."""
 

@@ -30,8 +30,6 @@ from models.rows import Rows, Stream, as_tokens
 MAX_PROBED = 32
 """Tokens probed per sequence. Masks depend on positions, not on words, so probing more tokens would
 reveal nothing new."""
-
-
 FINDINGS = (
     *("future_leak", "future_mass", "pad_mass", "pad_content", "padding_right", "padding_left"),
     *("padding_batch", "cross_mask", "row_sums", "open_cells", "needle", "cache", "prefix"),
@@ -39,18 +37,10 @@ FINDINGS = (
 )
 """Every property, in report order. Each is a method of `Examiner`; the last three are methods of
 `HookedExaminer`, since they need hook points."""
-
-
 OF_HOOKS = ("mixing", "hooks", "positions")
-
-
 OF_WEIGHTS = ("future_mass", "pad_mass", "cross_mask", "row_sums", "open_cells")
 """The properties of attention weights; the others are properties of the output."""
-
-
 OF_CAUSALITY = ("future_leak", "future_mass", "cache", "prefix")
-
-
 OF_PADDING = ("pad_mass", "pad_content", "padding_right", "padding_left", "cross_mask")
 
 

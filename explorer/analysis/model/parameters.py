@@ -4,12 +4,10 @@ A model of any size is built on torch's `meta` device: every tensor has a shape 
 so seven billion parameters are counted in a second or two, by the same classes that run.
 """
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
-import torch
 from torch import nn
 
 from models.attention import Attention
@@ -17,11 +15,14 @@ from models.config import ModelConfig
 from models.fast import without_numbers
 from models.feedforward import FeedForward
 from models.norms import Norm
-from models.rows import Rows
 from models.transformer import Model, build_model
 
 Kind = Literal["embedding", "attention", "cross_attention", "ffn", "norms", "positions", "unembed"]
+
+
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
 _T = TypeVar("_T")
 
 
@@ -75,27 +76,6 @@ def _kind(name: str, module: nn.Module) -> Kind | None:
 def count_config(config: ModelConfig) -> Count:
     """The parameters of a model with this config."""
     return count(on_paper(lambda: build_model(config)))
-
-
-def logits_shape(config: ModelConfig, batch: int, src: int, tgt: int) -> tuple[int, ...]:
-    """The shape of the logits of such a model, run on the meta device without computing anything.
-
-    Positions are left out: tables need the largest position, and meta tensors hold no values.
-    """
-    model = on_paper(lambda: build_model(replace(config, positions="none"))).eval()
-    with torch.device("meta"):
-        tokens = torch.zeros(batch, max(src, tgt), dtype=torch.long)
-        source = tokens[:, :src]
-        if config.picture:
-            source = torch.zeros(batch, src, math.prod(config.picture[2:]), dtype=torch.long)
-        return tuple(model.read(Rows(tokens[:, :tgt], None, source)).shape)
-
-
-def count_layers(config: ModelConfig) -> Count:
-    """The parameters of the layers alone: without embeddings, positions and final norm."""
-    model = on_paper(lambda: build_model(config))
-    stacks = (model.get_submodule(stack.path("blocks")) for stack in model.stacks())
-    return count(nn.ModuleList(stacks))
 
 
 def llama(tied: bool) -> ModelConfig:

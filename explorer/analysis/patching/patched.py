@@ -19,8 +19,12 @@ from models.rows import Rows
 
 N_TOP = 4
 """Most probable tokens listed per run."""
+
+
 MOST_WRITTEN = 12
 """Tokens shown of a text's continuation."""
+
+
 ByPosition = tuple[tuple[int, ...], Float[np.ndarray, " position"]]
 """Positions, and the share of the answer that a patch recovers at each."""
 
@@ -137,20 +141,3 @@ def misplaced(loaded: LoadedModel, pair: Pair, what: What, cell: Cell) -> Steps[
     others = tuple(at for at in range(len(pair.str_tokens[stack.stream][1])) if at != column)
     rows = [[Patch(hook, (at,), value)] for at in others]
     return others, pair.recovered((yield from gaps(loaded, pair, rows)))
-
-
-def by_position(loaded: LoadedModel, pair: Pair, what: What, cell: Cell) -> Steps[ByPosition]:
-    """A cell of a map by head, one position at a time: the positions of the second text, and the
-    share recovered at each. Raises KeyError for a cell without a patch."""
-    patch = patches_of(loaded, pair, what)[0][cell]
-    if what == "pattern":
-        head, _, keys = patch.index
-        places = tuple(range(patch.value.shape[0]))
-        rows = [[Patch(patch.hook, (head, at, keys), patch.value[at])] for at in places]
-    else:
-        head, places = patch.index[0], tuple(patch.index[1])
-        rows = [
-            [Patch(patch.hook, (head, at), value)]
-            for at, value in zip(places, patch.value, strict=True)
-        ]
-    return places, pair.recovered((yield from gaps(loaded, pair, rows)))

@@ -14,17 +14,18 @@ from typing import Literal, get_args
 
 import torch
 
-from explorer.analysis.patching.maps import DRAWS, Cell, Map, parts_of, patches_of
+from explorer.analysis.patching.maps import Cell, Map, patches_of
 from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import PatchedRun, patched_run
-from explorer.analysis.patching.patches import Patch, activations, batch_size, gaps, patching
+from explorer.analysis.patching.patches import Patch, batch_size, patching
 from explorer.library import LoadedModel
 from explorer.runs.interventions import edit_functions
-from explorer.runs.passes import Steps
 from explorer.runs.run import run
 from models.hooks import AttentionSite, Edits, Record, visiting
 
 Into = Literal["q", "k", "v"]
+
+
 INTO: tuple[Into, ...] = get_args(Into)
 
 
@@ -72,29 +73,6 @@ def site_of(loaded: LoadedModel, cell: Cell) -> AttentionSite:
     raise KeyError(f"{loaded.name} has no head {cell}")
 
 
-def path_map(loaded: LoadedModel, pair: Pair, receiver: Cell, into: Into) -> Steps[Paths]:
-    """Every path from one head to an input of the receiver, with misplaced senders as control.
-
-    Raises KeyError for an unknown receiver.
-    """
-    site = site_of(loaded, receiver)
-    leading = {(sender.role, sender.layer) for sender in senders(loaded, site, into)}
-    drawn = [
-        {cell: patch for cell, patch in patches.items() if cell[:2] in leading}
-        for patches in patches_of(loaded, pair, "z", (None, *range(DRAWS)))
-    ]
-    sent = list(dict.fromkeys(patch for patches in drawn for patch in patches.values()))
-    rows = [*([patch] for patch in sent), _words(loaded, pair)]
-    arrived = arriving(loaded, pair, site, receiver[2], into, rows)
-    whole = patches_of(loaded, pair, into)[0][receiver]
-    rows = [[patch] for patch in (*arrived, whole)]
-    *shares, words, everything = pair.recovered((yield from gaps(loaded, pair, rows))).tolist()
-    share = dict(zip(sent, shares, strict=True))
-    # All senders at once are not asked for.
-    heads = Map("z", parts_of(loaded, pair, "z", drawn, share), float("nan"))
-    return Paths(pair, receiver, into, heads, words, everything)
-
-
 def run_path(
     loaded: LoadedModel, pair: Pair, receiver: Cell, into: Into, sender: Cell
 ) -> PatchedRun:
@@ -103,17 +81,6 @@ def run_path(
     site = site_of(loaded, receiver)
     arrived = arriving(loaded, pair, site, receiver[2], into, [[patch]])
     return patched_run(loaded, pair, arrived)
-
-
-def _words(loaded: LoadedModel, pair: Pair) -> list[Patch]:
-    """Patches that replace the embeddings of the second text by those of the first."""
-    hooks = {stack.stream: stack.hook("embed") for stack in loaded.stacks}
-    seen = activations(loaded, pair, hooks.values())
-    return [
-        Patch(hook, ([b for _, b in places],), seen[hook][[a for a, _ in places]])
-        for stream, hook in hooks.items()
-        for places in (pair.places[stream],)
-    ]
 
 
 def arriving(

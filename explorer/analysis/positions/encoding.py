@@ -88,55 +88,6 @@ def dot_by_distance(encoding: Float[np.ndarray, "pos d_model"]) -> DotByDistance
     return _by_distance(gram(encoding))
 
 
-def largest_rise(curve: Float[np.ndarray, " distance"]) -> tuple[int, int, float]:
-    """The distances between which a curve rises most, and by how much; (0, 0, 0) if it only
-    falls."""
-    lowest = np.minimum.accumulate(curve)
-    top = int((curve - lowest).argmax())
-    low = int(curve[: top + 1].argmin())
-    return (low, top, float(curve[top] - curve[low])) if top > low else (0, 0, 0.0)
-
-
-def projected_gram(
-    loaded: LoadedModel, site: str, head: int, n_positions: int
-) -> Float[np.ndarray, "pos pos"] | None:
-    """The position part of a head's scores, (PE W_Q)(PE W_K)^T / divisor, without biases.
-
-    This is `gram` after the projections of a self-attention head. Exact for the first layer's input
-    only; a norm before the sublayer is ignored. None if nothing is added.
-    """
-    of_site = loaded.site(site)
-    encoding = model_table(loaded, n_positions, of_site.query_stream)
-    if encoding is None or of_site.kind != "self":
-        return None
-    attention = loaded.part(site)
-    d_head, group = loaded.config.d_head, loaded.config.n_heads // loaded.config.kv_heads
-    table_ = torch.from_numpy(encoding).double()
-    if loaded.config.d_embed is not None:
-        stack = loaded.stack(of_site.query_stream)
-        table_ = table_ @ loaded.part(stack.path("embed_map")).get_parameter("weight").double().T
-    rows = {"w_q": head, "w_k": head // group}
-    with torch.inference_mode():
-        q, k = (
-            table_ @ attention.get_parameter(f"{name}.weight")[at * d_head :][:d_head].double().T
-            for name, at in rows.items()
-        )
-        return (q @ k.T / loaded.config.divisor).numpy()
-
-
-def spread_by_distance(products: Float[np.ndarray, "pos pos"]) -> float:
-    """The share of the products' variance that signed distance does not explain, 0 to 1.
-
-    The squared deviations from the means of their diagonals, divided by those from the overall
-    mean.
-    """
-    n = len(products)
-    inside = [np.diagonal(products, distance) for distance in range(1 - n, n)]
-    within = sum(float(((diagonal - diagonal.mean()) ** 2).sum()) for diagonal in inside)
-    whole = float(((products - products.mean()) ** 2).sum())
-    return within / whole if whole else 0.0
-
-
 def asymmetry(products: Float[np.ndarray, "pos pos"]) -> float:
     """The asymmetric share of a matrix: |M - M^T| / 2 |M|, 0 to 1 (Frobenius)."""
     whole = float(np.linalg.norm(products))

@@ -19,8 +19,6 @@ from models.positions import Rotation, frequencies, rotate
 
 Layout = Literal["interleaved", "half"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
-
-
 Angles = Float[np.ndarray, " pair"]
 
 
@@ -149,22 +147,6 @@ def score_by_offset(
     """q . k / divisor if the query were `offset` positions after the key; nothing else
     changes, so this is the effect of position alone."""
     return _turn(q, offsets.tolist(), angles, layout) @ k / divisor
-
-
-def layout_difference(
-    q: Float[np.ndarray, "pos d_head"],
-    k: Float[np.ndarray, "pos d_head"],
-    angles: Angles,
-    divisor: float,
-) -> tuple[float, float]:
-    """The largest change of a score if weights for one layout are rotated with the other's pairs,
-    and the residual once the features are permuted to match."""
-    n = list(range(len(q)))
-    right = _turn(q, n, angles, "interleaved") @ _turn(k, n, angles, "interleaved").T / divisor
-    wrong = _turn(q, n, angles, "half") @ _turn(k, n, angles, "half").T / divisor
-    fit = pairs_of(q.shape[1], "interleaved").T.reshape(-1)  # evens first, then odds
-    fitted = _turn(q[:, fit], n, angles, "half") @ _turn(k[:, fit], n, angles, "half").T / divisor
-    return float(np.abs(wrong - right).max()), float(np.abs(fitted - right).max())
 
 
 def _turn(

@@ -313,8 +313,6 @@ def lengths(vectors: Sequence[Float[np.ndarray, " d_model"]]) -> tuple[float, ..
 
 
 Scaling = Literal["none", "head", "model"]
-
-
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 
 

@@ -88,8 +88,6 @@ def pushes(
 
 KEYS = 8
 """Most keys in the table."""
-
-
 LEAST = 0.005
 """Smallest weight of a key in the table."""
 

@@ -1,19 +1,19 @@
 """LayerNorm, RMSNorm and BatchNorm on the same padded batch of the user's sentences."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float
 
 from explorer.analysis.blocks.norms import (
     NORMS,
     Norm,
     PaddedSentences,
     batch_of,
-    eps_curves,
     layer_norm_forward,
-    moved_by_others,
     normalised,
     statistics,
 )
@@ -30,7 +30,49 @@ from explorer.library import LoadedModel
 from explorer.numbers import number, share
 from models.norms import RMSNorm
 
+
+def eps_curves(
+    x: Float[np.ndarray, " d_model"],
+    scales: Float[np.ndarray, " scale"],
+    epsilons: Sequence[float],
+    norm: Literal["layernorm", "rmsnorm", "rms_outside"] = "layernorm",
+) -> Float[np.ndarray, "eps scale"]:
+    """The root mean square after a norm of `x` times each scale, for each eps.
+
+    It is 1 while eps is small compared with the input, and proportional to the input otherwise.
+    "rms_outside" is the variant x / (rms + eps) with eps outside of the root.
+    """
+    scaled = x[None, None, :] * scales[None, :, None]  # [1, scale, d_model]
+    curves = []
+    for eps in epsilons:
+        if norm == "rms_outside":
+            out = scaled / (statistics(scaled, "rmsnorm").scale[..., None] + eps)
+        else:
+            out = normalised(scaled, norm, eps)
+        curves.append(np.sqrt((out[0] ** 2).mean(-1)))
+    return np.stack(curves)
+
+
+def moved_by_others(loaded: LoadedModel, sentences: Sequence[str]) -> Float[np.ndarray, "norm pos"]:
+    """How far the first sentence's vectors move because of the rest of the batch, by norm.
+
+    |together - alone| / |alone| of each token; `alone` is a batch of that sentence only. Raises
+    InputProblem and ValueError as `batch_of` does.
+    """
+    together, alone = batch_of(loaded, sentences), batch_of(loaded, sentences[:1])
+    n = alone.x.shape[1]
+    shares = []
+    for norm in NORMS:
+        before = normalised(alone.x, norm)[0]
+        after = normalised(together.x, norm)[0, :n]
+        change = np.linalg.norm(after - before, axis=-1)
+        shares.append(change / np.maximum(np.linalg.norm(before, axis=-1), 1e-12))
+    return np.stack(shares)
+
+
 EPSILONS = (1e-12, 1e-8, 1e-6, 1e-5)
+
+
 SCALES = np.logspace(-6, 1, 57)
 
 

@@ -1,14 +1,17 @@
 """The calculator: parameters for any sizes, FLOPs and bytes by length."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import torch
+from torch import nn
 
 from explorer.analysis.model import parameters
 from explorer.analysis.model.cost import Cost, cost
-from explorer.analysis.model.parameters import KINDS, Count
+from explorer.analysis.model.parameters import KINDS, Count, count, on_paper
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.model.choices import ModelChoices
@@ -19,10 +22,40 @@ from explorer.figures.curves import lines
 from explorer.numbers import byte_size, percent
 from explorer.text import shorten
 from models.config import ModelConfig
+from models.rows import Rows
+from models.transformer import build_model
+
+
+def logits_shape(config: ModelConfig, batch: int, src: int, tgt: int) -> tuple[int, ...]:
+    """The shape of the logits of such a model, run on the meta device without computing anything.
+
+    Positions are left out: tables need the largest position, and meta tensors hold no values.
+    """
+    model = on_paper(lambda: build_model(replace(config, positions="none"))).eval()
+    with torch.device("meta"):
+        tokens = torch.zeros(batch, max(src, tgt), dtype=torch.long)
+        source = tokens[:, :src]
+        if config.picture:
+            source = torch.zeros(batch, src, math.prod(config.picture[2:]), dtype=torch.long)
+        return tuple(model.read(Rows(tokens[:, :tgt], None, source)).shape)
+
+
+def count_layers(config: ModelConfig) -> Count:
+    """The parameters of the layers alone: without embeddings, positions and final norm."""
+    model = on_paper(lambda: build_model(config))
+    stacks = (model.get_submodule(stack.path("blocks")) for stack in model.stacks())
+    return count(nn.ModuleList(stacks))
+
 
 LENGTHS = tuple(2**power for power in range(4, 14))
+
+
 HEADS = (1, 2, 4, 8, 12, 16, 32, 64)
+
+
 VOCABULARIES = (0, 100, 1000, 8000, 32_000, 37_000, 50_000, 128_000)
+
+
 CHOICES = {
     "d_model": (64, 128, 256, 512, 768, 1024, 2048, 4096),
     "n_heads": HEADS,
@@ -32,7 +65,11 @@ CHOICES = {
     "vocab_size": VOCABULARIES,
     "src_vocab": VOCABULARIES,
 }
+
+
 SWITCHES = ("has_encoder", "swiglu", "bias", "tied", "out_bias", "final_norm")
+
+
 EXAMPLE = (2, 10, 5)
 """Batch size, source length and target length for the shape of the logits."""
 
@@ -49,8 +86,8 @@ class ModelCost:
 
 def compute(config: ModelConfig, whole: bool) -> ModelCost:
     """A model of these sizes; only its layers unless `whole`. Raises ValueError."""
-    count = parameters.count_config if whole else parameters.count_layers
-    shape = parameters.logits_shape(config, *EXAMPLE) if whole and config.lm_head else None
+    count = parameters.count_config if whole else count_layers
+    shape = logits_shape(config, *EXAMPLE) if whole and config.lm_head else None
     counted = count(config)
     costs = (cost(config, n, 4 * counted.total, unembeds=whole) for n in LENGTHS)
     return ModelCost(counted, shape, tuple(costs))

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.analysis.patching.maps import BY_PLACE, Cell, What
-from explorer.analysis.patching.patched import by_position, misplaced
+from explorer.analysis.patching.maps import BY_PLACE, Cell, What, patches_of
+from explorer.analysis.patching.pair import Pair
+from explorer.analysis.patching.patched import ByPosition, misplaced
+from explorer.analysis.patching.patches import Patch, gaps
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.map import Mapped, cell_in
 from explorer.exhibits.patching.names import column_labels, said, stream_of
@@ -13,6 +15,23 @@ from explorer.figures.maps import EffectBlock, effects
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
 from models.rows import Stream
+
+
+def by_position(loaded: LoadedModel, pair: Pair, what: What, cell: Cell) -> Steps[ByPosition]:
+    """A cell of a map by head, one position at a time: the positions of the second text, and the
+    share recovered at each. Raises KeyError for a cell without a patch."""
+    patch = patches_of(loaded, pair, what)[0][cell]
+    if what == "pattern":
+        head, _, keys = patch.index
+        places = tuple(range(patch.value.shape[0]))
+        rows = [[Patch(patch.hook, (head, at, keys), patch.value[at])] for at in places]
+    else:
+        head, places = patch.index[0], tuple(patch.index[1])
+        rows = [
+            [Patch(patch.hook, (head, at), value)]
+            for at, value in zip(places, patch.value, strict=True)
+        ]
+    return places, pair.recovered((yield from gaps(loaded, pair, rows)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,9 @@
 """Path patching: the effect of one head on another through the latter's query, key or value."""
 
-from explorer.analysis.patching.maps import Cell
-from explorer.analysis.patching.paths import Into, Paths, arriving, path_map
+from explorer.analysis.patching.maps import DRAWS, Cell, Map, parts_of, patches_of
+from explorer.analysis.patching.pair import Pair
+from explorer.analysis.patching.patches import Patch, activations, gaps
+from explorer.analysis.patching.paths import Into, Paths, arriving, senders, site_of
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.map import Mapped, against_chance, chance, shared
@@ -11,6 +13,40 @@ from explorer.exhibits.saying import in_a_row
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
 from explorer.runs.passes import Steps
+
+
+def _words(loaded: LoadedModel, pair: Pair) -> list[Patch]:
+    """Patches that replace the embeddings of the second text by those of the first."""
+    hooks = {stack.stream: stack.hook("embed") for stack in loaded.stacks}
+    seen = activations(loaded, pair, hooks.values())
+    return [
+        Patch(hook, ([b for _, b in places],), seen[hook][[a for a, _ in places]])
+        for stream, hook in hooks.items()
+        for places in (pair.places[stream],)
+    ]
+
+
+def path_map(loaded: LoadedModel, pair: Pair, receiver: Cell, into: Into) -> Steps[Paths]:
+    """Every path from one head to an input of the receiver, with misplaced senders as control.
+
+    Raises KeyError for an unknown receiver.
+    """
+    site = site_of(loaded, receiver)
+    leading = {(sender.role, sender.layer) for sender in senders(loaded, site, into)}
+    drawn = [
+        {cell: patch for cell, patch in patches.items() if cell[:2] in leading}
+        for patches in patches_of(loaded, pair, "z", (None, *range(DRAWS)))
+    ]
+    sent = list(dict.fromkeys(patch for patches in drawn for patch in patches.values()))
+    rows = [*([patch] for patch in sent), _words(loaded, pair)]
+    arrived = arriving(loaded, pair, site, receiver[2], into, rows)
+    whole = patches_of(loaded, pair, into)[0][receiver]
+    rows = [[patch] for patch in (*arrived, whole)]
+    *shares, words, everything = pair.recovered((yield from gaps(loaded, pair, rows))).tolist()
+    share = dict(zip(sent, shares, strict=True))
+    # All senders at once are not asked for.
+    heads = Map("z", parts_of(loaded, pair, "z", drawn, share), float("nan"))
+    return Paths(pair, receiver, into, heads, words, everything)
 
 
 def compute(

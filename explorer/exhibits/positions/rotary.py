@@ -4,14 +4,17 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from jaxtyping import Float
 
 from explorer.analysis.positions.turning import (
     LAYOUTS,
+    Angles,
     Layout,
     Turned,
+    _turn,
     angles_of,
     bare,
-    layout_difference,
+    pairs_of,
     rotate_as,
     score_by_offset,
     turned,
@@ -28,6 +31,23 @@ from explorer.numbers import number, signed
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, Role
 from models.positions import rotate
+
+
+def layout_difference(
+    q: Float[np.ndarray, "pos d_head"],
+    k: Float[np.ndarray, "pos d_head"],
+    angles: Angles,
+    divisor: float,
+) -> tuple[float, float]:
+    """The largest change of a score if weights for one layout are rotated with the other's pairs,
+    and the residual once the features are permuted to match."""
+    n = list(range(len(q)))
+    right = _turn(q, n, angles, "interleaved") @ _turn(k, n, angles, "interleaved").T / divisor
+    wrong = _turn(q, n, angles, "half") @ _turn(k, n, angles, "half").T / divisor
+    fit = pairs_of(q.shape[1], "interleaved").T.reshape(-1)  # evens first, then odds
+    fitted = _turn(q[:, fit], n, angles, "half") @ _turn(k[:, fit], n, angles, "half").T / divisor
+    return float(np.abs(wrong - right).max()), float(np.abs(fitted - right).max())
+
 
 FAR = 32
 """Least number of positions on either side of the curve."""

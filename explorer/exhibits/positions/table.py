@@ -6,8 +6,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
+from jaxtyping import Float
 
 from explorer.analysis.positions import encoding as numbers
+from explorer.analysis.positions.encoding import model_table
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import titled
 from explorer.exhibits.positions.choices import MOST_DIMS, PositionsChoices
@@ -18,11 +21,63 @@ from explorer.library import LoadedModel
 from explorer.numbers import digits, percent
 from explorer.runs.trace import Trace
 
+
+def projected_gram(
+    loaded: LoadedModel, site: str, head: int, n_positions: int
+) -> Float[np.ndarray, "pos pos"] | None:
+    """The position part of a head's scores, (PE W_Q)(PE W_K)^T / divisor, without biases.
+
+    This is `gram` after the projections of a self-attention head. Exact for the first layer's input
+    only; a norm before the sublayer is ignored. None if nothing is added.
+    """
+    of_site = loaded.site(site)
+    encoding = model_table(loaded, n_positions, of_site.query_stream)
+    if encoding is None or of_site.kind != "self":
+        return None
+    attention = loaded.part(site)
+    d_head, group = loaded.config.d_head, loaded.config.n_heads // loaded.config.kv_heads
+    table_ = torch.from_numpy(encoding).double()
+    if loaded.config.d_embed is not None:
+        stack = loaded.stack(of_site.query_stream)
+        table_ = table_ @ loaded.part(stack.path("embed_map")).get_parameter("weight").double().T
+    rows = {"w_q": head, "w_k": head // group}
+    with torch.inference_mode():
+        q, k = (
+            table_ @ attention.get_parameter(f"{name}.weight")[at * d_head :][:d_head].double().T
+            for name, at in rows.items()
+        )
+        return (q @ k.T / loaded.config.divisor).numpy()
+
+
+def spread_by_distance(products: Float[np.ndarray, "pos pos"]) -> float:
+    """The share of the products' variance that signed distance does not explain, 0 to 1.
+
+    The squared deviations from the means of their diagonals, divided by those from the overall
+    mean.
+    """
+    n = len(products)
+    inside = [np.diagonal(products, distance) for distance in range(1 - n, n)]
+    within = sum(float(((diagonal - diagonal.mean()) ** 2).sum()) for diagonal in inside)
+    whole = float(((products - products.mean()) ** 2).sum())
+    return within / whole if whole else 0.0
+
+
+def largest_rise(curve: Float[np.ndarray, " distance"]) -> tuple[int, int, float]:
+    """The distances between which a curve rises most, and by how much; (0, 0, 0) if it only
+    falls."""
+    lowest = np.minimum.accumulate(curve)
+    top = int((curve - lowest).argmax())
+    low = int(curve[: top + 1].argmin())
+    return (low, top, float(curve[top] - curve[low])) if top > low else (0, 0, 0.0)
+
+
 STOPS = {
     "base": (10, 100, 1_000, 10_000, 100_000, 1_000_000),
     "width": (8, 16, 32, 64, 128, 256, 512),
     "length": (16, 32, 64, 128, 256),
 }
+
+
 BASE, WIDTH, LENGTH = 10_000, 64, 64
 
 
@@ -49,7 +104,7 @@ def compute(loaded: LoadedModel, trace: Trace, head: int, length: int | None) ->
     """Project positions in the first layer of the model's first kind of attention."""
     site = trace.sites[0]
     head, n = min(head, site.n_heads - 1), table_size(None, None, length)["length"]
-    return Projected(head, numbers.projected_gram(loaded, site.name, head, n))
+    return Projected(head, projected_gram(loaded, site.name, head, n))
 
 
 def show(answer: Projected, view: View) -> b.Blocks:
@@ -85,7 +140,7 @@ def show(answer: Projected, view: View) -> b.Blocks:
     draw = partial(lines, np.arange(len(mean)), mean[None], [view.t("positions.dot")], **axes)
     by_distance = titled(view, "positions.dot", draw)
     yield b.Columns(((_pick_dims(view, width, dims), waves), by_width, by_distance))
-    low, top, rise = numbers.largest_rise(mean)
+    low, top, rise = largest_rise(mean)
     if rise > 0:
         ends = {"low": low, "top": top, "rise": digits(rise)}
         yield b.Sentence("rises", view.t("positions.rises", **ends))
@@ -148,7 +203,7 @@ def _projected(view: View, answer: Projected) -> tuple[b.Block, ...]:
         "positions.projected_note",
         kind=view.t(f"kinds.{view.kinds[0]}"),
         head=answer.head + 1,
-        spread=percent(numbers.spread_by_distance(answer.products)),
+        spread=percent(spread_by_distance(answer.products)),
         asymmetry=percent(numbers.asymmetry(answer.products)),
     )
     products = figures.gram(answer.products, words=view.words("figures.positions"))

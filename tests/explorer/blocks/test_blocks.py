@@ -13,10 +13,8 @@ from explorer.analysis.blocks.norms import (
     NORMS,
     backward,
     batch_of,
-    eps_curves,
     layer_norm_backward,
     layer_norm_forward,
-    moved_by_others,
     normalised,
     rms_norm_backward,
     rms_norm_forward,
@@ -32,6 +30,7 @@ from explorer.analysis.blocks.residual import (
 )
 from explorer.exhibits.blocks.activations import curves
 from explorer.exhibits.blocks.hidden import hidden
+from explorer.exhibits.blocks.norms import eps_curves, moved_by_others
 from explorer.runs.trace import trace
 from models.hooks import Record, visiting
 from models.masks import causal_mask

@@ -13,6 +13,7 @@ from explorer.analysis.model import parameters
 from explorer.exhibits.block import Canvas
 from explorer.exhibits.links import State
 from explorer.exhibits.model.boxes import EXHIBIT, shapes, towers
+from explorer.exhibits.model.calculator import count_layers, logits_shape
 from explorer.exhibits.model.choices import ModelChoices
 from explorer.exhibits.model.sizes import PRESETS, Sizes, parse_sizes
 from explorer.exhibits.view import build
@@ -129,7 +130,7 @@ def test_two_vocabularies_and_an_output_bias_by_hand(name, layers, src, tgt, fin
     assert found.by_kind["unembed"] == tgt * d + tgt
     for positions in ("none", "sinusoidal", "learned", "t5"):
         config = replace(sizes.config(), positions=positions)
-        assert parameters.logits_shape(config, 2, 10, 5) == (2, 5, tgt)
+        assert logits_shape(config, 2, 10, 5) == (2, 5, tgt)
     model = parameters.on_paper(lambda: build_model(sizes.config()))
     assert all(parameter.is_meta for parameter in model.parameters())
 
@@ -172,10 +173,10 @@ def test_sizes_are_written_and_read_and_old_links_mean_what_they_meant(translato
 @pytest.mark.parametrize("has_encoder", [False, True])
 def test_layers_alone_have_no_table_and_no_norm_after_them(has_encoder):
     block = PRESETS["block4096"]
-    assert parameters.count_layers(block.config()).total == 202_383_360  # 4 d² + 3 d d_ff + 2 d
+    assert count_layers(block.config()).total == 202_383_360  # 4 d² + 3 d d_ff + 2 d
     sizes = replace(PRESETS["layers768"], vocab_size=0, has_encoder=has_encoder)
     whole = parameters.count_config(replace(sizes, vocab_size=100).config())
-    layers = parameters.count_layers(sizes.config())
+    layers = count_layers(sizes.config())
     assert layers.by_kind == whole.by_kind | {"embedding": 0}
     assert parse_sizes(sizes.text(), block.config()) == sizes
 

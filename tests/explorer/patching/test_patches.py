@@ -12,10 +12,12 @@ from torch import Tensor
 from explorer.analysis.patching import maps, paths
 from explorer.analysis.patching.maps import Cell, Map, MapPart, patches_of
 from explorer.analysis.patching.pair import Pair, align, checked, pair
-from explorer.analysis.patching.patched import by_position, misplaced, patched_run, run_cell
+from explorer.analysis.patching.patched import misplaced, patched_run, run_cell
 from explorer.analysis.patching.patches import Patch, gaps, patched_logits
 from explorer.analysis.patching.paths import Into, Paths
+from explorer.exhibits.patching.elsewhere import by_position
 from explorer.exhibits.patching.second import exchanged, other_text
+from explorer.exhibits.patching.senders import path_map
 from explorer.library import LoadedModel, open_model
 from explorer.problems import InputProblem
 from explorer.runs.passes import walked
@@ -294,7 +296,7 @@ def test_a_misplaced_map_is_told_that_its_place_matters_in_five_of_a_hundred_cas
 
         def best(other: LoadedModel = other, found: Pair = found, seed: int = seed) -> bool:
             if what == "path":
-                mapped = walked(paths.path_map(other, found, ("decoder", 1, seed % 4), "v")).heads
+                mapped = walked(path_map(other, found, ("decoder", 1, seed % 4), "v")).heads
             else:
                 mapped = walked(maps.patch_map(other, found, what))
             return mapped.beats_chance(mapped.cells[mapped.best()])
@@ -314,7 +316,7 @@ def cat_and_dog(loaded: LoadedModel) -> Pair:
 
 
 def mapped(loaded: LoadedModel, pair: Pair, receiver: Cell, into: Into) -> Paths:
-    return walked(paths.path_map(loaded, pair, receiver, into))
+    return walked(path_map(loaded, pair, receiver, into))
 
 
 def put(value: Tensor) -> Callable[[Tensor], Tensor]:

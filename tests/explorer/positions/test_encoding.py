@@ -14,7 +14,9 @@ from explorer.analysis.positions.encoding import table
 from explorer.analysis.score.steps import module_of, site_inputs
 from explorer.exhibits.positions import sum as summing
 from explorer.exhibits.positions.learned import alike_by_distance, by_chance, learned
+from explorer.exhibits.positions.rotary import layout_difference
 from explorer.exhibits.positions.sum import room
+from explorer.exhibits.positions.table import projected_gram, spread_by_distance
 from explorer.figures.positions.sums import plane, strips
 from explorer.library import CHECKPOINTS, LoadedModel, list_models, open_model
 from explorer.runs.trace import trace
@@ -81,21 +83,21 @@ def test_the_position_part_of_the_scores_behind_the_projections(tiny):
         loaded.model.memory_of(Rows.of([[1]], [traced.src_tokens]))
     scores = record.activations[f"{site}.hook_scores"][0].numpy()
     for head in range(4):
-        found = encodings.projected_gram(loaded, site, head, n)
+        found = projected_gram(loaded, site, head, n)
         np.testing.assert_allclose(found, scores[head], atol=1e-5)
-    assert encodings.projected_gram(loaded, "decoder.blocks.0.cross_attn", 0, n) is None
-    assert encodings.projected_gram(tiny(positions="none"), site, 0, n) is None
+    assert projected_gram(loaded, "decoder.blocks.0.cross_attn", 0, n) is None
+    assert projected_gram(tiny(positions="none"), site, 0, n) is None
 
 
 def test_what_survives_the_projections(tiny):
     plain = encodings.gram(encodings.table(40, 24))
-    assert encodings.spread_by_distance(plain) < 1e-6
+    assert spread_by_distance(plain) < 1e-6
     assert encodings.asymmetry(plain) < 1e-7
-    found = encodings.projected_gram(tiny(), "encoder.blocks.0.attn", 0, 40)
-    assert encodings.spread_by_distance(found) > 0.2
+    found = projected_gram(tiny(), "encoder.blocks.0.attn", 0, 40)
+    assert spread_by_distance(found) > 0.2
     assert encodings.asymmetry(found) > 0.2
     by_hand = np.array([[1.0, 2.0], [0.0, 3.0]])  # means 2, 2 and 0: the diagonal keeps 1 and 3
-    assert encodings.spread_by_distance(by_hand) == pytest.approx(2 / 5)
+    assert spread_by_distance(by_hand) == pytest.approx(2 / 5)
     assert encodings.asymmetry(by_hand) == pytest.approx(8**0.5 / (2 * 14**0.5))
 
 
@@ -219,7 +221,7 @@ def test_the_half_split_layout_by_hand_and_permuted():
         turning.rotate_as(torch.zeros(1, 1, 1, 3), torch.tensor([0]), np.ones(1), "half")
     draw = np.random.default_rng(3)
     q, k = draw.normal(size=(9, 16)), draw.normal(size=(9, 16))
-    wrong, left = turning.layout_difference(q, k, frequencies(16).numpy(), 4.0)
+    wrong, left = layout_difference(q, k, frequencies(16).numpy(), 4.0)
     assert wrong > 0.5
     assert left < 1e-12
     q = np.array([1.0, 0.0, 1.0, 0.0])

@@ -9,14 +9,7 @@ from torch.nn import functional as F
 
 from explorer.analysis.cases import Result
 from explorer.analysis.cases.backend import backend, fused, module_like, options
-from explorer.analysis.score.initial import (
-    INITS,
-    STORAGES,
-    fresh_model,
-    fresh_scores,
-    stored_rows,
-    weight_std,
-)
+from explorer.analysis.score.initial import INITS, STORAGES, fresh_model
 from explorer.analysis.score.steps import module_of
 from explorer.exhibits.score.backward import (
     GRADIENTS,
@@ -26,6 +19,7 @@ from explorer.exhibits.score.backward import (
     fused_forward,
     head_backward,
 )
+from explorer.exhibits.score.initial import fresh_scores, stored_rows, weight_std
 from explorer.exhibits.score.widths import compute, single
 from explorer.runs.edits import HeadOff, MaskSwitch
 from explorer.runs.passes import walked
@@ -50,8 +44,6 @@ CUT_FROM = [
     {"score_cap": 0.2},
     {"score_divisor": 1.0},
 ]
-
-
 ALWAYS = ("drops", "no_weights", "averages")
 
 
