@@ -11,12 +11,14 @@ from models.training.home import asset
 @dataclass(frozen=True)
 class Term:
     """A term in one language: its name, its meaning in one or two sentences, and the page that
-    shows it; `avoid` are other names for it, which the app's texts must not use."""
+    shows it; `avoid` are other names for it, which the app's texts must not use, and `linked` is
+    whether they link to it."""
 
     name: str
     means: str
     page: str
     avoid: tuple[str, ...]
+    linked: bool
 
 
 @cache
@@ -29,6 +31,7 @@ def terms(lang: str) -> tuple[Term, ...]:
             entry[f"means_{lang}"],
             entry["page"],
             tuple(entry.get(f"avoid_{lang}", ())),
+            entry.get("linked", True),
         )
         for entry in entries
     )
@@ -43,7 +46,8 @@ _LONGER = {"en": r"arrow keys|\w+[_/]\w+", "zh": "关键|按键|键盘|键值"}
 @cache
 def _pattern(lang: str) -> re.Pattern[str]:
     """Matches a term, as a group with its number, or what is skipped, without a group."""
-    longest_first = sorted(enumerate(terms(lang)), key=lambda each: -len(each[1].name))
+    numbered = [(at, term) for at, term in enumerate(terms(lang)) if term.linked]
+    longest_first = sorted(numbered, key=lambda each: -len(each[1].name))
     names = "|".join(f"(?P<t{at}>{_name(term.name, lang)})" for at, term in longest_first)
     words = rf"\b(?:{_LONGER[lang]}|(?:{names})\b)" if lang == "en" else f"{names}|{_LONGER[lang]}"
     return re.compile(f"{_SKIPPED}|{words}", re.IGNORECASE)

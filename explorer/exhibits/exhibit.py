@@ -226,6 +226,13 @@ def choices_of(subject: str) -> type[PageChoices]:
     return next(kind for kind in own if issubclass(kind, PageChoices) and kind is not PageChoices)
 
 
+def choices_on(page: type[PageChoices]) -> tuple[type[PageChoices], ...]:
+    """The choices of a page, and of the other subjects that it shows."""
+    addresses = [address for part in page.parts.values() for address in part]
+    subjects = (address.partition(".")[0] for address in addresses)
+    return tuple(dict.fromkeys((page, *map(choices_of, subjects))))
+
+
 def exhibits_of(names: Iterable[str], view: View) -> list[Exhibit[Any]]:
     """The exhibits at these addresses that are open."""
     exhibits = map(exhibit_of, names)

@@ -1,6 +1,6 @@
 """The views of the app in the order of its menu of ten; each has a name."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explorer.exhibits.alignment.choices import AlignmentChoices
@@ -17,6 +17,7 @@ from explorer.exhibits.exhibit import (
     Need,
     PageChoices,
     choices_of,
+    choices_on,
     exhibit_of,
 )
 from explorer.exhibits.heads.choices import HeadsChoices
@@ -52,11 +53,6 @@ class Page:
         """The addresses of the exhibits of each part."""
         return self.choices.parts
 
-    @property
-    def subjects(self) -> Iterator[str]:
-        """The subjects of its exhibits."""
-        return (name.partition(".")[0] for part in self.parts.values() for name in part)
-
     def load(self) -> None:
         """Import the page's exhibits, so that its first visit does not wait for it."""
         for name in (name for part in self.parts.values() for name in part):
@@ -87,11 +83,7 @@ PAGES: tuple[Page, ...] = (*LESSONS, Page("card", CardChoices, follows_edits=Fal
 """The lessons, and last the model card, which computes nothing from the sentence."""
 
 CHOICES: tuple[type[PageChoices], ...] = tuple(
-    dict.fromkeys(
-        kind
-        for page in PAGES
-        for kind in (page.choices, *(choices_of(name) for name in page.subjects))
-    )
+    dict.fromkeys(kind for page in PAGES for kind in choices_on(page.choices))
 )
 """The choices of all subjects that pages show."""
 

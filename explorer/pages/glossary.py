@@ -3,6 +3,7 @@
 import streamlit as st
 
 from explorer import glossary, text
+from explorer.exhibits.block import escape
 from explorer.ui import session
 
 NAME = "glossary"
@@ -26,7 +27,7 @@ def render() -> None:
 
 def _entry(term: glossary.Term, lang: str) -> None:
     meaning, way = st.columns([4, 1], vertical_alignment="center")
-    meaning.markdown(f"**{term.name}** · {term.means}")
+    meaning.markdown(f"**{term.name}** · {escape(term.means)}")
     with way:
         # Pages that run alone, as in tests, have no menu.
         if term.page in session.pages() and st.button(

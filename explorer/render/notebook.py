@@ -13,7 +13,7 @@ import numpy as np
 from explorer.engine import cache
 from explorer.exhibits import block as b
 from explorer.exhibits.choices import PartChoices, ScreenChoices
-from explorer.exhibits.exhibit import choices_of, exhibit_of, exhibits_of
+from explorer.exhibits.exhibit import choices_of, choices_on, exhibit_of, exhibits_of
 from explorer.exhibits.links import Links, State
 from explorer.exhibits.view import View, build
 from explorer.library import LoadedModel, list_models
@@ -155,9 +155,7 @@ def _state(
     address: str, loaded: LoadedModel, text: str, lang: str, chosen: dict[str, Any]
 ) -> State:
     of_page = choices_of(address.partition(".")[0])
-    names = (address, *(name for part in of_page.parts.values() for name in part))
-    own = dict.fromkeys((of_page, *(choices_of(name.partition(".")[0]) for name in names)))
-    links = Links(ScreenChoices, PartChoices, *own)
+    links = Links(ScreenChoices, PartChoices, *choices_on(of_page))
     asked = {"edits": parse_edits(chosen.pop("edits", "")), **chosen}
     try:
         state = links.change(State(lang=lang, model=_kept(loaded), text=text), **asked)

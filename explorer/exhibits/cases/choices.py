@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from explorer.exhibits import PageChoices, View
-from explorer.exhibits.choices import PartChoices, RefusedError, choice, one_of, unlinked
+from explorer.exhibits.choices import (
+    PartChoices,
+    RefusedError,
+    as_digit,
+    choice,
+    one_of,
+    switch,
+    unlinked,
+)
 
 GUESSES: tuple[str, ...] = ("true", "false", "depends")
 """The user's guesses about a claim, and the verdicts of an experiment."""
@@ -47,11 +55,11 @@ class CasesChoices(PageChoices):
     is the guess about the claim.
 
     `guessed` is whether the first guess for each of `CLAIMS` was right, None if there was none.
-    `turn` counts how often an experiment was run again.
+    `turn` counts how often an experiment was run again. `tested`: the mask tests were started.
     """
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "tests": ("mask_tests.tests",),
+        "tests": ("cases.tests",),
         "bugs": ("cases.case", "cases.outcome", "cases.planted"),
         "claims": ("cases.case", "cases.outcome"),
         "choices": ("cases.case", "cases.outcome"),
@@ -60,6 +68,7 @@ class CasesChoices(PageChoices):
     claim: str = choice("", of_part("claims"))
     option: str = choice("", of_part("choices"))
     turn: int = unlinked(0)
+    tested: bool = choice(False, switch, as_digit)
     guess: str = choice("", one_of(GUESSES))
     guessed: tuple[bool | None, ...] = choice((), read_guessed, write_guessed)
 
