@@ -1,12 +1,10 @@
 """The calculator: parameters for any sizes, FLOPs and bytes by length."""
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import torch
 from torch import nn
 
 from explorer.analysis.model import parameters
@@ -22,22 +20,7 @@ from explorer.figures.curves import lines
 from explorer.numbers import byte_size, percent
 from explorer.text import shorten
 from models.config import ModelConfig
-from models.rows import Rows
 from models.transformer import build_model
-
-
-def logits_shape(config: ModelConfig, batch: int, src: int, tgt: int) -> tuple[int, ...]:
-    """The shape of the logits of such a model, run on the meta device without computing anything.
-
-    Positions are left out: tables need the largest position, and meta tensors hold no values.
-    """
-    model = on_paper(lambda: build_model(replace(config, positions="none"))).eval()
-    with torch.device("meta"):
-        tokens = torch.zeros(batch, max(src, tgt), dtype=torch.long)
-        source = tokens[:, :src]
-        if config.picture:
-            source = torch.zeros(batch, src, math.prod(config.picture[2:]), dtype=torch.long)
-        return tuple(model.read(Rows(tokens[:, :tgt], None, source)).shape)
 
 
 def count_layers(config: ModelConfig) -> Count:
@@ -87,7 +70,8 @@ class ModelCost:
 def compute(config: ModelConfig, whole: bool) -> ModelCost:
     """A model of these sizes; only its layers unless `whole`. Raises ValueError."""
     count = parameters.count_config if whole else count_layers
-    shape = logits_shape(config, *EXAMPLE) if whole and config.lm_head else None
+    batch, _, tgt = EXAMPLE
+    shape = (batch, tgt, config.vocab_size) if whole and config.lm_head else None
     counted = count(config)
     costs = (cost(config, n, 4 * counted.total, unembeds=whole) for n in LENGTHS)
     return ModelCost(counted, shape, tuple(costs))

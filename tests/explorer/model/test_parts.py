@@ -13,7 +13,7 @@ from explorer.analysis.model import parameters
 from explorer.exhibits.block import Canvas
 from explorer.exhibits.links import State
 from explorer.exhibits.model.boxes import EXHIBIT, shapes, towers
-from explorer.exhibits.model.calculator import count_layers, logits_shape
+from explorer.exhibits.model.calculator import compute, count_layers
 from explorer.exhibits.model.choices import ModelChoices
 from explorer.exhibits.model.sizes import PRESETS, Sizes, parse_sizes
 from explorer.exhibits.view import build
@@ -128,9 +128,7 @@ def test_two_vocabularies_and_an_output_bias_by_hand(name, layers, src, tgt, fin
     assert total == {"two_6": 44_394_696, "two_3": 24_633_296}[name]  # as such code prints it
     assert found.by_kind["embedding"] == (src + tgt) * d
     assert found.by_kind["unembed"] == tgt * d + tgt
-    for positions in ("none", "sinusoidal", "learned", "t5"):
-        config = replace(sizes.config(), positions=positions)
-        assert logits_shape(config, 2, 10, 5) == (2, 5, tgt)
+    assert compute(sizes.config(), whole=True).logits == (2, 5, tgt)
     model = parameters.on_paper(lambda: build_model(sizes.config()))
     assert all(parameter.is_meta for parameter in model.parameters())
 
