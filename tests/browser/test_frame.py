@@ -153,7 +153,7 @@ def test_a_page_is_printed_whole_and_without_its_controls(visitor, place, width,
 def test_ctrl_p_prints_once_everything_is_drawn_and_start_prints_its_last_frame(visitor):
     page = visitor.page
     visitor.open(lang="en")
-    page.locator(".player .play").wait_for()
+    page.locator("html:not([data-hl-opening]) .player .play").wait_for()  # frame.js is there
     visitor.settle()
     page.evaluate("""() => {
         window.print = () => { document.documentElement.dataset.printed = "yes"; };
