@@ -386,7 +386,8 @@ def rewrite(
                 if marks.ends(token):
                     return written, True
                 written.append(token)
-                guess = _behind(guess, token)
+                # The rest of the guess: the token occurs later in it, or replaces its first one.
+                guess = guess[(guess.index(token) if token in guess else 0) + 1 :]
                 if at == len(ahead) or token != ahead[at]:
                     break
     return written, False
@@ -407,9 +408,3 @@ def first_seen(sites: Sequence[AttentionSite], edits: Sequence[Edit], query: int
         if any(covers(edit, site) for site in own)
     )
     return min(places, default=BEYOND)
-
-
-def _behind(guess: list[int], token: int) -> list[int]:
-    """The rest of a guess after a token, which occurs later in it or replaces its first token."""
-    at = guess.index(token) if token in guess else 0
-    return guess[at + 1 :]

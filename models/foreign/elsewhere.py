@@ -79,17 +79,17 @@ class GenerationRules:
 
     def _blocked(self, tokens: list[int]) -> list[int]:
         """Tokens that would complete a forbidden sequence or repeat an n-gram."""
-        completions = [run[-1] for run in self.forbidden if _ends_with(tokens, run[:-1])]
-        n = self.no_ngram
+        n, written = self.no_ngram, len(tokens)
+        completions = [
+            run[-1]
+            for run in self.forbidden
+            if tuple(tokens[max(0, written - len(run) + 1) :]) == run[:-1]
+        ]
         if n and len(tokens) >= n - 1:
             begun = tokens[len(tokens) - n + 1 :]
             places = range(len(tokens) - n + 1)
             completions += [tokens[at + n - 1] for at in places if tokens[at : at + n - 1] == begun]
         return completions
-
-
-def _ends_with(tokens: list[int], run: tuple[int, ...]) -> bool:
-    return len(run) <= len(tokens) and tuple(tokens[len(tokens) - len(run) :]) == run
 
 
 def _only(scores: Tensor, token: int) -> Tensor:

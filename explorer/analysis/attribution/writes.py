@@ -150,12 +150,13 @@ def without_head(
 ) -> float:
     """The difference of the two logits in a run in which a head, of any stack, writes nothing at
     one query; everything after it reacts. Raises ValueError for another model's Trace."""
-    change = Edits({site.hook("z"): partial(_silent, at=(head, query))})
+    change = Edits({site.hook("z"): partial(silent_at, at=(head, query))})
     logits = rerun(loaded, traced, {LOGITS}, change)[LOGITS][0, result.position].double()
     return float(logits[result.word] - logits[result.other])
 
 
-def _silent(tensor: Tensor, at: Place) -> Tensor:
+def silent_at(tensor: Tensor, at: Place) -> Tensor:
+    """A tensor of a batch of one, with 0 at a place."""
     changed = tensor.clone()
     changed[0][at] = 0.0
     return changed

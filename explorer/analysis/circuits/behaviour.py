@@ -19,8 +19,15 @@ import torch
 from jaxtyping import Float
 
 from explorer.analysis.circuits.chance import Chance, by_chance
-from explorer.analysis.circuits.rows import Twice, own_sites, random_twice, series_of, source_of
-from explorer.analysis.circuits.weights import unembedding, weight_of
+from explorer.analysis.circuits.rows import (
+    Twice,
+    own_sites,
+    random_twice,
+    series_of,
+    source_of,
+    unembedding,
+    weight_of,
+)
 from explorer.analysis.roles import AttentionRows
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps

@@ -125,7 +125,7 @@ def turned(
     at = pairs_of(loaded.config.d_head, layout)
     q = bare(loaded, traced, site, head, "q")[query]
     k = bare(loaded, traced, site, head, "k")[key]
-    q_turned, k_turned = _turn(q, [query], angles, layout)[0], _turn(k, [key], angles, layout)[0]
+    q_turned, k_turned = (turn(q, [query], angles, layout)[0], turn(k, [key], angles, layout)[0])
     return Turned(
         q=q[at],
         k=k[at],
@@ -146,10 +146,10 @@ def score_by_offset(
 ) -> Float[np.ndarray, " offset"]:
     """q . k / divisor if the query were `offset` positions after the key; nothing else
     changes, so this is the effect of position alone."""
-    return _turn(q, offsets.tolist(), angles, layout) @ k / divisor
+    return turn(q, offsets.tolist(), angles, layout) @ k / divisor
 
 
-def _turn(
+def turn(
     x: Float[np.ndarray, "... d_head"], positions: list[int], angles: Angles, layout: Layout
 ) -> Float[np.ndarray, "pos d_head"]:
     """Vectors rotated to these positions; a single one is rotated to each of them."""

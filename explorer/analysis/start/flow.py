@@ -144,7 +144,9 @@ def flow(
     )
     if generation is None:
         labels = None if loaded.classifier is None else labelled(loaded, traced)
-        steps = _labels(labels, starts["tgt"]) or _read_out(starts["tgt"])
+        steps = _labels(labels, starts["tgt"]) or tuple(
+            FlowStep(token=start, thread=at) for at, start in enumerate(starts["tgt"])
+        )
     else:
         steps = _written(loaded, generation, starts["tgt"])
     n_given = sizes["tgt"]
@@ -236,10 +238,6 @@ def _telling(n_pairs: int, last: int, base: float) -> np.ndarray:
     return np.unique(np.linspace(0, min(n_pairs - 1, slowest), WAVES).round().astype(int))
 
 
-def _thread(token: int, starts: Sequence[int]) -> int:
-    return int(np.searchsorted(starts, token, side="right")) - 1
-
-
 GAP = "___"
 """The placeholder for a word that is not filled in yet."""
 
@@ -274,7 +272,7 @@ def _written(
         steps.append(
             FlowStep(
                 token=place,
-                thread=_thread(place, starts),
+                thread=int(np.searchsorted(starts, place, side="right")) - 1,
                 tokens=tuple(candidate.str_token for candidate in shown),
                 chances=tuple(float(np.exp(candidate.logprob)) for candidate in shown),
                 chosen=[candidate.token for candidate in shown].index(step.chosen),
@@ -298,8 +296,3 @@ def _labels(labels: Labelled | None, starts: Sequence[int]) -> tuple[FlowStep, .
         shown = tuple(names[at] for at in best), tuple(float(chances[at]) for at in best)
         steps.append(FlowStep(start, thread, *shown))
     return tuple(steps)
-
-
-def _read_out(starts: Sequence[int]) -> tuple[FlowStep, ...]:
-    """A text that is only read: one step per thread."""
-    return tuple(FlowStep(token=start, thread=at) for at, start in enumerate(starts))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from explorer.analysis.attribution.ledger import BIASES, Writer
-from explorer.analysis.attribution.writes import Place, Writes, _silent
+from explorer.analysis.attribution.writes import Place, Writes, silent_at
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.place import to_remove, writer_name
 from explorer.exhibits.exhibit import OUTPUT
@@ -46,7 +46,7 @@ def silence(loaded: LoadedModel, traced: Trace, result: Writes, writer: int) -> 
         raise ValueError("biases are added in many places, so they cannot be ablated as one")
     hook, at = _place_of(traced, named, result.position)
     kept = _kept(traced)
-    change: dict[str, Change] = {hook: partial(_silent, at=at)}
+    change: dict[str, Change] = {hook: partial(silent_at, at=at)}
     held = {name: partial(_as_it_was, array=array) for name, array in kept.items()} | change
     before = result.logits[0] - result.logits[1]
     measured = []

@@ -1,6 +1,6 @@
 """Composition scores: how much of a head's input comes from an earlier head, from weights alone.
 
-Elhage et al. 2021: with W_QK and W_OV as in `weights`, the later head's matrix M is multiplied by
+Elhage et al. 2021: with W_QK and W_OV as in `rows`, the later head's matrix M is multiplied by
 the earlier head's W_OV, and the score is ||M W_OV|| / (||M|| ||W_OV||), Frobenius norms:
 
 Q   M = W_QK'   the earlier head's output is in the query
@@ -17,8 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from explorer.analysis.circuits.chance import Chance, by_chance, shuffle
-from explorer.analysis.circuits.rows import own_sites
-from explorer.analysis.circuits.weights import HeadWeights, head_weights
+from explorer.analysis.circuits.rows import HeadWeights, head_weights, own_sites
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits.choices import WAYS, CircuitsChoices, Way
 from explorer.exhibits.circuits.measured import scope

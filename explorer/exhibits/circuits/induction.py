@@ -22,8 +22,13 @@ from jaxtyping import Float
 from explorer.analysis.circuits import behaviour
 from explorer.analysis.circuits.behaviour import looked, places_of
 from explorer.analysis.circuits.chance import Chance, by_chance
-from explorer.analysis.circuits.rows import Twice, own_sites, random_twice
-from explorer.analysis.circuits.weights import head_weights, unembedding
+from explorer.analysis.circuits.rows import (
+    Twice,
+    head_weights,
+    own_sites,
+    random_twice,
+    unembedding,
+)
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices

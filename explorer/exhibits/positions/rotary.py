@@ -11,12 +11,12 @@ from explorer.analysis.positions.turning import (
     Angles,
     Layout,
     Turned,
-    _turn,
     angles_of,
     bare,
     pairs_of,
     rotate_as,
     score_by_offset,
+    turn,
     turned,
     turns,
 )
@@ -42,10 +42,10 @@ def layout_difference(
     """The largest change of a score if weights for one layout are rotated with the other's pairs,
     and the residual once the features are permuted to match."""
     n = list(range(len(q)))
-    right = _turn(q, n, angles, "interleaved") @ _turn(k, n, angles, "interleaved").T / divisor
-    wrong = _turn(q, n, angles, "half") @ _turn(k, n, angles, "half").T / divisor
+    right = turn(q, n, angles, "interleaved") @ turn(k, n, angles, "interleaved").T / divisor
+    wrong = turn(q, n, angles, "half") @ turn(k, n, angles, "half").T / divisor
     fit = pairs_of(q.shape[1], "interleaved").T.reshape(-1)  # evens first, then odds
-    fitted = _turn(q[:, fit], n, angles, "half") @ _turn(k[:, fit], n, angles, "half").T / divisor
+    fitted = turn(q[:, fit], n, angles, "half") @ turn(k[:, fit], n, angles, "half").T / divisor
     return float(np.abs(wrong - right).max()), float(np.abs(fitted - right).max())
 
 

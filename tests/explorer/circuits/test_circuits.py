@@ -19,15 +19,17 @@ from explorer.analysis.circuits.behaviour import (
 )
 from explorer.analysis.circuits.chance import COPIES, RATE, by_chance, shuffle
 from explorer.analysis.circuits.rows import (
+    HeadWeights,
     Twice,
     half_for,
+    head_weights,
     ordinary,
     own_sites,
     random_twice,
     series_of,
     twice,
+    unembedding,
 )
-from explorer.analysis.circuits.weights import HeadWeights, head_weights, unembedding
 from explorer.exhibits.circuits.composition import WAYS, composed, composition, random_scores
 from explorer.exhibits.circuits.induction import circuit, copied
 from explorer.exhibits.circuits.measured import LETTERS, by_hand
