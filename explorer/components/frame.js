@@ -135,7 +135,7 @@ function oneEntryAPage() {
   if (history.headlight) return;
   history.headlight = true;
   window.addEventListener("beforeprint", toPaper);
-  new MutationObserver(rest).observe(document.body, { subtree: true, childList: true, attributeFilter: ["aria-expanded"] });
+  new MutationObserver(rest).observe(document.body, { subtree: true, childList: true, attributeFilter: ["data-collapsed"] });
   window.addEventListener("keydown", printDrawn, true);
   const push = history.pushState.bind(history);
   history.pushState = (state, title, url) => {
@@ -149,7 +149,7 @@ function oneEntryAPage() {
 /** Takes a folded sidebar out of the order of Tab. */
 function rest() {
   const sidebar = document.querySelector("[data-testid=stSidebar]");
-  sidebar?.toggleAttribute("inert", sidebar.getAttribute("aria-expanded") === "false");
+  sidebar?.toggleAttribute("inert", sidebar.dataset.collapsed === "true");
 }
 
 /** Whether nothing is being computed, loaded or drawn. */
