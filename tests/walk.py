@@ -3,10 +3,10 @@
     python -m tests.walk FOLDER [--pages heads,masks] [--langs zh] [--widths 390] [--themes dark]
 
 On each: no error in the console, no word of another script's making (a name of `assets/text`, a
-placeholder that nobody filled), nothing wider than the window, no figure without content, and in
-1440 x 900 pixels at most 90 words at first. A picture of each is kept in FOLDER, named after its
-state. Exits with 1 where anything was found, after all were seen. `make walk` and the public CI run
-it; it takes minutes, so `make test` does not.
+placeholder that nobody filled), nothing wider than the window, no figure without content. A picture
+of each is kept in FOLDER, named after its state. Exits with 1 where anything was found, after all
+were seen. Pages with more than 90 words in sight in 1440 x 900 pixels are printed, which is no
+fault yet. `make walk` and the public CI run it; it takes minutes, so `make test` does not.
 """
 
 import argparse
@@ -183,7 +183,7 @@ def visits(
                 wrong = list(faults(page, names))
             n_words = page.evaluate(WORDS)
             if width == max(WIDTHS) and state.page not in LISTS and n_words > MOST_WORDS:
-                wrong.append(f"{n_words} words before scrolling; at most {MOST_WORDS}")
+                print(f"{state.name}: {n_words} words before scrolling, aim {MOST_WORDS}")
                 page.screenshot(path=folder / f"{state.name}.png")
             yield state, [*said, *wrong]
         context.close()
