@@ -10,7 +10,7 @@ from typing import get_args
 from models.training import options
 from models.training.commands import rows_of
 from models.training.corpus import DataConfig, read_rows
-from models.training.data import read_texts
+from models.training.data import read_pairs, read_texts
 from models.training.evaluate import evaluate_translation
 from models.training.recipe import read_recipe
 from recipes.drawing import Split, save_pictures
@@ -59,7 +59,7 @@ def evaluate_made(args: argparse.Namespace) -> None:
 def gloss(args: argparse.Namespace) -> None:
     """Write the usual translation of each token of a translator, in both directions."""
     tokenizer = options.open_checkpoint(args.model, options.placing_of(args)).tokenizer
-    pairs = [row for row in read_rows(args.pairs, DataConfig(), paired=True)]
+    pairs = read_pairs(args.pairs)
     both = glosses_of(pairs, tokenizer) | glosses_of([row[::-1] for row in pairs], tokenizer)
     lines = [f"{word}\t{phrase}\t{share:.0%}\n" for word, (phrase, share) in sorted(both.items())]
     args.out.write_text(CREDIT + "".join(lines), encoding="utf-8")

@@ -131,8 +131,8 @@ function panel(root, at, own, head, { cells, said, written, numbers }, send) {
   function drawLegend() {
     const next = head.panels[at + 1];
     const isSame = next && JSON.stringify(next.scale) === JSON.stringify(own.scale);
-    const earlier = head.panels.slice(0, at).flatMap((panel) => panel.meanings ?? []);
-    const meanings = look.meanings().filter(([text]) => !earlier.includes(text)); // each once
+    const earlier = new Set(head.panels.slice(0, at).flatMap((other) => other.meanings ?? []));
+    const meanings = look.meanings().filter(([text]) => !earlier.has(text)); // each once
     own.meanings = meanings.map(([text]) => text);
     if (isSame && own.scale && !meanings.length) return; // below the last one
     const children = meanings.map(([text, swatch]) => legendEntry(text, [18, 18], swatch));

@@ -273,5 +273,5 @@ def test_a_part_opens_its_page_at_its_layer_and_has_its_address(canvas):
     assert canvas.on["picked"](found.index("Tokens")) is None
     head, _ = unpack(canvas.payload("file", lambda change: f"{change.visit}?"))
     found = dict(zip(names(canvas), head["hrefs"], strict=True))
-    pages = {"Embedding": "score?", "Norm": "blocks?", "Output": "decoding?", "Tokens": ""}
+    pages = {"Embedding": "score?", "Norm": "model?", "Output": "decoding?", "Tokens": ""}
     assert {name: found[name] for name in pages} == pages
