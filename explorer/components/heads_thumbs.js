@@ -13,7 +13,6 @@ import { isInSight, whenSeen } from "./sight.js";
 
 const MAX_SIDE = 64; // as in heads_payload.py
 const CODED = Float32Array.from({ length: 256 }, (_, code) => weightOf(code)); // the weight of each byte
-
 const NUMBERS = 34; // px for the number of a layer, in front of its row
 const TALLEST = 12000; // px that a canvas may measure in every browser
 
@@ -154,7 +153,7 @@ export function headThumbs(view) {
     light(view.lit);
   }
 
-  let pixels, ground;
+  let pixels, ground, marked;
 
   /** Paints visible heads at once; if there are many, the others when they become visible. */
   function repaint() {
@@ -196,8 +195,6 @@ export function headThumbs(view) {
     const [query, key] = [at(event.offsetY, box.clientHeight, nQuery), at(event.offsetX, box.clientWidth, nKey)];
     view.light({ query, key, head: index });
   }
-
-  let marked = null;
 
   /** Marks open and pinned heads; updates only the changed ones. */
   function mark() {

@@ -140,7 +140,7 @@ def circuit(
     twice = rows = random_twice(loaded) if twice is None else twice
     if chance is None:
         chance = yield from by_chance(loaded, lambda copy: behaviour.attention_scores(copy, rows))
-    intact = behaviour.looked(loaded, twice)
+    intact = looked(loaded, twice)
     second, previous = head_scores.best("induction"), intact.scores["previous"]
     n_heads = previous.shape[1]
     earlier = [(layer, head) for layer in range(second[0]) for head in range(n_heads)]
@@ -156,7 +156,7 @@ def circuit(
     scores, lost = [], []
 
     def left(off: Sequence[Place]) -> tuple[float, float]:
-        without = behaviour.looked(loaded, rows, silenced(loaded, off))
+        without = looked(loaded, rows, silenced(loaded, off))
         return float(without.scores["induction"][second]), without.second_half - intact.second_half
 
     for done, off in enumerate(sets):
@@ -205,11 +205,8 @@ def _rivals(order: Sequence[Place], count: int) -> tuple[tuple[Place, ...], ...]
     """Up to RIVALS other sets of as many heads as the first `count`."""
     own = frozenset(order[:count])
     if comb(len(order), count) <= RIVALS + 1:
-        return tuple(
-            combination
-            for combination in combinations(order, count)
-            if frozenset(combination) != own
-        )
+        others = combinations(order, count)
+        return tuple(heads for heads in others if frozenset(heads) != own)
     draw = np.random.default_rng(DRAWS)
     rivals: dict[frozenset[Place], tuple[Place, ...]] = {}
     while len(rivals) < RIVALS:
@@ -249,7 +246,7 @@ def copied(loaded: LoadedModel, twice: Twice, at: Place) -> tuple[float, float]:
     z = run(loaded.model, twice.rows, {site.hook("z")})[site.hook("z")][:, at[1]]
     written = torch.from_numpy(head_weights(loaded, site, at[1]).o) @ z.double().transpose(1, 2)
     out = torch.from_numpy(unembedding(loaded))
-    queries = torch.from_numpy(behaviour.places_of(twice)["induction"][0])
+    queries = torch.from_numpy(places_of(twice)["induction"][0])
     hits, guess, count = 0, 0.0, 0
     for row, tokens in zip(written, twice.tokens, strict=True):
         kinds = tokens[twice.start : twice.start + twice.n].unique()
