@@ -8,7 +8,7 @@ import { choice, el } from "./dom.js";
  */
 export function headsBar(view, change, ask, redraw) {
   const { alone, bar, measure, words } = view.head;
-  const { kinds = [], kind, names, roles = [], matter } = bar;
+  const { kinds = [], kind, names, roles = [], matter } = bar ?? {}; // a page without the app has none
   const node = el("div", "above");
   const [first, second] = [el("div", "bar-row"), el("div", "bar-row")];
   const button = (at, label, press) => {
