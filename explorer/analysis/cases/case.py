@@ -42,8 +42,8 @@ Outcome = tuple[str, float]
 """What one way to make a choice gives: a word, whose text is at `cases.outcomes.<word>`, and the
 share (0 to 1) that it mentions, NaN for none."""
 Done = TypeVar("Done")
-SHARED = ("matches", "seeds")
-"""Explanations in the same words for several claims."""
+SHARED = ("matches", "seeds", "no_logits")
+"""Explanations in the same words for several cases."""
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,8 @@ def tied_logits(loaded: LoadedModel, traced: Trace) -> Result:
     """
     names, columns = ("dot_error", "near_rank", "same_row"), ("value", "by_chance")
     if not traced.config.lm_head:
-        return Result("depends", columns, [ResultRow(name, (math.nan,) * 2) for name in names])
+        blank = [ResultRow(name, (math.nan,) * 2) for name in names]
+        return Result("depends", columns, blank, why=("no_logits",))
     model, config = loaded.model, loaded.config
     rows = outside(model.unembed.weight).numpy()
     embedding = outside(model.last_stack.embed.weight).numpy()

@@ -80,7 +80,7 @@ def blocked(view: View) -> Posed:
     site, n = _causal(view)
     row, mask = row_of(view.trace, site, 0, 0), view.trace.mask(site.name)[0]
     right, visible = int((~mask).sum()), int(mask.sum())
-    counts = (right, visible, n * n // 2, n * n - n, n * (n - 1) // 2 + n - 1)
+    counts = (right, visible, n * n // 2, n * n - n)
     drawn = [pictures.strip(view, "tgt")], [_masked(view, row)]
     return Posed(counts, {"all": n, "cells": n * n}, *drawn, row)
 

@@ -145,9 +145,11 @@ def _ask(view: View, step: Step, posed: PosedStep, step_answer: StepAnswer | Non
         yield b.Remember(b.choose(answers=tour.with_answer(step_answer)))
     verdict = view.t("tour.right" if step_answer.right else "tour.wrong", answer=question.answer)
     yield b.Sentence("tour", f"{_icon(step_answer.right)} {verdict}")
-    misread = question.misread[step_answer.option]
-    told = view.t(f"{words}.told", **posed.values)
-    yield b.Prose(in_a_row((view.t(f"tour.misread.{misread}"), told)) if misread else told)
+    told = [view.t(f"{words}.told", **posed.values)]
+    if misread := question.misread[step_answer.option]:
+        of = {"option": question.options[step_answer.option]}
+        told.append(view.t("tour.misreading", **of, misread=view.t(f"tour.misread.{misread}")))
+    yield b.Prose(in_a_row(told))
 
 
 def _icon(right: bool | None) -> str:

@@ -241,7 +241,7 @@ def test_what_is_between_product_and_logit_is_counted(tiny):
     assert found.verdict != "true"
     silent = tiny("silent", family="encoder-only", lm_head=False)
     found = tied_logits(silent, trace(silent, TEXT))
-    assert found.verdict == "depends"
+    assert (found.verdict, found.why) == ("depends", ("no_logits",))
     assert np.isnan(found.rows[0].values).all()
 
 
