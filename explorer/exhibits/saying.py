@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from explorer.exhibits import View
 from explorer.exhibits.block import escape
 from explorer.exhibits.reasons import BLOCKERS
+from explorer.exhibits.view import is_translator
 from explorer.exports.picture import axes_of
 from explorer.figures.matrix import Axes
 from explorer.figures.theme import is_special, isolated
@@ -209,8 +210,7 @@ def guess_note(view: View, written: Iterable[tuple[str, float]]) -> str:
     """That a translator guesses, if a token of its output has a small probability, and what helps;
     "" otherwise. A text that is continued has no single right token."""
     words = [(chance, label) for label, chance in written if not is_special(label)]
-    config = view.loaded.config
-    if config.picture or not config.reads_source or min(words, default=(1, ""))[0] >= GUESS:
+    if not is_translator(view.loaded) or min(words, default=(1, ""))[0] >= GUESS:
         return ""
     chance, label = min(words)
     return view.t("place.guess", token=quoted(view, label), chance=percent(chance))

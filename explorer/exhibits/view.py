@@ -12,7 +12,7 @@ from explorer.engine.caching import cached
 from explorer.exhibits.choices import PartChoices, ScreenChoices
 from explorer.exhibits.links import FREE, State
 from explorer.figures.theme import is_special
-from explorer.library import LoadedModel
+from explorer.library import LoadedModel, split_step
 from explorer.numbers import root
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
@@ -260,6 +260,28 @@ def default_model(names: tuple[str, ...], lang: str = "") -> str:
 def first_sentence(model: str) -> str:
     """The sentence of a first visit."""
     return next(iter(examples_of(model).values()))[0]
+
+
+@cached
+def reading_language(model: str) -> str | None:
+    """The language that a shipped model reads, detected from its examples.
+
+    None for a model of single letters or of several languages, and for a user's own model.
+    """
+    base, _ = split_step(model)
+    example = first_sentence(base)
+    if not text.has(f"models.{base}", lang=text.LANGUAGES[0]) or max(map(len, example.split())) < 2:
+        return None
+    every = {text.script(sentence) for group in text.examples(base).values() for sentence in group}
+    every.discard(None)
+    return every.pop() if len(every) == 1 else None
+
+
+def is_translator(loaded: LoadedModel) -> bool:
+    """Whether it is a shipped translator: a user's encoder-decoder may have another task."""
+    config = loaded.config
+    reads_text = config.reads_source and config.picture is None
+    return reads_text and reading_language(loaded.name) is not None
 
 
 def examples_of(model: str) -> dict[str, tuple[str, ...]]:

@@ -9,11 +9,10 @@ import streamlit as st
 
 from explorer import text
 from explorer.engine import cache
-from explorer.engine.caching import cached
 from explorer.exhibits.block import escape
 from explorer.exhibits.saying import trained
-from explorer.exhibits.view import View, examples_of, first_sentence
-from explorer.library import LoadedModel, split_step
+from explorer.exhibits.view import View, examples_of, reading_language
+from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.inputs import given_tokens
 from explorer.text import shorten
@@ -65,21 +64,6 @@ def hint_for(view: View) -> SentenceHint | None:
         view.t("hints.lowered", text=escape(shorten(quiet, 60))),
         lambda: session.change(text=quiet, target=None, row=None, step=None),
     )
-
-
-@cached
-def reading_language(model: str) -> str | None:
-    """The language that a shipped model reads, detected from its examples.
-
-    None for a model of single letters or of several languages, and for a user's own model.
-    """
-    base, _ = split_step(model)
-    example = first_sentence(base)
-    if not text.has(f"models.{base}", lang=text.LANGUAGES[0]) or max(map(len, example.split())) < 2:
-        return None
-    every = {text.script(sentence) for group in text.examples(base).values() for sentence in group}
-    every.discard(None)
-    return every.pop() if len(every) == 1 else None
 
 
 def can_read(loaded: LoadedModel, sentence: str) -> bool:

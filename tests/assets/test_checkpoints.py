@@ -21,7 +21,8 @@ from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.links import State
 from explorer.exhibits.masks.twins import CHEAT, LONGEST as LONGEST_READ, RIGHT, twins
 from explorer.exhibits.positions.choices import PositionsChoices
-from explorer.exhibits.saying import reading_notes
+from explorer.exhibits.saying import guess_note, reading_notes
+from explorer.exhibits.start import picture
 from explorer.exhibits.view import build, first_sentence
 from explorer.library import open_model
 from explorer.runs.generation import generate
@@ -341,3 +342,19 @@ def test_a_translator_that_guesses_says_so(text: str) -> None:
     assert "The model is guessing at" in reading_notes(view, text, ())
     sure = build(State(lang="en", model="en-zh"), dark=False)
     assert reading_notes(sure, sure.text, ()) == ""
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        ("zh-en", "A translator"),
+        ("reverse", "An encoder-decoder"),
+        ("reader", "An encoder-decoder"),
+        ("stories", "A decoder"),
+        ("masked-en", "An encoder"),
+    ],
+)
+def test_only_a_translator_is_called_one_or_said_to_guess(model: str, kind: str) -> None:
+    view = build(State(lang="en", model=model), dark=False)
+    assert picture._about(view).startswith(f"{kind} with ")
+    assert bool(guess_note(view, [("a", 0.1)])) == (kind == "A translator")

@@ -26,7 +26,8 @@ from explorer.exhibits.start.choices import (
     in_force,
     with_mask,
 )
-from explorer.library import LoadedModel, split_step
+from explorer.exhibits.view import is_translator
+from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.problems import InputProblem
 from explorer.runs.activations import survey
@@ -238,13 +239,13 @@ def _picture(view: View, greedy_output: GreedyOutput) -> b.Canvas:
 
 def _about(view: View) -> str:
     """What the model is, in one line."""
-    config, base = view.loaded.config, split_step(view.loaded.name)[0]
-    kind = "start.models.decoder" if config.generates else "start.models.encoder"
+    loaded = view.loaded
+    kind = "translator" if is_translator(loaded) else loaded.config.family
     return view.t(
         "start.about",
-        kind=view.t("start.models.translator" if config.reads_source else kind),
-        weights=in_units(view.loaded.n_parameters, lang=view.lang),
-        made=view.t("start.made") if has(f"models.{base}", lang=view.lang) else "",
+        kind=view.t(f"start.models.{kind}"),
+        weights=in_units(loaded.n_parameters, lang=view.lang),
+        made=view.t("start.made") if has(f"models.{loaded.name}", lang=view.lang) else "",
     )
 
 

@@ -13,7 +13,13 @@ from explorer.engine import cache
 from explorer.engine.turns import waiting
 from explorer.exhibits.block import escape
 from explorer.exhibits.choices import THEMES, ScreenChoices
-from explorer.exhibits.view import MOST_OTHERS, default_model, examples_of, first_sentence
+from explorer.exhibits.view import (
+    MOST_OTHERS,
+    default_model,
+    examples_of,
+    first_sentence,
+    reading_language,
+)
 from explorer.library import LoadedModel, at_step, split_step
 from explorer.problems import InputProblem
 from explorer.runs.inputs import MAX_TOKENS, limit
@@ -27,7 +33,7 @@ from explorer.runs.sentences import (
 from explorer.ui import session
 from explorer.ui.checking import checkable, self_check
 from explorer.ui.current import app_text as _t
-from explorer.ui.hints import change_model, reader_of, reading_language
+from explorer.ui.hints import change_model, reader_of
 from explorer.ui.session import show_problem
 from explorer.ui.sidebar.languages import pick_languages
 from explorer.ui.uploads import models

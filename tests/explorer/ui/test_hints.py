@@ -7,10 +7,10 @@ import pytest
 
 from explorer import library, text
 from explorer.engine.turns import TURNS
-from explorer.exhibits.view import default_model, first_sentence
+from explorer.exhibits.view import default_model, first_sentence, reading_language
 from explorer.library import CHECKPOINTS, list_models
 from explorer.ui import running
-from explorer.ui.hints import can_read, is_shouted, lowered, reading_language
+from explorer.ui.hints import can_read, is_shouted, lowered
 
 open_model = cache(library.open_model)  # opened once, and only read
 
