@@ -55,7 +55,7 @@ def test_the_answer_comes_after_the_question_and_comes_back_from_its_link(open_p
     at = open_page("tour", lesson="blocked", **LONG)
     assert "÷ 2" not in everything(at)
     assert len(at.radio[0].options) == 4
-    at = answer(at, 0)
+    at = answer(at, 1)
     assert not at.radio
     said = everything(at)
     assert "÷ 2" in said
@@ -63,11 +63,11 @@ def test_the_answer_comes_after_the_question_and_comes_back_from_its_link(open_p
         t(f"tour.misread.{name}", lang="en")
         for name in CHAPTERS["masks"]["steps"]["blocked"]["wrong"]
     ]
-    (misreading,) = (words for words in misread if words in said)  # the first option is wrong
+    (misreading,) = (words for words in misread if words in said)  # the second option is wrong
     assert said.index("÷ 2") < said.index(f": {misreading}")
     assert "radio_button" not in said
     step, option, right, _ = answers_of(at).split(".")
-    assert (step, option) == ("blocked", "1")
+    assert (step, option) == ("blocked", "2")
     assert (words("right", answer="")[:6] in said) == (right == "1")
     assert not open_page("tour", **link(at)).radio
     answers = (StepAnswer("look", 2, True, "k3f"), StepAnswer("sees", 0, False, "9ab1"))
