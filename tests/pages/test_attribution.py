@@ -77,7 +77,7 @@ def type_word(at: AppTest, key: str, word: str) -> None:
 
 
 def test_words_are_picked_and_typed(open_page):
-    at = open_page("attribution", part="writes", row="1")
+    at = open_page("attribution", part="writes", row="1", text="She reads a book every morning.")
     written, *others = at.selectbox(key="attribution.word").options
     at.selectbox(key="attribution.word").set_value(others[1]).run()
     assert f"“{others[1].split(' · ')[0]}”" in reading(at, "Highest contribution")
@@ -107,7 +107,7 @@ def test_a_typed_word_is_a_token_of_the_model_or_is_refused(shelf):
 
 
 def test_the_lens_says_where_it_misleads_and_a_film_ends_at_its_step(open_page):
-    at = open_page("attribution", part="lens")
+    at = open_page("attribution", part="lens", text="She reads a book every morning.")
     assert "farther from the final prediction than a uniform guess" in everything(at)
     at.toggle(key="attribution.filmed").set_value(True).run()
     steps = int(at.slider(key="attribution.step").max)
