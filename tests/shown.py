@@ -11,7 +11,8 @@ from payloads import unpack, unpack_matrices
 from streamlit.testing.v1 import AppTest
 
 Open = Callable[..., AppTest]
-WHOLE = {"cases": {"guess": "true", "tested": "1"}}
+READS = {"text": "She reads a book every morning."}  # untrained models tell its words apart
+WHOLE = {"cases": {"guess": "true", "tested": "1"}, "alignment": READS, "patching": READS}
 """What a page's link needs besides, for the page to show everything that it has."""
 
 
