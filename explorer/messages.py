@@ -41,7 +41,7 @@ def _fits(state: WidgetState, widget: "WidgetMetadata[Any] | None") -> bool:
             return False
         if widget is None or kind is None:
             return True
-        if widget.value_type not in (kind, None):  # None: the last value was "nothing"
+        if widget.value_type != kind:
             return False
         value = widget.deserializer(unpack_widget_state_value(state))
     except Exception:  # Streamlit raises what it happens to meet

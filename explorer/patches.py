@@ -17,7 +17,8 @@ from streamlit.runtime.scriptrunner import RerunData
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests, ScriptRequestType
 from streamlit.runtime.session_manager import SessionInfo
-from streamlit.runtime.state.session_state import SessionState
+from streamlit.runtime.state.common import WidgetMetadata
+from streamlit.runtime.state.session_state import SessionState, WStates
 from uvicorn import Server
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
@@ -45,14 +46,21 @@ def stay_inside() -> None:
 
 
 def check_messages() -> None:
-    """Let sessions take in only values that fit their widgets."""
-    usual = SessionState.set_widgets_from_proto
+    """Let sessions take in only values that fit their widgets, also after an empty message: it has
+    no type, which Streamlit would then note as the widget's."""
+    usual, note = SessionState.set_widgets_from_proto, WStates.set_widget_metadata
 
     def take_in(self: SessionState, sent: WidgetStates) -> None:
         known = self._new_widget_state.widget_metadata
         usual(self, WidgetStates(widgets=fitting(sent.widgets, known)))
 
+    def keep_type(self: WStates, metadata: WidgetMetadata[Any]) -> None:
+        if metadata.value_type is None:
+            metadata = replace(metadata, value_type=self.widget_metadata[metadata.id].value_type)
+        note(self, metadata)
+
     SessionState.set_widgets_from_proto = take_in  # type: ignore[method-assign, assignment]
+    WStates.set_widget_metadata = keep_type  # type: ignore[method-assign]
 
 
 def send_at_once() -> None:
