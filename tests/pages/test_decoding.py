@@ -109,7 +109,9 @@ def test_the_cache_shrinks_with_fewer_key_value_heads(open_page):
 @pytest.mark.parametrize("limit", [2, 99])
 def test_a_sequence_beyond_the_rotations_that_can_be_cached_says_so(open_page, monkeypatch, limit):
     monkeypatch.setattr(ModelConfig, "cacheable", property(lambda config: limit))
-    said = everything(open_page("decoding", part="cache", limit="6"))
+    said = everything(
+        open_page("decoding", part="cache", limit="6", text="She reads a book every morning.")
+    )
     assert (t("caching.turned", lang="en", limit=limit) in said) == (limit == 2)
 
 

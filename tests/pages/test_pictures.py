@@ -62,23 +62,30 @@ def test_another_kind_of_input_is_not_compared_and_missing_letters_are_explained
 def test_a_drawing_and_a_click_change_what_is_read(monkeypatch):
     changed: dict[str, Any] = {}
     monkeypatch.setattr(session, "change", lambda **fields: changed.update(fields))
+    monkeypatch.setattr(session, "state", partial(State, model="reader"))
     ink = drawn_word("Lane", 24, 96)[0]
     message = base64.b64encode(np.repeat(255 - ink[..., None], 3, -1)).decode()
-    monkeypatch.setattr(st, "session_state", {"k": {"drawn": message, "hidden": 31.0}})
+    monkeypatch.setattr(st, "session_state", {"k": {"drawn": message}})
     source._draw("k", SIZES)
     again = picture_of(changed["text"], SIZES).astype(int)
     assert np.abs(again - ink).max() <= 9
-    before = parse_edits("causal-off")
-    for given, found in ((before, (*before, KeyHidden("src", 31))), ((KeyHidden("src", 31),), ())):
-        monkeypatch.setattr(session, "state", partial(State, edits=given))
+    causal, hidden = parse_edits("causal-off"), KeyHidden("src", 31)
+    for before, patches, expected in (
+        (causal, [31.0, -1, 32, "é", None], (*causal, hidden)),
+        ((hidden,), [], ()),
+        ((*causal, hidden), (30,), (*causal, KeyHidden("src", 30))),
+    ):
+        monkeypatch.setattr(session, "state", partial(State, model="reader", edits=before))
+        monkeypatch.setattr(st, "session_state", {"k": {"hidden": {"patches": patches}}})
         source._hide("k", 32, "src", 0)
-        assert changed["edits"] == found
+        assert changed["edits"] == expected
+    changed.clear()
     for bad in ("", "A" * 100_000, "é", message[:-4], 3, None):
-        monkeypatch.setattr(st, "session_state", {"k": {"drawn": bad, "hidden": bad}})
-        changed.clear()
-        source._draw("k", SIZES)
-        source._hide("k", 32, "src", 0)
-        assert set(changed) == ({"edits", "step"} if bad == 3 else set())
+        for sent in (bad, {"patches": bad}):
+            monkeypatch.setattr(st, "session_state", {"k": {"drawn": bad, "hidden": sent}})
+            source._draw("k", SIZES)
+            source._hide("k", 32, "src", 0)
+            assert not changed
 
 
 def test_other_pages_number_the_patches_and_frame_the_query(open_reader):

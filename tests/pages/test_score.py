@@ -60,7 +60,8 @@ def test_the_next_step_follows_and_without_a_key_the_strongest_is_open(open_page
 
 
 def test_a_blocked_cell_writes_nothing_and_another_goal_has_another_gain(open_page):
-    at = open_page("score", site="decoder", layer="1", head="1", row="1", key="3", stage="4")
+    chosen = {"layer": "1", "head": "1", "row": "1", "key": "3", "stage": "4"}
+    at = open_page("score", site="decoder", text="She reads a book every morning.", **chosen)
     assert "The mask blocks this cell" in everything(at)
     assert metric(at, t("score.exponential", lang="en")) == t("score.blocked", lang="en")
     assert metric(at, t("score.written", lang="en")) == "0.00"
