@@ -54,10 +54,11 @@ def check_messages() -> None:
         known = self._new_widget_state.widget_metadata
         usual(self, WidgetStates(widgets=fitting(sent.widgets, known)))
 
-    def keep_type(self: WStates, metadata: WidgetMetadata[Any]) -> None:
-        if metadata.value_type is None:
-            metadata = replace(metadata, value_type=self.widget_metadata[metadata.id].value_type)
-        note(self, metadata)
+    def keep_type(self: WStates, widget_meta: WidgetMetadata[Any]) -> None:
+        if widget_meta.value_type is None:
+            own = self.widget_metadata[widget_meta.id].value_type
+            widget_meta = replace(widget_meta, value_type=own)
+        note(self, widget_meta)
 
     SessionState.set_widgets_from_proto = take_in  # type: ignore[method-assign, assignment]
     WStates.set_widget_metadata = keep_type  # type: ignore[method-assign]
