@@ -65,7 +65,8 @@ def test_all_heads_are_sent_and_the_opened_one_exactly_with_what_blocks_its_cell
     np.testing.assert_array_equal(blocked > 0, np.triu(np.ones_like(blocked), 1) > 0)
 
 
-HERE = {"layer": "1", "head": "1"}
+TEXT = "She reads a book every morning."  # on which the small model writes several tokens
+HERE = {"text": TEXT, "layer": "1", "head": "1"}
 
 
 @pytest.mark.parametrize(
@@ -92,10 +93,10 @@ def test_what_is_open_pinned_and_chosen_comes_from_the_link(open_page, params, e
     ("site", "name"), [("decoder", "mean-2"), ("decoder", "rollout"), ("encoder", "flow")]
 )
 def test_extras_open_like_heads_and_are_read_by_their_name(open_page, site, name):
-    closed = open_page("heads", site=site, instead="none")
+    closed = open_page("heads", text=TEXT, site=site, instead="none")
     assert chosen(closed)["opened"] is None
     assert t("heads.closed", lang="en") in everything(closed)
-    at = open_page("heads", site=site, instead=name, row="2")
+    at = open_page("heads", text=TEXT, site=site, instead=name, row="2")
     label = {"mean-2": "L2 avg", "rollout": "Rollout", "flow": "Flow"}[name]
     head, _ = sent(at)
     assert head["labels"][chosen(at)["opened"]] == label
@@ -197,7 +198,8 @@ def test_four_numbers_of_the_head_and_what_their_order_says(open_page):
 
 
 def test_two_heads_side_by_side_are_subtracted_and_the_encoder_asks_for_a_token(open_page):
-    at = open_page("heads", site="encoder", layer="1", head="2", measure="needed")
+    place = {"site": "encoder", "layer": "1", "head": "2"}
+    at = open_page("heads", text=TEXT, **place, measure="needed")
     first = reading(at, "How much does L1·H2")
     at.selectbox(key="heads.token").select(2).run()
     assert reading(at, "How much does L1·H2") != first
