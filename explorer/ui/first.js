@@ -36,7 +36,8 @@ async function begin() {
   onComplete(() => {
     first.take = () => null;
     const root = shadow.querySelector(".hl");
-    const at = shadow.activeElement?.dataset.at;
+    const focused = shadow.activeElement;
+    const unfolded = shadow.querySelectorAll("details[open]");
     if (owner) {
       const scrolled = [...root.querySelectorAll("*")].filter((node) => node.scrollLeft || node.scrollTop)
         .map((node) => [node, { left: node.scrollLeft, top: node.scrollTop }]);
@@ -47,7 +48,8 @@ async function begin() {
     }
     if (box) handOver(box, sentence);
     place.remove();
-    if (at !== undefined) root.querySelector(`[data-at="${at}"]`)?.focus({ preventScroll: true });
+    for (const menu of unfolded) menu.open = true; // the move takes its focus, which closes it
+    focused?.focus({ preventScroll: true });
   });
 
   const drawing = draw(place, shadow, (name, value) => send(name, value), () => isThere, (sent) => {
