@@ -97,13 +97,10 @@ def script(view: str) -> tuple[str, str]:
 
     It exports the view and, as `styles`, the palette, shared.css and the view's own CSS.
     """
-    styles = "\n".join((css(), *(_text(name) for name in ("shared.css", f"{view}.css"))))
+    files = (FOLDER / name for name in ("shared.css", f"{view}.css"))
+    styles = "\n".join((css(), *(file.read_text(encoding="utf-8") for file in files)))
     text = (
         f"{link(FOLDER, f'{view}.js')}\nexport const styles = new CSSStyleSheet();\n"
         f"styles.replaceSync({json.dumps(styles)});\n"
     )
     return text, f"{view}.{hashlib.sha256(text.encode()).hexdigest()[:16]}.js"
-
-
-def _text(file: str) -> str:
-    return (FOLDER / file).read_text(encoding="utf-8")

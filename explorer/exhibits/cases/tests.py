@@ -1,7 +1,7 @@
 """Behavioural tests of the model's masks."""
 
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 
 from explorer.analysis.mask_tests.certify import MAX_PROBED, Certificate, Finding, examine_text
@@ -58,8 +58,8 @@ def show(tests: Tests, view: View) -> b.Blocks:
         yield from _verdict(view, certificate)
         for finding in certificate.broken:
             yield b.Pane([*_broken(view, certificate, finding)], framed=True)
-        kept = [finding for finding in certificate.findings if finding.passed]
-        yield _two_columns([_kept(view, finding) for finding in kept])
+        kept = [_kept(view, finding) for finding in certificate.findings if finding.passed]
+        yield b.Columns((kept[::2], kept[1::2]))
     for name, why in tests.left_out.items():
         words = view.t("certify.untested", promise=view.t(f"certify.{name}.title"))
         yield b.Note(f"{words} {view.t(f'certify.left_out.{why}')}")
@@ -106,11 +106,6 @@ def _verdict(view: View, certificate: Certificate) -> b.Blocks:
         finding.tolerance for finding in certificate.findings if finding.name != "positions"
     )
     yield b.Note(view.t("mask_tests.honest", tolerance=number(tolerance), limit=MAX_PROBED))
-
-
-def _two_columns(blocks: Sequence[b.Block]) -> b.Columns:
-    """Two columns, filled row by row."""
-    return b.Columns((blocks[::2], blocks[1::2]))
 
 
 def _kept(view: View, finding: Finding) -> b.Prose:

@@ -131,19 +131,13 @@ def _table(view: View, members: tuple[Member, ...]) -> b.Table:
         together = escape(member.together)
         cells = [
             escape(member.text),
-            _pads(member),
+            f"{member.src_pads} + " * translates + str(member.tgt_pads),
             *((escape(member.alone), together if same else f"**{together}**") * translates),
             f"{100 * member.weight_moved:.1f}",
         ]
         rows.append(cells)
     head = [view.t(f"masks.batch_{name}") for name in names]
     return b.Table(head, rows, "l" * (len(names) - 1) + "r")
-
-
-def _pads(member: Member) -> str:
-    return (
-        f"{member.src_pads} + {member.tgt_pads}" if member.src_str_tokens else f"{member.tgt_pads}"
-    )
 
 
 EXHIBIT = Exhibit(batch, show, open=lambda view: bool(view.others))
