@@ -239,11 +239,12 @@ def _picture(view: View, greedy_output: GreedyOutput) -> b.Canvas:
 
 def _about(view: View) -> str:
     """What the model is, in one line."""
-    loaded = view.loaded
-    kind = "translator" if is_translator(loaded) else loaded.config.family
+    loaded, config = view.loaded, view.loaded.config
+    alone = "decoder-only" if config.is_causal else "encoder-only"
+    kind = "encoder-decoder" if config.reads_source else alone
     return view.t(
         "start.about",
-        kind=view.t(f"start.models.{kind}"),
+        kind=view.t(f"start.models.{'translator' if is_translator(loaded) else kind}"),
         weights=in_units(loaded.n_parameters, lang=view.lang),
         made=view.t("start.made") if has(f"models.{loaded.name}", lang=view.lang) else "",
     )

@@ -212,7 +212,7 @@ def test_what_the_notebook_shows_of_a_page_and_an_exhibit() -> None:
         hl.show("positions.order", "en-zh", TEXT).svg()
 
 
-@pytest.mark.parametrize("earlier", ["claims", "cases.finding", "bugs", "cases.pitfall"])
+@pytest.mark.parametrize("earlier", ["claims", "claims.finding", "bugs", "bugs.pitfall"])
 def test_earlier_addresses_show_the_same_case(earlier: str) -> None:
     chosen = {"claim": "gelu_tanh", "guess": "false"} if "claims" in earlier else {}
     shown = hl.show(earlier, "en-zh", TEXT, **chosen).html()
