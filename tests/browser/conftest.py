@@ -56,6 +56,8 @@ class Visitor:
             "?.getAttribute('data-test-script-state') === 'notRunning'"
             # What a run has not drawn again yet is shown faded.
             " && !document.querySelector('[data-stale=true]')"
+            # Before the first picture has moved into the app, a key may go to what is replaced.
+            " && !document.getElementById('hl-first')"
         )
 
     def darken(self) -> None:
