@@ -48,10 +48,10 @@ def heads_view(
 
     `selection` is what is open, pinned and locked. A click in the browser takes precedence and is
     returned in the run that it starts (`sent_selection` reads it earlier in that run), so store the
-    result and pass it again. `on_picked` is called before that run, `on_down` before
-    the run of a click on the link of a cell, `on_asked` before that of a button of the `bar` that
-    needs another picture (its name is sent as "asked"). `options` are those of
-    `pack_heads_view`. Hovering and locking are handled in the browser, without a run. Thumbnails
+    result and pass it again. `on_picked` is called before that run; `on_down` before
+    the run that a cell's link starts; `on_asked` before the run that a button of the `bar` starts,
+    for another picture (its name is sent as "asked"). `pack_heads_view` describes the `options`.
+    Hovering and locking are handled in the browser, without a run. Thumbnails
     that the browser already has are not sent again. A click on other thumbnails, such as another
     sentence's, locks no row here.
     """
@@ -115,7 +115,7 @@ def pack_heads_view(
     """Pack the payload of `heads_view`: thumbnails of all heads, exact cells of the shown ones.
 
     Cells are sent in 16 bits, which display the same digits as the weights themselves; thumbnail
-    pixels that are unblocked in some head, in 8 bits. The order is that of the grid: heads layer by
+    pixels that are unblocked in some head, in 8 bits. They come in the grid's order: heads layer by
     layer, then `aggregates`, the names of further patterns such as an average or a rollout, with
     addresses (n_layers, 0), (n_layers, 1) …
 

@@ -90,7 +90,7 @@ def grouped(
     room: int = 0,
     dark: bool = False,
 ) -> f.Figure:
-    """Up to three bars per label, those of one label side by side: `values` [group, label].
+    """Up to three bars per label, side by side: `values` [group, label].
 
     `names` are for the legend, `title` for the value axis. A group of `streams` has the colour of
     its stream. A NaN or infinite value has no bar and is shown on hover. With `room`, in pixels,

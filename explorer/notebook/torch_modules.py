@@ -201,7 +201,7 @@ def layer_again(
     call: Running, outer: Running | None, args: Any, kwargs: Any, output: Tensor
 ) -> Iterator[Callable[[], tuple[Tensor, Tensor]]]:
     """Candidate reruns of an `nn.TransformerEncoderLayer` on its plain path. Each returns its own
-    output and that of the fused path, [batch, pos, d_model], 0 at padding that was skipped.
+    output and the fused path's, [batch, pos, d_model], 0 at padding that was skipped.
 
     The fused path ignores the hint `is_causal` and treats every nonzero number in the mask as
     blocked, so an additive mask is also tried as a Bool mask. A nested tensor, which

@@ -110,7 +110,7 @@ class GoldAlignment:
 
 
 def drawn_by_hand(model: str) -> tuple[GoldAlignment, ...]:
-    """The hand-drawn links for this model's pairs, or those of the reverse direction, transposed.
+    """The hand-drawn links for this model's pairs, or for the reverse direction, transposed.
 
     Returns () if there are none for this model.
     """

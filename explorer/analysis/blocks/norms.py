@@ -70,7 +70,7 @@ def rms_norm_backward(
     eps: float,
     grad_out: Float[Tensor, "*rest d_model"],
 ) -> tuple[Float[Tensor, "*rest d_model"], Float[Tensor, " d_model"]]:
-    """The gradients (dx, dweight) of RMSNorm: those of LayerNorm without the mean terms."""
+    """The gradients (dx, dweight) of RMSNorm: LayerNorm's without the mean terms."""
     rms = torch.sqrt(x.pow(2).mean(-1, keepdim=True) + eps)
     n = x / rms
     g = grad_out * weight

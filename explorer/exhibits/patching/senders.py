@@ -16,7 +16,7 @@ from explorer.runs.passes import Steps
 
 
 def _words(loaded: LoadedModel, pair: Pair) -> list[Patch]:
-    """Patches that replace the embeddings of the second text by those of the first."""
+    """Patches that replace the second text's embeddings with the first text's."""
     hooks = {stack.stream: stack.hook("embed") for stack in loaded.stacks}
     seen = activations(loaded, pair, hooks.values())
     return [

@@ -136,7 +136,7 @@ def widths(config: ModelConfig) -> Widths:
     width, which can no longer be tied to embeddings of d_model."""
     d, built = config.d_model, count_config(replace(config, d_model=2 * config.d_model))
     table = (config.vocab_size - (config.src_vocab_size or 0)) * d
-    # Lookup tables have half that width: those of words, and those of learned positions.
+    # Lookup tables, of words and of learned positions, have half that width.
     tables = table if config.tie_embeddings and config.lm_head else -built.by_kind["embedding"] // 2
     summed = count_config(config).total
     wide = built.total + tables - built.by_kind["positions"] // 2

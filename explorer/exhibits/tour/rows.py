@@ -96,7 +96,7 @@ def main_role(view: View) -> Role:
 
 
 def is_read(view: View, *streams: Stream) -> bool:
-    """Whether the script of each sequence, Chinese or another, is that of the user's language."""
+    """Whether each sequence is in the script, Chinese or another, of the user's language."""
     labels = (tokens_of(view.trace, stream)[0] for stream in streams)
     shares = (np.mean([max(token, default="") >= FIRST_CJK for token in of]) for of in labels)
     return all((share > 0.5) == (view.lang == "zh") for share in shares)
