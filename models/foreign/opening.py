@@ -25,7 +25,6 @@ from models.checkpoint import (
     load_checkpoint,
 )
 from models.config import ModelConfig
-from models.foreign.adapters import require_no_adapter
 from models.foreign.classes import Classifier, head_of, tensors_of
 from models.foreign.elsewhere import asked_in
 from models.foreign.families import FAMILIES, LACKING, Family, own_names
@@ -41,7 +40,7 @@ from models.foreign.rotation import TABLES, same_angles
 from models.foreign.sentencepieces import SOURCE, MarianTokenizer
 from models.foreign.tokens import MAKING, ForeignTokenizer, largest_in, marks_of, named_tokens
 from models.foreign.vision import VisionTokenizer, prepared
-from models.foreign.weights import INDEX, Safetensors, fill, shaped
+from models.foreign.weights import INDEX, Safetensors, fill, require_no_adapter, shaped
 from models.marks import Marks, library_of
 from models.refusals import Refusal
 from models.tokenizer import PANICS, made_of, refusing

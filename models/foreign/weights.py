@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from models.checkpoint import WEIGHTS, CheckpointError
 from models.config import ModelConfig
 from models.fast import without_numbers
-from models.foreign.json_files import LFS, read_json
+from models.foreign.json_files import LFS, read_json, read_object
 from models.foreign.placing import Placing, place
 from models.foreign.plan import PlanRow
 from models.refusals import Refusal
@@ -62,6 +62,22 @@ CONVERSION = (
     "'model.safetensors')\""
 )
 """Converts one or several pickles; each tensor is cloned, as safetensors refuses shared memory."""
+ADAPTER = "adapter_config.json"
+MERGING = (
+    'python -c "import peft, transformers as t; '
+    "peft.AutoPeftModelForCausalLM.from_pretrained('.').merge_and_unload().save_pretrained('DIR'); "
+    "t.AutoTokenizer.from_pretrained('.').save_pretrained('DIR')\""
+)
+
+
+def require_no_adapter(folder: Path) -> None:
+    """Raise CheckpointError if a folder contains an adapter but no model weights."""
+    has_weights = any((folder / name).is_file() for name in (WEIGHTS, INDEX))
+    if has_weights or not (folder / ADAPTER).is_file():
+        return
+    settings = read_object(folder / ADAPTER)
+    kind, base = (settings.get(name) for name in ("peft_type", "base_model_name_or_path"))
+    raise CheckpointError("adapter", kind=str(kind or "?"), base=str(base or "?"), command=MERGING)
 
 
 class StoredTensors(Protocol):

@@ -2,16 +2,13 @@
 
 import argparse
 import sys
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from models.checkpoint import Checkpoint
 from models.decoding import best, decode
-from models.foreign import few, revision
-from models.foreign.adapters import merge
-from models.refusals import Refusal
+from models.foreign import few
 from models.strategies import Rules
 from models.tokenizer import MASK
 from models.training import options
@@ -113,18 +110,6 @@ def _most_new(model: Model, given: Tensor) -> int:
     return left
 
 
-def merge_adapter(args: argparse.Namespace) -> None:
-    """Merge a LoRA adapter into the model that it was trained for, as a new folder."""
-    if args.out.exists():
-        raise Refusal("within", file=str(args.out), reason=Refusal("exists"))
-    for folder in (args.base, args.adapter):
-        if not folder.is_dir():
-            raise Refusal("no_such_folder", path=str(folder))
-    count = merge(revision(args.base), args.adapter, args.out)
-    tensors = "tensor" if count == 1 else "tensors"
-    print(f"{args.out}: {count} {tensors} changed; the rest is {args.base}")
-
-
 def info(args: argparse.Namespace) -> None:
     """Sizes, choices, parameters and attention sites of a model."""
     checkpoint = options.open_checkpoint(args.model, options.placing_of(args))
@@ -165,8 +150,3 @@ def add_commands(commands: options.Commands) -> None:
     options.add_strategy(command)
 
     options.add_model(options.add_command(commands, "info", info), "en-zh", positional=True)
-
-    command = options.add_command(commands, "merge", merge_adapter)
-    command.add_argument("base", type=Path, metavar="BASE", help="the folder of the base model")
-    command.add_argument("adapter", type=Path, metavar="ADAPTER", help="the folder of the adapter")
-    command.add_argument("--out", type=Path, required=True, help="a new folder")

@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tokenizers
@@ -14,7 +13,6 @@ from safetensors.torch import load_file, save_file
 
 from models import CheckpointError, refusals
 from models.foreign import found, look, open_folder, weights
-from models.foreign.adapters import merge
 from models.foreign.finding import VARIABLE, without_models
 from models.training.commands import main
 
@@ -101,136 +99,19 @@ def test_a_token_that_was_added_beyond_the_model_is_no_reason_to_refuse_it(folde
     refused(folder, "tokenizer.json: the tokenizer adds <pad> to every text", "only 260 tokens")
 
 
-def write_adapter(folder: Path, tensors: dict[str, torch.Tensor], **said: Any) -> Path:
-    """An adapter as `peft` saves it."""
-    folder.mkdir(exist_ok=True)
-    config = {"peft_type": "LORA", "base_model_name_or_path": "org/base", "lora_alpha": 6} | said
-    (folder / "adapter_config.json").write_text(json.dumps(config))
-    save_file(
-        {f"base_model.model.{name}": tensor for name, tensor in tensors.items()},
-        folder / "adapter_model.safetensors",
-    )
-    return folder
-
-
-A, B = torch.tensor([[1.0, 2.0] * 12, [0.5, -1.0] * 12]), torch.randn(24, 2)
-QUERY = "model.layers.1.self_attn.q_proj"
-USUAL = {f"{QUERY}.lora_A.weight": A, f"{QUERY}.lora_B.weight": B}
-UNMATCHED = "matches no tensor of the base model"
-
-
 @pytest.mark.parametrize("name", ["adapter_model.safetensors", "adapter_model.bin"])
 def test_an_adapter_says_what_it_belongs_to_and_how_it_is_merged(tmp_path, name):
-    folder = write_adapter(tmp_path / "mine", {f"{QUERY}.lora_A.weight": A})
-    (folder / "adapter_model.safetensors").rename(folder / name)
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    said = {"peft_type": "LORA", "base_model_name_or_path": "org/base"}
+    (folder / "adapter_config.json").write_text(json.dumps(said))
+    save_file({"base_model.model.x.lora_A.weight": torch.ones(2, 24)}, folder / name)
     assert found([tmp_path]) == {"mine": folder}
-    refused(folder, "adapter (LORA)", "org/base", "headlight merge BASE mine --out DIR")
+    refused(folder, "adapter (LORA)", "org/base", "merge_and_unload")
     with pytest.raises(CheckpointError, match="org/base"):
         look(folder)
     (folder / "config.json").write_text("{}")  # some trainings leave the base's beside it
     refused(folder, "org/base")
-
-
-@pytest.mark.parametrize(
-    ("said", "scale"),
-    [
-        ({}, 6 / 2),
-        ({"use_rslora": True}, 6 / 2**0.5),
-        ({"alpha_pattern": {"q_proj": 8}}, 8 / 2),
-        ({"alpha_pattern": {"k_proj": 8}}, 6 / 2),
-    ],
-)
-def test_a_merged_matrix_by_hand(tmp_path, said, scale):
-    """W' = W + scale B A; all other tensors stay as they are, and the folder opens."""
-    base = Golden.load("llama").write(tmp_path / "base", "own")
-    adapter = write_adapter(tmp_path / "adapter", USUAL, **said)
-    assert merge(base, adapter, tmp_path / "out") == 1
-    before, after = (load_file(path / "model.safetensors") for path in (base, tmp_path / "out"))
-    wanted = before[f"{QUERY}.weight"] + scale * (
-        B[:, :1] * A[0] + B[:, 1:] * A[1]  # two outer products
-    )
-    assert torch.allclose(after.pop(f"{QUERY}.weight"), wanted, atol=1e-5)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in after.items())
-    assert open_folder(tmp_path / "out").config == open_folder(base).config
-
-
-def test_a_matrix_stored_the_other_way_round_by_hand(tmp_path, folder):
-    """GPT-2 stores [in, out]; its file may lack the prefix that the adapter has."""
-    change_weights(
-        folder,
-        lambda ts: [ts.update({k.removeprefix("transformer."): ts.pop(k)}) for k in list(ts)],
-    )
-    name = "transformer.h.0.mlp.c_fc"
-    tensors = {f"{name}.lora_A.weight": A, f"{name}.lora_B.weight": torch.ones(96, 2)}
-    adapter = write_adapter(tmp_path / "adapter", tensors, fan_in_fan_out=True)
-    merge(folder, adapter, tmp_path / "out")
-    before, after = (
-        load_file(path / "model.safetensors")["h.0.mlp.c_fc.weight"]
-        for path in (folder, tmp_path / "out")
-    )
-    assert torch.allclose(after - before, 3 * A.sum(0)[:, None].expand(24, 96), atol=1e-5)
-
-
-def test_trained_heads_and_grown_embeddings_are_taken_whole(tmp_path):
-    """Two tokens were added, and the tied output was trained apart from the embedding."""
-    base = Golden.load("llama-tied").write(tmp_path / "base", "own")
-    vocab = json.loads((base / "config.json").read_text())["vocab_size"]
-    table, out = torch.randn(vocab + 2, 24), torch.randn(vocab + 2, 24)
-    tensors = {"model.embed_tokens.weight": table, "lm_head.weight": out}
-    adapter = write_adapter(tmp_path / "adapter", tensors | {"score.weight": torch.ones(2, 24)})
-    assert merge(base, adapter, tmp_path / "out") == 3
-    checkpoint = open_folder(tmp_path / "out")
-    assert torch.equal(checkpoint.model.last_stack.embed.weight, table)
-    assert torch.equal(checkpoint.model.unembed.weight, out)
-    assert checkpoint.not_shown == ("score.weight",)
-    write_adapter(adapter, {"model.embed_tokens.weight": table})
-    with pytest.raises(CheckpointError, match="also the output matrix of the base model"):
-        merge(base, adapter, tmp_path / "other")
-
-
-def test_a_changed_embedding_by_hand(tmp_path):
-    """Its A is [r, token]; `peft` saves the table itself beside it."""
-    base = Golden.load("llama").write(tmp_path / "base", "own")
-    before = load_file(base / "model.safetensors")["model.embed_tokens.weight"]
-    a, b = torch.randn(2, len(before)), torch.randn(24, 2)
-    name = "model.embed_tokens"
-    tensors = {f"{name}.lora_embedding_A": a, f"{name}.lora_embedding_B": b}
-    adapter = write_adapter(tmp_path / "adapter", tensors | {f"{name}.base_layer.weight": before})
-    merge(base, adapter, tmp_path / "out")
-    after = load_file(tmp_path / "out" / "model.safetensors")[f"{name}.weight"]
-    assert torch.allclose(after[7], before[7] + 3 * (a[0, 7] * b[:, 0] + a[1, 7] * b[:, 1]))
-
-
-@pytest.mark.parametrize(
-    ("tensors", "said", "words"),
-    [
-        ({}, {"peft_type": "IA3"}, "peft_type is 'IA3': only 'LORA' can be merged"),
-        ({}, {"init_lora_weights": "pissa"}, "init_lora_weights is 'pissa'"),
-        ({}, {"lora_alpha": None}, "lora_alpha is None"),
-        ({}, {"alpha_pattern": {"(": 1}}, "adapter_config.json"),
-        ({f"{QUERY}.lora_B.weight": torch.ones(5, 2)}, {}, f"{QUERY}.weight {UNMATCHED}"),
-        ({"model.layers.9.x.lora_A.weight": A + 1}, {}, f"model.layers.9.x.weight {UNMATCHED}"),
-    ],
-)
-def test_what_cannot_be_merged_exactly_is_refused(tmp_path, tensors, said, words, capsys):
-    base = Golden.load("llama").write(tmp_path / "base", "own")
-    adapter = write_adapter(tmp_path / "adapter", USUAL | tensors, **said)
-    out = tmp_path / "out"
-    assert main(["merge", str(base), str(adapter), "--out", str(out)]) == 1
-    assert words in capsys.readouterr().err
-    assert not out.exists()
-
-
-def test_the_command_says_what_it_made(tmp_path, capsys):
-    base = Golden.load("llama").write(tmp_path / "base", "own")
-    adapter, out = write_adapter(tmp_path / "adapter", USUAL), tmp_path / "out"
-    command = ["merge", str(base), str(adapter), "--out", str(out)]
-    assert main(command) == 0
-    assert "1 tensor" in capsys.readouterr().out
-    assert main(command) == 1
-    assert "File exists" in capsys.readouterr().err
-    assert main(["merge", str(tmp_path / "no"), str(adapter), "--out", str(tmp_path / "x")]) == 1
-    assert "there is no folder" in capsys.readouterr().err
 
 
 # Models of one's own, found in the folders that HEADLIGHT_MODELS names.
