@@ -11,11 +11,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from explorer import library
+from explorer import library, text
+from explorer.analysis.heads.ablation import Ablation, ablating
+from explorer.analysis.heads.aggregates import Aggregate, aggregates_of
 from explorer.analysis.heads.measures import HeadMeasure, measure_maps
 from explorer.engine.caching import PARTS, cached
 from explorer.engine.turns import TOGETHER
 from explorer.library import LoadedModel
+from explorer.problems import InputProblem
 from explorer.runs import generation, trace as tracing
 from explorer.runs.activations import Part
 from explorer.runs.edits import Edit
@@ -64,6 +67,12 @@ def alike(model: str, shelf: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in names if library.split_step(name)[0] in shelf)
 
 
+@cached
+def translators(shelf: tuple[str, ...]) -> tuple[str, ...]:
+    """The models on the shelf that have a source sequence."""
+    return library.translators(shelf, library.CHECKPOINTS)
+
+
 @cached(is_model=True)
 def open_model(name: str) -> LoadedModel:
     """A listed model, opened once and shared by all sessions. Raises InputProblem.
@@ -76,6 +85,27 @@ def open_model(name: str) -> LoadedModel:
     if pair is not None:  # share the weights of all language pairs
         return open_model(base).speaking(*pair)
     return library.open_model(name, library.CHECKPOINTS)
+
+
+@cached
+def readable_examples(model: str) -> dict[str, tuple[str, ...]]:
+    """Example sentences for a model, by topic, that it can read; all if it can read none. Raises
+    InputProblem."""
+    loaded = open_model(model)
+    examples = text.examples(model, like=loaded.like)
+    fitting = {
+        topic: tuple(sentence for sentence in sentences if _fits(loaded, sentence))
+        for topic, sentences in examples.items()
+    }
+    return {topic: sentences for topic, sentences in fitting.items() if sentences} or examples
+
+
+def _fits(loaded: LoadedModel, sentence: str) -> bool:
+    try:
+        given_tokens(loaded, sentence)
+    except InputProblem:
+        return False
+    return True
 
 
 @cached
@@ -129,6 +159,19 @@ def measures(run: Run, kind: Role) -> Steps[dict[HeadMeasure, NDArray[np.float64
     """Measures of each head of one kind of attention in a run, layer by layer. Raises
     InputProblem."""
     return (yield from measure_maps(trace(run), kind))
+
+
+@cached
+def aggregates(run: Run, kind: Role) -> tuple[Aggregate, ...]:
+    """Means, rollout and flow of one kind of attention. Raises InputProblem."""
+    return aggregates_of(trace(run), kind)
+
+
+@cached
+def ablation(run: Run) -> Steps[Ablation]:
+    """Every head of a run ablated, one at a time. Raises InputProblem; ValueError if no token was
+    predicted."""
+    return (yield from ablating(open_model(run.model), trace(run)))
 
 
 @cached

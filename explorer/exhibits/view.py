@@ -16,7 +16,6 @@ from explorer.library import LoadedModel, split_step
 from explorer.numbers import root
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
-from explorer.runs.inputs import given_tokens
 from explorer.runs.trace import Trace
 from explorer.text import LANGUAGES, in_order
 from models.hooks import ROLES, AttentionSite, Role
@@ -266,7 +265,8 @@ def first_sentence(model: str) -> str:
 def reading_language(model: str) -> str | None:
     """The language that a shipped model reads, detected from its examples.
 
-    None for a model of single letters or of several languages, and for a user's own model.
+    None for a model of single letters or of several languages, and for a user's own model. Cached
+    because every draw asks it of several models.
     """
     base, _ = split_step(model)
     example = first_sentence(base)
@@ -290,28 +290,9 @@ def examples_of(model: str) -> dict[str, tuple[str, ...]]:
     Sentences that are too long are omitted, unless all are: then the page reports it.
     """
     try:
-        return _readable(model)
+        return cache.readable_examples(model)
     except InputProblem:  # the page reports it
         return text.examples(model)
-
-
-@cached
-def _readable(model: str) -> dict[str, tuple[str, ...]]:
-    loaded = cache.open_model(model)
-    examples = text.examples(model, like=loaded.like)
-    fitting = {
-        what: tuple(sentence for sentence in sentences if _fits(loaded, sentence))
-        for what, sentences in examples.items()
-    }
-    return {what: sentences for what, sentences in fitting.items() if sentences} or examples
-
-
-def _fits(loaded: LoadedModel, sentence: str) -> bool:
-    try:
-        given_tokens(loaded, sentence)
-    except InputProblem:
-        return False
-    return True
 
 
 def _place(

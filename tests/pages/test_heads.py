@@ -19,7 +19,6 @@ from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.exhibits import block as b
 from explorer.exhibits.block import escape, plain
-from explorer.exhibits.heads import opened
 from explorer.exhibits.heads.exports import folder_of
 from explorer.exhibits.heads.heads import EXHIBIT
 from explorer.exhibits.heads.opened import Opened
@@ -361,7 +360,7 @@ def test_heads_are_ablated_only_when_asked_for_and_the_link_asks_too(open_page, 
     title = t("matter.title", lang="en")
     assert sent(at)[0]["bar"]["matter"] == t("matter.run", lang="en")
     assert title not in everything_and_titles(at)
-    assert not opened.ablation.is_kept(Run("en-zh", "We went to the park."))
+    assert not cache.ablation.is_kept(Run("en-zh", "We went to the park."))
     press(at, monkeypatch, "needed")
     assert sent(at)[0]["measure"]["name"] == t("heads.measures.needed", lang="en")
     assert "matter" not in sent(at)[0]["bar"]

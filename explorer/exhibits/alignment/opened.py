@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from explorer import library
 from explorer.analysis.alignment import study as studying
 from explorer.analysis.alignment.agreement import Aligner, one_head
 from explorer.analysis.alignment.aligned import Alignment, align
@@ -22,16 +21,10 @@ from explorer.runs.passes import Steps
 from explorer.text import model_name
 
 
-@cached
-def translators(shelf: tuple[str, ...]) -> tuple[str, ...]:
-    """The models of the shelf that have a source sequence."""
-    return library.translators(shelf, library.CHECKPOINTS)
-
-
 def back_of(view: View) -> str | None:
     """The reverse model: the chosen one, or the one suggested by the name."""
     asked = view.choices(AlignmentChoices).back
-    options = translators(cache.models())
+    options = cache.translators(cache.models())
     if asked == NO_MODEL:
         return None
     return asked if asked in options else other_direction(view.loaded.name, options)
@@ -44,8 +37,8 @@ def sentences(model: str) -> tuple[str, ...]:
 
 @cached
 def study(model: str, back: str | None) -> Steps[Study]:
-    """The ranking of all heads, and the chosen aligner. Raises InputProblem; ValueError as in
-    `analysis`."""
+    """The ranking of all heads, and the chosen aligner. Cached for both parts of the page, and for
+    every sentence. Raises InputProblem; ValueError as in `analysis`."""
     own = sentences(model)
     other = () if back is None else sentences(back)
     reverse = None if back is None else cache.open_model(back)
@@ -107,7 +100,7 @@ def pick_back(view: View) -> b.Pick:
             return view.t("alignment.no_back")
         return model_name(name, lang=view.lang)
 
-    options, now = (NO_MODEL, *translators(cache.models())), back_of(view) or NO_MODEL
+    options, now = (NO_MODEL, *cache.translators(cache.models())), back_of(view) or NO_MODEL
     more = b.More(said=label, form="menu", width=230, help=view.t("alignment.back_help"))
     return pick_one(view, "alignment.back", options, now, **more)
 

@@ -8,11 +8,10 @@ import numpy as np
 from explorer.analysis.alignment.agreement import Aligner, links_of, matrix
 from explorer.analysis.alignment.aligned import Alignment, align
 from explorer.analysis.alignment.links import strongest, symmetrised
-from explorer.analysis.alignment.reading import Pair, Reading, read, read_back
+from explorer.analysis.alignment.reading import Reading, read, read_back
 from explorer.analysis.alignment.study import Study
 from explorer.analysis.alignment.words import UNSPACED
 from explorer.engine import cache
-from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.opened import AlignmentView
@@ -41,15 +40,9 @@ def compute(loaded: LoadedModel, before: Trace, back: str | None) -> Steps[PairR
     study = yield from opened.study.steps(loaded.name, back)
     if not before.output.strip():
         return PairReadings(study, None)
-    pair = (before.text, before.output)
-    return PairReadings(study, readings(loaded.name, back, pair))
-
-
-@cached
-def readings(model: str, back: str | None, pair: Pair) -> tuple[Reading, Reading | None]:
-    """One pair, read in both directions. Raises InputProblem."""
-    own = next(read(cache.open_model(model), [pair]))
-    return own, None if back is None else next(read_back(cache.open_model(back), [own]))
+    own = next(read(loaded, [(before.text, before.output)]))
+    reverse = None if back is None else next(read_back(cache.open_model(back), [own]))
+    return PairReadings(study, (own, reverse))
 
 
 def show(words: PairReadings, view: View) -> b.Blocks:

@@ -194,13 +194,15 @@ def which_for(model: str) -> Which:
 
 @cached
 def found(model: str, stamp: tuple[tuple[str, int], ...]) -> Found:
-    """The file of a model; `stamp` is part of the cache key."""
+    """The file of a model; `stamp` is part of the cache key. Cached because every draw asks which
+    atlas there is, and reading one takes 0.1 s."""
     return find_atlas(cache.open_model(model))
 
 
 @cached
 def atlas(which: Which) -> Steps[Atlas]:
-    """Load or measure an atlas. Raises InputProblem `nothing_measured`."""
+    """Load or measure an atlas. Cached for all exhibits of the page; the comparison has another
+    model's. Raises InputProblem `nothing_measured`."""
     stored = found(which.model, which.stamp).atlas if not which.texts else None
     if stored is not None:
         return stored
@@ -209,7 +211,6 @@ def atlas(which: Which) -> Steps[Atlas]:
     return (yield from measured(loaded, which.texts, ablate=which.ablate and small))
 
 
-@cached
 def alone(which: Which, texts: tuple[Text, ...]) -> OneByOne:
     """The measures of every head of an atlas's model for each text separately."""
     return one_by_one(cache.open_model(which.model), texts, atlas(which).rare)
@@ -218,7 +219,8 @@ def alone(which: Which, texts: tuple[Text, ...]) -> OneByOne:
 @cached
 def texts_for(model: str) -> tuple[Text, ...]:
     """Sentences for a model without an atlas: from the first shipped atlas that it can read, in the
-    language of its examples; if there is none, its examples, each word in every typeface."""
+    language of its examples; if there is none, its examples, each word in every typeface. Cached
+    because they are part of the key of such an atlas, which every draw asks for."""
     loaded = cache.open_model(model)
     examples = [s for group in examples_of(model).values() for s in group]
     paired, language = loaded.config.reads_source, reads_language(model)

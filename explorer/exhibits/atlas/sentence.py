@@ -33,7 +33,7 @@ def compute(opened: tuple[Run, Role, bool, str] | None) -> Steps[Linked | None]:
         return None
     run, role, by_words, measure = opened
     grid = yield from grid_of.steps(run, role, by_words)
-    return Linked(grid, (yield from values_of.steps(run, role, measure)))
+    return Linked(grid, (yield from values_of(run, role, measure)))
 
 
 def opened(view: View) -> tuple[Run, Role, bool, str] | None:

@@ -11,7 +11,6 @@ import numpy as np
 from explorer.analysis.cases import BY_ID, CLAIMS, Case, Result, ResultRow
 from explorer.analysis.cases.case import SHARED, MatrixPair, Outcome, source_of
 from explorer.engine.cache import Run, open_model, trace
-from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.block import escape
 from explorer.exhibits.cases.case import CASES, PLACES, formulas, opened
@@ -34,15 +33,6 @@ LEVELS: dict[str, Level] = {
 """Of an outcome; all others are wrong without any error."""
 
 
-@cached
-def finding_of(
-    run: Run, case: str, turn: int = 0, at: tuple[AttentionSite, int] | None = None
-) -> Steps[Result]:
-    """The result of a case on one run, for a choice also `at` a head; another `turn` runs it again.
-    Raises InputProblem."""
-    return (yield from BY_ID[case].steps(open_model(run.model), trace(run), *(at or ())))
-
-
 def _run_of(view: View) -> Run:
     """The run without edits, so that a bug is its only mistake; for a claim, without padding."""
     plain = opened(view).part == "claims"
@@ -53,14 +43,22 @@ def _at(view: View) -> tuple[AttentionSite, int] | None:
     return (view.site, view.head) if opened(view).group == "backend" else None
 
 
+def _measured_case(view: View) -> str:
+    """The open case; "" before the guess on a claim, and if another page measures it."""
+    case = opened(view)
+    waits = case.part == "claims" and not view.choices(CasesChoices).guess
+    return "" if waits or case.id in PLACES else case.id
+
+
 def compute(
-    measured_on: Run, opened_case: str, guess: str, turn: int, at: tuple[AttentionSite, int] | None
+    measured_on: Run, case: str, turn: int, at: tuple[AttentionSite, int] | None
 ) -> Steps[Result | None]:
-    """The result for the model as trained; None before the guess on a claim, and for what is
-    measured elsewhere. Raises InputProblem."""
-    if opened_case in PLACES or (BY_ID[opened_case].part == "claims" and not guess):
+    """The result for the model as trained, for a choice also `at` a head; another `turn` runs the
+    case again. None without a case. Raises InputProblem."""
+    if not case:
         return None
-    return (yield from finding_of.steps(measured_on, opened_case, turn, at))
+    loaded = open_model(measured_on.model)
+    return (yield from BY_ID[case].steps(loaded, trace(measured_on), *(at or ())))
 
 
 def show(result: Result | None, view: View) -> b.Blocks:
@@ -337,6 +335,6 @@ def _numbers(view: View, result: Result) -> dict[str, list[object]]:
 EXHIBIT = Exhibit(
     compute,
     show,
-    inputs={"measured_on": _run_of, "opened_case": lambda view: opened(view).id, "at": _at},
+    inputs={"measured_on": _run_of, "case": _measured_case, "at": _at},
     wait=Wait("cases.working", long=lambda view: opened(view).part != "bugs"),
 )

@@ -274,10 +274,10 @@ def compute(model: str, own_text: str | None) -> Steps[Circuit | None]:
     if own_text is None:
         chance = yield from measured.chance.steps(model)
         return (yield from circuit(loaded, measured.behaviour(model), chance=chance))
-    sequences = measured.said_twice(model, own_text)[0]
+    sequences = measured.said_twice(loaded, own_text)[0]
     if sequences.n < 2:
         return None
-    return (yield from circuit(loaded, measured.on_text(model, own_text), sequences))
+    return (yield from circuit(loaded, measured.behaviour(model, own_text), sequences))
 
 
 def show(induction: Circuit | None, view: View) -> b.Blocks:

@@ -30,7 +30,6 @@ LOUD = 8.0
 NAME = "by-hand"
 
 
-@cached
 def by_hand() -> LoadedModel:
     """A decoder-only model with hand-set weights, an induction circuit: a clear reference case.
 
@@ -111,9 +110,13 @@ def opened(model: str) -> LoadedModel:
 
 
 @cached
-def behaviour(model: str) -> behaving.HeadScores:
-    """The behaviour of every head on synthetic sequences."""
-    return behaving.behaviour(opened(model))
+def behaviour(model: str, text: str | None = None) -> behaving.HeadScores:
+    """The behaviour of every head on synthetic sequences, or on a text repeated twice. Cached for
+    `roles`, whose open behaviour or head may change, and `induction`. Raises InputProblem."""
+    loaded = opened(model)
+    if text is None:
+        return behaving.behaviour(loaded)
+    return behaving.looked(loaded, said_twice(loaded, text)[0])
 
 
 def work_of_chance(loaded: LoadedModel) -> int:
@@ -125,23 +128,16 @@ def work_of_chance(loaded: LoadedModel) -> int:
 
 @cached
 def chance(model: str) -> Steps[Chance]:
-    """The best head's score by chance on synthetic sequences, shuffled copy by shuffled copy."""
+    """The best head's score by chance on synthetic sequences, shuffled copy by shuffled copy.
+    Cached for `roles` and `induction`: this takes ten seconds."""
     return (yield from behaving.best_by_chance(opened(model)))
 
 
-@cached
-def said_twice(model: str, text: str) -> tuple[Twice, bool]:
+def said_twice(loaded: LoadedModel, text: str) -> tuple[Twice, bool]:
     """A text's tokens repeated twice, and whether its end was cut off. Raises InputProblem."""
-    loaded = opened(model)
     tokens = repeatable(loaded, text)
     most = max(1, half_for(loaded))
     return twice(loaded, [tokens[:most]]), len(tokens) > most
-
-
-@cached
-def on_text(model: str, text: str) -> behaving.HeadScores:
-    """The behaviour of every head on a repeated text. Raises InputProblem."""
-    return behaving.looked(opened(model), said_twice(model, text)[0])
 
 
 def chosen_head(view: View) -> tuple[int, int] | None:

@@ -68,10 +68,10 @@ def compute(
 ) -> Steps[Roles]:
     """With the clearest behaviour and its best head by default. Raises InputProblem."""
     chance = (yield from measured.chance.steps(loaded.name)) if asked else None
-    behaviours, own = measured.behaviour(loaded.name), measured.on_text(loaded.name, text)
+    behaviours, own = measured.behaviour(loaded.name), measured.behaviour(loaded.name, text)
     name = behaviour if behaviour in behaviours.scores else behaviours.clearest(chance)
     layer, head = at or behaviours.best(name)
-    sequences, cut = measured.said_twice(loaded.name, text)
+    sequences, cut = measured.said_twice(loaded, text)
     hooks = [own.sites[layer].hook(part) for part in ("pattern", "mask")]
     kept = run(loaded.model, sequences.rows, set(hooks))
     pattern, mask = (kept[hook][0, head].numpy() for hook in hooks)

@@ -189,7 +189,8 @@ class Trial:
 
 @cached
 def examined(run: Run, program: Program) -> tuple[Finding, ...]:
-    """The properties of a run's model with a program's mask.
+    """The properties of a run's model with a program's mask. Cached because every program is
+    compared with the reference, which takes ten seconds.
 
     Raises PlantedError if the program fails, and InputProblem.
     """
@@ -199,8 +200,8 @@ def examined(run: Run, program: Program) -> tuple[Finding, ...]:
 
 @cached(worth=lambda trial: not isinstance(trial, Fault))
 def tried(plain: Run, wanted: Program | Status) -> Steps[Trial | Fault | Status]:
-    """A program's mask in the model without edits; its fault if it fails there, which may be a
-    timeout of a busy machine. Raises InputProblem."""
+    """A program's mask in the model without edits. Cached except its fault if it fails there, which
+    may be a timeout of a busy machine. Raises InputProblem."""
     if isinstance(wanted, str):
         return wanted
     task = task_named(wanted[0])

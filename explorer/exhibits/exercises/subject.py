@@ -47,7 +47,8 @@ def _settled(grade: Grade | None) -> bool:
 @cached(worth=_settled)
 def graded(task: str, code: str | None) -> Grade | None:
     """Grade a program in a separate process, while other sessions compute; None without a program,
-    or if none can run here."""
+    or if none can run here. Cached for the task, the model test and the tour's class page, except
+    what is not `worth` it."""
     if code is None or not sandbox.available():
         return None
     with waiting():

@@ -10,6 +10,7 @@ from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.measures import (
     HEAD_MEASURES,
     LANDMARKS,
+    HeadMeasure,
     KeyWeight,
     head_measures,
     measures_of,
@@ -24,8 +25,8 @@ from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.exhibit import WORDS
 from explorer.exhibits.heads import exports
 from explorer.exhibits.heads.choices import HeadsChoices
-from explorer.exhibits.heads.opened import Opened, ablation, grid_of
-from explorer.exhibits.heads.picture import Values, even_of, pictures, predictions, values_of
+from explorer.exhibits.heads.opened import Opened, grid_of
+from explorer.exhibits.heads.picture import Values, pictures, predictions, values_of
 from explorer.exhibits.heads.sides import compare_with, sides_of
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_one, toggle
@@ -56,7 +57,7 @@ def measured(asked: tuple[Asked, ...]) -> Steps[tuple[Values, ...]]:
     for run, kind, by_words, name in asked:
         if not cache.trace(run).patterns_kept:
             yield from grid_of.steps(run, kind, by_words)
-        values.append((yield from values_of.steps(run, kind, name)) if name else None)
+        values.append((yield from values_of(run, kind, name)) if name else None)
     return tuple(values)
 
 
@@ -71,9 +72,9 @@ def _asked(view: View) -> tuple[Asked, ...]:
 def _takes_long(view: View) -> bool:
     """Whether a head must be ablated, or the layers of a long text computed again."""
     for run, kind, by_words, name in _asked(view):
-        if name == "needed" and not ablation.is_kept(run):
+        if name == "needed" and not cache.ablation.is_kept(run):
             return True
-        is_measured = not name or values_of.is_kept(run, kind, name)
+        is_measured = name in ("", "needed") or cache.measures.is_kept(run, kind)
         known = is_measured and grid_of.is_kept(run, kind, by_words)
         if not (known or cache.trace(run).patterns_kept):
             return True
@@ -173,12 +174,12 @@ def _controls(choice: Opened) -> b.Row:
     return b.Row((measure, *by_words, other))
 
 
-def _even(choice: Opened, name: str) -> Iterator[b.Note]:
+def _even(choice: Opened, name: HeadMeasure) -> Iterator[b.Note]:
     """A measure of the open head if it attended uniformly."""
     view, shown = choice.view, choice.current
     if shown is None or shown.site is None or shown.head is None:
         return
-    even = even_of(view.run, shown.site.name, shown.head, name)
+    even = float(head_measures(view.trace, shown.site.name, even=True)[name][shown.head])
     if not math.isnan(even):
         value = percent(even) if name in LANDMARKS else fixed(even)
         measure = view.t(f"heads.measures.{name}")

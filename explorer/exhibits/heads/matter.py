@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from explorer.analysis.heads.ablation import Ablation, ablating
+from explorer.engine import cache
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.heads.choices import HeadsChoices
-from explorer.exhibits.heads.opened import Opened, ablation
+from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.links import State
 from explorer.exhibits.saying import head_name
 from explorer.figures.maps import head_maps
@@ -84,4 +85,6 @@ def _switch(edit: HeadOff) -> b.Change:
     return b.Change(choices)
 
 
-EXHIBIT = Exhibit(ablation, show, open=is_open, wait=Wait("matter.working", after="heads.heads"))
+EXHIBIT = Exhibit(
+    cache.ablation, show, open=is_open, wait=Wait("matter.working", after="heads.heads")
+)

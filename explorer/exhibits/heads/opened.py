@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.analysis.heads import aggregates
-from explorer.analysis.heads.ablation import Ablation, ablating
 from explorer.analysis.heads.aggregates import Aggregate
 from explorer.analysis.heads.measures import measure_names
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
@@ -35,16 +33,10 @@ from models.hooks import AttentionSite, Role
 
 
 @cached
-def aggregates_of(run: Run, kind: Role) -> tuple[Aggregate, ...]:
-    """Means, rollout and flow of one kind of attention. Raises InputProblem."""
-    return aggregates.aggregates_of(cache.trace(run), kind)
-
-
-@cached
 def grid_of(run: Run, kind: Role, by_words: bool) -> Steps[HeadGrid]:
     """Thumbnails of all heads of one kind of attention, layer by layer, then of the aggregates.
-    Raises InputProblem."""
-    trace, extras = cache.trace(run), aggregates_of(run, kind)
+    Cached for every measure and selection; the atlas draws them too. Raises InputProblem."""
+    trace, extras = cache.trace(run), cache.aggregates(run, kind)
     sites = trace.sites_of(kind)
     tokens = trace.query_tokens(sites[0].name), trace.key_tokens(sites[0].name)
     words = (words_of(tokens[0]), words_of(tokens[1])) if by_words else None
@@ -67,13 +59,6 @@ def merged(cells: Cells, words: tuple[Words, Words], flows: bool = False) -> Cel
     weights, mask = cells
     by_words = (flow_by_word if flows else by_word)(weights, *words)
     return by_words, mask_by_word(mask, *words)
-
-
-@cached
-def ablation(run: Run) -> Steps[Ablation]:
-    """Every head of a run ablated, one at a time. Raises InputProblem; ValueError if no token was
-    predicted."""
-    return (yield from ablating(cache.open_model(run.model), cache.trace(run)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +111,7 @@ class Opened:
     @once
     def aggregates(self) -> tuple[Aggregate, ...]:
         """The aggregates: means, rollout, flow."""
-        return aggregates_of(self.view.run, self.view.kind)
+        return cache.aggregates(self.view.run, self.view.kind)
 
     @once
     def words(self) -> tuple[Words, Words] | None:

@@ -8,15 +8,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.analysis.heads.measures import LANDMARKS, HeadMeasure, head_measures
+from explorer.analysis.heads.measures import LANDMARKS, HeadMeasure
 from explorer.components.heads_payload import HeadsSelection, Measure
 from explorer.components.mount import Index
 from explorer.engine import cache
 from explorer.engine.cache import Run
-from explorer.engine.caching import cached
 from explorer.exhibits import View, block as b
 from explorer.exhibits.block import escape
-from explorer.exhibits.heads.opened import Opened, ablation, grid_of
+from explorer.exhibits.heads.opened import Opened, grid_of
 from explorer.exhibits.heads.sides import Sides, ViewPair
 from explorer.exhibits.pictured import picture_axis
 from explorer.exhibits.reasons import blocked_by
@@ -32,22 +31,13 @@ Values = NDArray[np.float64] | None
 """A measure of each head, [layer, head]; None if there is none."""
 
 
-@cached
 def values_of(run: Run, kind: Role, name: str) -> Steps[Values]:
     """A measure of the heads of a run; None if it cannot be computed for one run. Raises
     InputProblem."""
     if name == "needed":
-        return -(yield from ablation.steps(run)).delta_logprob[kind] + 0.0  # no -0.0
+        return -(yield from cache.ablation.steps(run)).delta_logprob[kind] + 0.0  # no -0.0
     measures = yield from cache.measures.steps(run, kind)
     return measures.get(cast(HeadMeasure, name))
-
-
-@cached
-def even_of(run: Run, site: str, head: int, name: str) -> float:
-    """A measure of a head if it attended uniformly; NaN without such a measure. Raises
-    InputProblem."""
-    measures = head_measures(cache.trace(run), site, even=True)
-    return float(measures[cast(HeadMeasure, name)][head])
 
 
 def pictures(sides: Sides, values: Sequence[Values] | None) -> b.Columns:

@@ -26,7 +26,8 @@ _LINKS = Links(HeadsChoices)
 
 @cached
 def versus(run: Run, other: Run, kind: Role) -> Versus | None:
-    """One kind of attention compared between a run and another model's run. Raises InputProblem."""
+    """One kind of attention compared between a run and another model's run. Cached because all
+    exhibits of the page ask for it, also to place the other picture. Raises InputProblem."""
     return comparing.versus(cache.trace(run), cache.trace(other), kind)
 
 
@@ -34,8 +35,8 @@ def versus(run: Run, other: Run, kind: Role) -> Versus | None:
 def closest(
     run: Run, other: Run, kind: Role, layer: int, head: int
 ) -> tuple[tuple[int, int], float] | None:
-    """The head of the other run with the pattern most similar to this one's. Raises
-    InputProblem."""
+    """The head of the other run with the pattern most similar to this one's. Cached because all
+    exhibits of the page ask for it, to open this head. Raises InputProblem."""
     compared = versus(run, other, kind)
     if compared is None:
         return None
@@ -44,7 +45,8 @@ def closest(
 
 @cached
 def expected(run: Run, other: Run) -> tuple[Expectation, ...]:
-    """The predictions of both runs, piece by piece. Raises InputProblem."""
+    """The predictions of both runs, piece by piece. Cached for `verdict` and `versus`. Raises
+    InputProblem."""
     one, two = cache.open_model(run.model), cache.open_model(other.model)
     return expectations(cache.trace(run), cache.trace(other), one.str_tokens, two.str_tokens)
 

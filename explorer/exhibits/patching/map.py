@@ -8,8 +8,6 @@ import numpy as np
 from explorer.analysis.patching import maps
 from explorer.analysis.patching.pair import Pair, pair
 from explorer.analysis.patching.patches import gaps, patching
-from explorer.engine import cache
-from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.names import cell_words, map_picture, said
@@ -23,12 +21,6 @@ AT_ONCE = 1e11
 """Most tokens times parameters computed without a click (10 s on a slow core)."""
 HALF = 0.5
 """Smallest share of the answer at which a position is said to hold it."""
-
-
-@cached
-def map_of(both: Pair, what: maps.What) -> Steps[maps.Map]:
-    """Every single patch of one kind of activation between two runs that differ."""
-    return (yield from maps.patch_map(cache.open_model(both.model), both, what))
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,16 +38,18 @@ def compute(loaded: LoadedModel, second: Two, what: str, is_wanted: bool) -> Ste
     if both is None:
         return None
     kind = what_of(loaded, both, what)
-    return Mapped(both, kind, (yield from map_of.steps(both, kind)) if is_wanted else None)
+    return Mapped(
+        both, kind, (yield from maps.patch_map(loaded, both, kind)) if is_wanted else None
+    )
 
 
 def is_wanted(view: View, chosen: str) -> bool:
-    """Whether to compute a map: it is cached, quick, or requested."""
+    """Whether to compute a map: it is quick or requested."""
     both = SECOND.answer(view).differ
     if both is None:
         return False
     key = both, what_of(view.loaded, both, chosen)
-    if not view.asks or map_of.is_kept(*key) or view.choices(PatchingChoices).wanted == key:
+    if not view.asks or view.choices(PatchingChoices).wanted == key:
         return True
     n_tokens = sum(len(second) for _, second in both.str_tokens.values())
     n_runs = maps.n_patches(view.loaded, *key)[1]

@@ -127,8 +127,8 @@ class Two:
 
 @cached
 def offered(run: Run) -> Steps[str | None]:
-    """A run's sentence with one word replaced, such that the answer changes. Raises
-    InputProblem."""
+    """A run's sentence with one word replaced, such that the answer changes. Cached because finding
+    one takes up to MOST_TRIED runs, for each choice of `compute` alike. Raises InputProblem."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     return (yield from other_text(loaded, traced, exchanges(), run.target))
 

@@ -128,7 +128,6 @@ class GreedyOutput:
     problem: InputProblem | None = None
 
 
-@cached
 def written(plain: Run) -> Steps[GreedyOutput]:
     """The output of a run without padding, as far as it was generated when it was stopped, and its
     flow. Raises InputProblem."""
@@ -153,7 +152,8 @@ def _greedy(plain: Run, edits: tuple[Edit, ...]) -> Steps[Generation]:
 
 @cached
 def open_head(plain: Run, generation: Generation | None, site: str, head: int) -> OpenHead:
-    """One head of the flow with its numbers. Raises InputProblem."""
+    """One head of the flow with its numbers. Cached because it takes longer than the rest of a
+    draw, and another head must not play the picture again. Raises InputProblem."""
     loaded, traced = cache.open_model(plain.model), cache.trace(plain)
     return head_of_flow(loaded, traced, generation, plain.edits, site, head)
 

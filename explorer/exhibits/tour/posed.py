@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from explorer.engine.cache import Run
-from explorer.engine.caching import cached
 from explorer.exhibits import View, block as b
 from explorer.exhibits.links import State
 from explorer.exhibits.saying import quoted_at
@@ -152,7 +151,6 @@ class PosedStep:
             yield drawn(view, drawing, name, title)
 
 
-@cached
 def found_by(run: Run, lang: str, step: Step) -> PosedStep | Missing:
     """What a step asks about a run, in a language. Raises InputProblem."""
     view = build(State(lang=lang, **vars(run)), dark=False)

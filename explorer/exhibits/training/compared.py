@@ -8,9 +8,9 @@ import numpy as np
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import in_a_row
+from explorer.exhibits.training import room
 from explorer.exhibits.training.choices import TrainingChoices
 from explorer.exhibits.training.live import curves, heads, pick_role
-from explorer.exhibits.training.room import is_shown, small_print
 from explorer.exhibits.training.setting import label_of, value_of
 from explorer.figures.training import Curve
 from explorer.numbers import percent
@@ -22,7 +22,7 @@ MOST_SHOWN = 6
 """Most arms in one chart: the number of colours."""
 
 
-def show(answer: None, view: View) -> b.Blocks:
+def show(start: TrainingRun, view: View) -> b.Blocks:
     """The trainings of the newest one's task; a hint while there are fewer than two."""
     begun = [run for run in view.choices(TrainingChoices).runs if run.scores]
     if len(begun) < 2:
@@ -30,7 +30,7 @@ def show(answer: None, view: View) -> b.Blocks:
     else:
         newest = begun[-1].setup.task
         yield b.Hero((*_compared(view, [run for run in begun if run.setup.task == newest]),))
-    yield from small_print(view)
+    yield from room.small_print(view, room.filled(room.run_of(view), start))
 
 
 def _compared(view: View, begun: Sequence[TrainingRun]) -> b.Blocks:
@@ -145,4 +145,4 @@ def _beside(view: View, runs: Sequence[TrainingRun]) -> b.Blocks:
     yield b.Columns([heads(view, run, at[step], role, True) for run, at in sides], gap="medium")
 
 
-EXHIBIT = Exhibit(None, show, open=is_shown)
+EXHIBIT = Exhibit(room.untrained, show, inputs=room.START, open=room.is_shown)

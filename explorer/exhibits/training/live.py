@@ -32,7 +32,7 @@ def show(begun: TrainingRun, view: View) -> b.Blocks:
         words = view.t("training.too_long", count=run.about["too_long"], limit=LONGEST["own"])
         blocks.append(b.Note(words))
     yield b.Hero([*blocks, *_fault_cards(view, run), *_layers(view, run)])
-    yield from room.small_print(view)
+    yield from room.small_print(view, run)
 
 
 def _fault_cards(view: View, run: TrainingRun) -> b.Blocks:
@@ -184,9 +184,5 @@ def _layers(view: View, run: TrainingRun) -> Iterator[b.Columns]:
 
 
 EXHIBIT = Exhibit(
-    room.untrained,
-    show,
-    inputs={"setup": room.shown_setup, "name": lambda view: "", "at": lambda view: (0, 0)},
-    open=room.is_shown,
-    wait=Wait("shell.working"),
+    room.untrained, show, inputs=room.START, open=room.is_shown, wait=Wait("shell.working")
 )

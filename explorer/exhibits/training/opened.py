@@ -20,16 +20,16 @@ Index = tuple[int, ...]
 
 def show(begun: TrainingRun, view: View) -> b.Blocks:
     """The latest recorded step, else the first step of the setup."""
-    step = room.filled(room.run_of(view), begun).opened
-    assert step is not None
-    yield b.Hero((*_told(view, step), *_below(view)))
-    yield from room.small_print(view)
+    filled = room.filled(room.run_of(view), begun)
+    assert filled.opened is not None
+    yield b.Hero((*_told(view, filled.opened), *_below(view, begun)))
+    yield from room.small_print(view, filled)
 
 
-def _below(view: View) -> b.Blocks:
+def _below(view: View, begun: TrainingRun) -> b.Blocks:
     """The choice of a weight, and how to open the next step."""
-    run, (name, at) = room.run_of(view), weight_of(view)
-    yield b.Row(tuple(_pick_weight(view, name, at)))
+    run, (name, at) = room.run_of(view), weight_of(view, begun)
+    yield b.Row(tuple(_pick_weight(view, begun.about["weights"], name, at)))
     if run is not None and run.state == "paused" and not run.diverged:
         words = view.t("training.opened.next")
         change = room.order(view, run, "open", name=name, at=list(at))
@@ -38,10 +38,9 @@ def _below(view: View) -> b.Blocks:
         yield b.Note(view.t("training.opened.fresh"))
 
 
-def weight_of(view: View) -> tuple[str, Index]:
+def weight_of(view: View, begun: TrainingRun) -> tuple[str, Index]:
     """The chosen parameter and an index into it; the link has both, as `NAME~3.4`."""
     name, at = parse(view.choices(TrainingChoices).weight)
-    begun = room.untrained(room.shown_setup(view))
     shapes = begun.about["weights"]
     if name not in shapes and begun.opened is not None:
         name = begun.opened["name"]
@@ -51,13 +50,14 @@ def weight_of(view: View) -> tuple[str, Index]:
 
 def _asked(view: View) -> tuple[str, Index]:
     """The weight to open in the first step; the usual one if another step is shown."""
-    run = room.run_of(view)
-    is_usual = not view.choices(TrainingChoices).weight or (run is not None and run.opened)
-    return ("", (0, 0)) if is_usual else weight_of(view)
+    run, chosen = room.run_of(view), view.choices(TrainingChoices).weight
+    is_usual = not chosen or (run is not None and run.opened)
+    return ("", (0, 0)) if is_usual else parse(chosen)
 
 
-def _pick_weight(view: View, name: str, at: Index) -> Iterator[b.Control]:
-    shapes = room.untrained(room.shown_setup(view)).about["weights"]
+def _pick_weight(
+    view: View, shapes: Mapping[str, Index], name: str, at: Index
+) -> Iterator[b.Control]:
     more = b.More(label="training.opened.weight", said=str, form="menu", width=340)
     more["change"] = lambda picked: _choose(picked, (0,) * len(shapes[picked]))
     yield pick_one(view, "training.weight", list(shapes), name, **more)

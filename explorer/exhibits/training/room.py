@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from explorer.engine.caching import cached
 from explorer.engine.turns import waiting
 from explorer.exhibits import View, block as b
 from explorer.exhibits.links import State
@@ -19,8 +18,7 @@ from explorer.training.tasks import corpus
 from models.training.loop import Trainer
 
 
-@cached
-def untrained(setup: Setup, name: str = "", at: tuple[int, ...] = (0, 0)) -> TrainingRun:
+def untrained(setup: Setup, name: str, at: tuple[int, ...]) -> TrainingRun:
     """The start of a training; see `training.opened`. Raises InputProblem."""
     return opened.untrained(setup, name, at, waiting)
 
@@ -53,6 +51,10 @@ def shown_setup(view: View) -> Setup:
     """The setup of the selected training, else of the next."""
     run = run_of(view)
     return view.choices(TrainingChoices).full_setup if run is None else run.setup
+
+
+START = {"setup": shown_setup, "name": lambda view: "", "at": lambda view: (0, 0)}
+"""The inputs of `untrained`, for the usual weight."""
 
 
 def is_shown(view: View) -> bool:
@@ -111,7 +113,7 @@ def _act(
     return b.Change(done)
 
 
-def small_print(view: View) -> b.Blocks:
+def small_print(view: View, run: TrainingRun) -> b.Blocks:
     """The loss and the optimizer as formulas, the code, and the curves as numbers."""
     loss = r"L = -\frac{1}{N}\sum_{t} \log p(y_t \mid y_{<t},\, x)"
     adamw = (
@@ -121,12 +123,11 @@ def small_print(view: View) -> b.Blocks:
     )
     yield b.Formula((loss, adamw), view.t("training.formula"))
     yield b.Code((Trainer.backward, Trainer.descend, SetupTrainer.measure, SetupTrainer.frame))
-    yield b.Numbers(lambda: _numbers(view))
+    yield b.Numbers(lambda: _numbers(view, run))
 
 
-def _numbers(view: View) -> dict[str, list[object]]:
+def _numbers(view: View, run: TrainingRun) -> dict[str, list[object]]:
     """The measurements, then the loss of each step."""
-    run = filled(run_of(view), untrained(shown_setup(view)))
     assert run.opened is not None
     scores, losses = run.scores, run.loss or [run.opened["loss"]]
     none, n = [""] * len(scores), len(losses)
