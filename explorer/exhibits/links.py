@@ -39,6 +39,7 @@ GONE: dict[str, tuple[str, ...]] = {
     "draft": (),
     "ahead": (),
     "story": (),
+    "seeds": (),
 }
 """Choices that links of earlier versions may name, and that no page has any longer: the values of
 each, or () for all. A link with one opens the nearest view, and the app says so."""

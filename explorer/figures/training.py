@@ -15,19 +15,13 @@ from explorer.numbers import digits, percents
 
 @dataclass(frozen=True)
 class Curve:
-    """Values over steps.
-
-    `low` and `high` bound a band; a `faint` curve is drawn behind the others. `like` is the index
-    of its colour and dash (None: its own index).
-    """
+    """Values over steps; `low` and `high` bound a band."""
 
     name: str
     x: ArrayLike
     y: ArrayLike
     low: ArrayLike | None = None
     high: ArrayLike | None = None
-    faint: bool = False
-    like: int | None = None
 
 
 APART = 0.25
@@ -54,8 +48,7 @@ def over_steps(
     colours = palette(dark)
     traces: list[f.Figure] = []
     for at, curve in enumerate(curves):
-        like = at if curve.like is None else curve.like
-        colour = colours.curves[like % len(colours.curves)]
+        colour = colours.curves[at % len(colours.curves)]
         name = escape(curve.name)
         if curve.low is not None and curve.high is not None:
             x = np.asarray(curve.x)
@@ -76,31 +69,26 @@ def over_steps(
             f.scatter(
                 np.asarray(curve.x),
                 np.asarray(curve.y, np.float32),
-                "lines+markers" if few and not curve.faint else "lines",
+                "lines+markers" if few else "lines",
                 marker={"size": 5},
                 cliponaxis=False,  # the first step is on the edge
                 name=name,
-                opacity=0.3 if curve.faint else 1,
-                showlegend=not curve.faint,
-                line={"color": colour, "dash": DASHES[like % len(DASHES)], "width": 2},
+                line={"color": colour, "dash": DASHES[at % len(DASHES)], "width": 2},
                 hovertemplate=f"{name}: <b>%{{y:{'.1%' if percent else '.4~g'}}}</b>"
                 "<extra></extra>",
             )
         )
-    frame = f.layout(
-        colours, height, legend=sum(not curve.faint for curve in curves) > 1, hovermode="x unified"
-    )
+    frame = f.layout(colours, height, legend=len(curves) > 1, hovermode="x unified")
     frame["xaxis"] = f.number_axis(colours, x_title, showgrid=False, range=[0, max(1, last)])
     across = {"tickformat": ".0%", "range": [0, 1.03]} if percent else {"rangemode": "tozero"}
     if log_y:
         across = {"type": "log", "dtick": "D2"}
     frame["yaxis"] = f.number_axis(colours, y_title, **across)
-    lines = [(step, word, colours.accent) for step, word in marks]
-    frame["shapes"] = [f.line(hue, (x, x), (0, 1), yref="paper") for x, _, hue in lines]
+    frame["shapes"] = [f.line(colours.accent, (x, x), (0, 1), yref="paper") for x, _ in marks]
     frame["annotations"], free = [], -1.0
-    for step, word, colour in lines:
+    for step, word in marks:
         if step > free:  # skip a label that would overlap the one before
-            frame["annotations"].append(_word(step, word, colour))
+            frame["annotations"].append(_word(step, word, colours.accent))
             free = step + APART * last
     if level is not None and not log_y:
         frame["shapes"].append(f.line(colours.muted, (0, 1), (level[0],) * 2, xref="paper"))

@@ -8,7 +8,7 @@ MOST_PAIRS = 5000
 """Pairs used for training; further ones are dropped, and counted."""
 MOST_SIDE = 200
 """Maximum number of characters per side."""
-MOST_CHARS = 2_000_000
+MOST_CHARS = 500_000
 """Maximum number of characters read."""
 REASONS = ("header", "no_tab", "empty", "too_long", "doubled", "too_many")
 """Reasons to drop a row; "header": the first one names the columns."""

@@ -1,8 +1,8 @@
 """The process of a training run, `python -m explorer.training.process FILE`.
 
-The file defines the setups and the folders; orders on standard input are pause, go, step, back,
+The file defines the setup and the folders; orders on standard input are pause, go, step, back,
 fault, open, stop, end; messages are its output: all are JSON, one per line. The process ends with
-the last run, by `end`, and when its standard input closes, which happens whenever the server that
+the run, by `end`, and when its standard input closes, which happens whenever the server that
 started it ends. Its saved states are then deleted.
 """
 
@@ -38,32 +38,23 @@ class EndedError(Exception):
 
 
 class TrainingProcess:
-    """The runs of one process, one after another, which reads orders between steps."""
+    """The run of one process, which reads orders between steps."""
 
     def __init__(self, begin: Message, orders: "queue.Queue[Message]", out: TextIO) -> None:
         self.begin, self.orders, self.out = begin, orders, out
-        self.at = 0
         self.paused = bool(begin.get("paused"))
         self.steps_left = -1  # until it pauses by itself
-        self.skipped: set[int] = set()  # runs that were stopped before they began
         self.told: list[tuple[float, float]] = []  # loss and gradient norm of each step
         self.flushed = time.monotonic()
 
-    def run(self) -> None:
-        """All runs. Raises EndedError."""
-        for at, values in enumerate(self.begin["setups"]):
-            self.at = at
-            if at in self.skipped:
-                self.tell("state", state="stopped", step=0)
-                continue
-            self._learn(Setup(**values), Path(self.begin["folders"][at]))
-
     def tell(self, kind: str, **values: Any) -> None:
-        """Send a message about the current run."""
-        self.out.write(json.dumps({"kind": kind, "run": self.at, **values}) + "\n")
+        """Send a message."""
+        self.out.write(json.dumps({"kind": kind, **values}) + "\n")
         self.out.flush()
 
-    def _learn(self, setup: Setup, folder: Path) -> None:
+    def run(self) -> None:
+        """Train to the end. Raises EndedError."""
+        setup, folder = Setup(**self.begin["setup"]), Path(self.begin["folder"])
         torch.manual_seed(setup.seed)
         self.learner = learner = SetupTrainer(setup, corpus(setup), folder)
         self.tell("begin", **learner.about())
@@ -119,7 +110,7 @@ class TrainingProcess:
     # Orders.
 
     def _is_stopped(self, diverged: bool = False) -> bool:
-        """Carry out pending orders; wait while paused. Whether one of them stops this run.
+        """Carry out pending orders; wait while paused. Whether one of them stops the run.
 
         After a divergence, only rewinding or stopping is accepted, and waited for.
         """
@@ -130,12 +121,9 @@ class TrainingProcess:
             except queue.Empty:
                 return False
             if order["do"] == "stop":
-                stopped = order.get("run", self.at)
-                if stopped == self.at:
-                    self.paused = False
-                    return True
-                self.skipped.add(stopped)  # it has not begun
-            elif not diverged or order["do"] in ("back", "end"):
+                self.paused = False
+                return True
+            if not diverged or order["do"] in ("back", "end"):
                 self._carry_out(order)
                 if diverged:
                     return False
@@ -249,7 +237,7 @@ def card_of(learner: SetupTrainer) -> str:
     )
 
 
-def _listen(orders: "queue.Queue[Message]", folders: list[str]) -> None:
+def _listen(orders: "queue.Queue[Message]", folders: tuple[str, ...]) -> None:
     """Forward orders. When the input closes, delete the saved states, and end."""
     for line in sys.stdin:
         orders.put(json.loads(line))
@@ -265,11 +253,9 @@ def main() -> int:
     os.nice(NICE)
     begin = json.loads(Path(sys.argv[-1]).read_text("utf-8"))
     orders: queue.Queue[Message] = queue.Queue()
-    for folder in begin["folders"]:  # before `_listen` may delete them
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    listener = threading.Thread(
-        target=_listen, args=(orders, [*begin["folders"], begin["folder"]]), daemon=True
-    )
+    folders = begin["folder"], begin["room"]
+    Path(folders[0]).mkdir(parents=True, exist_ok=True)  # before `_listen` may delete it
+    listener = threading.Thread(target=_listen, args=(orders, folders), daemon=True)
     listener.start()
     try:
         TrainingProcess(begin, orders, sys.stdout).run()

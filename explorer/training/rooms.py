@@ -1,6 +1,6 @@
 """Rooms for training: one per user, with a secret name; only a few runs train at once.
 
-A room's runs train one after another in processes of their own, and end with the user: soon
+A room's runs train one after another, each in a process of its own, and end with the user: soon
 after the last tab that watches them is closed, and whenever this process ends.
 """
 
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ VARIABLE = "HEADLIGHT_TRAININGS"
 """The environment variable with the number of concurrent runs of all users; 0: none."""
 USUAL_AT_ONCE = 2
 MOST_WAITING = 4
-"""The maximum number of queued or running series per user."""
+"""The maximum number of queued or running runs per user."""
 MOST_RUNS = 24
 """The maximum number of stored runs per user; beyond it, the oldest finished ones are dropped."""
 ABSENCE = 15.0
@@ -49,21 +49,13 @@ def at_once() -> int:
 
 
 @dataclass(eq=False)
-class Series:
-    """Runs that one process trains one after another: one, or the same with several seeds.
+class Work:
+    """The training of a run by a process. `resume`: the first orders of one that is continued."""
 
-    `resume`: the first orders of a finished run that is continued.
-    """
-
-    runs: list[TrainingRun]
+    run: TrainingRun
     resume: dict[str, Any] = field(default_factory=dict)
     process: "subprocess.Popen[str] | None" = None
     paused_at: float | None = None
-
-    @property
-    def current(self) -> TrainingRun:
-        """The current run: the first that has not ended, else the last."""
-        return next((run for run in self.runs if run.state not in ENDED), self.runs[-1])
 
     def order(self, do: str, **values: Any) -> None:
         """Send an order to the process; no effect if it has ended."""
@@ -88,7 +80,7 @@ class Room:
     def __init__(self, name: str, owner: str) -> None:
         self.name, self.owner = name, owner
         self.runs: list[TrainingRun] = []
-        self.series: list[Series] = []
+        self.work: list[Work] = []
         self.folder = Path(tempfile.mkdtemp(prefix=prefix()))
         self.number = 0
         self.watchers: dict[str, Presence] = {}
@@ -99,9 +91,9 @@ class Room:
         matches = [run for run in self.runs if number in (None, run.number)]
         return matches[-1] if matches else None
 
-    def series_of(self, run: TrainingRun) -> Series | None:
-        """The series that still trains it, if any."""
-        return next((series for series in self.series if run in series.runs), None)
+    def work_on(self, run: TrainingRun) -> Work | None:
+        """The work that still trains it, if any."""
+        return next((work for work in self.work if work.run is run), None)
 
 
 class Rooms:
@@ -110,8 +102,8 @@ class Rooms:
     def __init__(self) -> None:
         self._guard = threading.RLock()
         self._rooms: dict[str, Room] = {}
-        self._waiting: list[tuple[Room, Series]] = []
-        self._running: list[tuple[Room, Series]] = []
+        self._waiting: list[tuple[Room, Work]] = []
+        self._running: list[tuple[Room, Work]] = []
         self._keeper: threading.Thread | None = None
 
     # Rooms and who is in them.
@@ -142,8 +134,8 @@ class Rooms:
         with self._guard:
             self._rooms.pop(room.name, None)
             self._waiting = [pair for pair in self._waiting if pair[0] is not room]
-            for _, series in [pair for pair in self._running if pair[0] is room]:
-                series.end()
+            for _, work in [pair for pair in self._running if pair[0] is room]:
+                work.end()
         shutil.rmtree(room.folder, ignore_errors=True)
 
     def close_all(self) -> None:
@@ -153,25 +145,23 @@ class Rooms:
 
     # Trainings.
 
-    def start(self, room: Room, setups: Sequence[Setup]) -> list[TrainingRun]:
-        """Train these setups, one after another, as soon as it is their turn.
+    def start(self, room: Room, setup: Setup) -> TrainingRun:
+        """Train this setup as soon as it is its turn.
 
         Raises InputProblem: `training_off` if the server disables training, `training_waiting` if
-        this user has reached the limit of queued series.
+        this user has reached the limit of queued runs.
         """
         if at_once() == 0:
             raise InputProblem("training_off", variable=VARIABLE)
         with self._guard:
-            if len(room.series) >= MOST_WAITING:
+            if len(room.work) >= MOST_WAITING:
                 raise InputProblem("training_waiting", limit=MOST_WAITING)
-            runs = []
-            for setup in setups:
-                room.number += 1
-                runs.append(TrainingRun(room.number, setup, room.folder / f"run-{room.number}"))
-            room.runs += runs
+            room.number += 1
+            run = TrainingRun(room.number, setup, room.folder / f"run-{room.number}")
+            room.runs.append(run)
             self._forget_old(room)
-            self._queue(room, Series(runs))
-            return runs
+            self._queue(room, Work(run))
+            return run
 
     def again(self, room: Room, run: TrainingRun, step: int, paused: bool) -> None:
         """Continue a finished run from one of its saved steps.
@@ -179,36 +169,31 @@ class Rooms:
         Raises InputProblem as `start`.
         """
         with self._guard:
-            if len(room.series) >= MOST_WAITING:
+            if len(room.work) >= MOST_WAITING:
                 raise InputProblem("training_waiting", limit=MOST_WAITING)
             run.state = "waiting"
             faults = list(run.planted(step))
-            self._queue(room, Series([run], {"back": step, "faults": faults, "paused": paused}))
+            self._queue(room, Work(run, {"back": step, "faults": faults, "paused": paused}))
 
     def order(self, room: Room, run: TrainingRun, do: str, **values: Any) -> None:
         """Send an order to a run's process: pause, go, step, stop, back, fault, open."""
-        series = room.series_of(run)
-        if series is None:
+        work = room.work_on(run)
+        if work is None:
             return
         with self._guard:
-            waiting = next((entry for entry in self._waiting if entry[1] is series), None)
-            if waiting is not None and do == "stop":
-                self._waiting.remove(waiting)
-                room.series.remove(series)
-                for entry in series.runs:
-                    entry.state = "stopped"
+            if do == "stop" and (room, work) in self._waiting:
+                self._waiting.remove((room, work))
+                room.work.remove(work)
+                run.state = "stopped"
                 return
-        if do == "stop" and run is not series.current:  # it has not begun, and never will
-            run.state = "stopped"
-        else:
-            run.ordered = do
-        series.order(do, run=series.runs.index(run), **values)
+        run.ordered = do
+        work.order(do, **values)
 
     def ahead(self, room: Room, run: TrainingRun) -> int:
-        """The number of series queued before this run's; 0 once it is its turn."""
+        """The number of runs queued before this one; 0 once it is its turn."""
         with self._guard:
-            for at, (_, series) in enumerate(self._waiting):
-                if run in series.runs:
+            for at, (_, work) in enumerate(self._waiting):
+                if work.run is run:
                     return at + len(self._running)
             return 0
 
@@ -218,37 +203,37 @@ class Rooms:
             room.runs.remove(run)
             shutil.rmtree(run.folder, ignore_errors=True)
 
-    def _queue(self, room: Room, series: Series) -> None:
-        room.series.append(series)
-        self._waiting.append((room, series))
+    def _queue(self, room: Room, work: Work) -> None:
+        room.work.append(work)
+        self._waiting.append((room, work))
         self._call()
 
     def _call(self) -> None:
-        """Start the next series in order, at most one per room. The caller holds the guard."""
-        for room, series in list(self._waiting):
+        """Start the next runs in order, at most one per room. The caller holds the guard."""
+        for room, work in list(self._waiting):
             if len(self._running) >= at_once():
                 return
             if all(other is not room for other, _ in self._running):
-                self._waiting.remove((room, series))
-                self._running.append((room, series))
-                self._begin(room, series)
+                self._waiting.remove((room, work))
+                self._running.append((room, work))
+                self._begin(room, work)
 
-    def _begin(self, room: Room, series: Series) -> None:
-        series.runs[0].state = "starting"
+    def _begin(self, room: Room, work: Work) -> None:
+        work.run.state = "starting"
         begin = {
-            "setups": [run.setup.as_json() for run in series.runs],
-            "folders": [str(run.folder) for run in series.runs],
-            "folder": str(room.folder),
-            **series.resume,
+            "setup": work.run.setup.as_json(),
+            "folder": str(work.run.folder),
+            "room": str(room.folder),
+            **work.resume,
         }
         # In a file, since the process reads nothing while it imports, and a pipe takes 64 kB.
-        file = room.folder / f"begin-{series.runs[0].number}.json"
+        file = room.folder / f"begin-{work.run.number}.json"
         try:
             file.write_text(json.dumps(begin), encoding="utf-8")
-            series.process = self._started(file)
-            threading.Thread(target=self._hear, args=(room, series), daemon=True).start()
+            work.process = self._started(file)
+            threading.Thread(target=self._hear, args=(room, work), daemon=True).start()
         except (OSError, RuntimeError):  # the system is out of room, processes or threads
-            self._give_back(room, series)
+            self._give_back(room, work)
 
     def _started(self, begin: Path) -> "subprocess.Popen[str]":
         """A process that begins with this file. Raises OSError if the system has none left."""
@@ -264,34 +249,34 @@ class Rooms:
             errors="replace",  # a character may be cut off
         )
 
-    def _hear(self, room: Room, series: Series) -> None:
+    def _hear(self, room: Room, work: Work) -> None:
         """Handle the messages of a process until it ends; always frees its slot afterwards."""
         try:
-            assert series.process is not None
-            assert series.process.stdout is not None
-            with series.process.stdout as lines:
+            assert work.process is not None
+            assert work.process.stdout is not None
+            with work.process.stdout as lines:
                 for line in lines:
                     try:
                         message = json.loads(line)
                     except ValueError:  # cut off: the process was killed while it wrote
                         continue
-                    series.runs[message["run"]].hear(message)
-                    paused = series.current.state == "paused"
-                    series.paused_at = (series.paused_at or time.monotonic()) if paused else None
+                    work.run.hear(message)
+                    paused = work.run.state == "paused"
+                    work.paused_at = (work.paused_at or time.monotonic()) if paused else None
         finally:
-            self._give_back(room, series)
+            self._give_back(room, work)
 
-    def _give_back(self, room: Room, series: Series) -> None:
-        """End the process of a series and start the next one."""
-        series.end()
+    def _give_back(self, room: Room, work: Work) -> None:
+        """End the process of a run and start the next one."""
+        work.end()
+        run = work.run
         with self._guard:
-            for run in series.runs:
-                run.ordered = ""
-                if run.state not in ENDED:
-                    # A paused run has only given up its process: it can be continued.
-                    run.state = "stopped" if run.state == "paused" else "lost"
-            room.series.remove(series)
-            self._running = [pair for pair in self._running if pair[1] is not series]
+            run.ordered = ""
+            if run.state not in ENDED:
+                # A paused run has only given up its process: it can be continued.
+                run.state = "stopped" if run.state == "paused" else "lost"
+            room.work.remove(work)
+            self._running = [pair for pair in self._running if pair[1] is not work]
             self._call()
 
     def _keep(self) -> None:
@@ -308,9 +293,9 @@ class Rooms:
                 room.seen = now
             elif now - room.seen > ABSENCE:
                 self.close(room)
-        for _, series in list(self._running):
-            if series.paused_at is not None and now - series.paused_at > IDLE:
-                series.order("end")
+        for _, work in list(self._running):
+            if work.paused_at is not None and now - work.paused_at > IDLE:
+                work.order("end")
 
 
 ROOMS = Rooms()

@@ -145,7 +145,7 @@ class TrainingRun:
     def hear(self, message: Mapping[str, Any]) -> None:
         """Handle one message of the process."""
         kind = message["kind"]
-        values = {name: value for name, value in message.items() if name not in ("kind", "run")}
+        values = {name: value for name, value in message.items() if name != "kind"}
         answers = kind in ("state", "fault", "back", "opened", "diverged")
         if answers and (self.ordered != "stop" or values.get("state") in ENDED):
             self.ordered = ""

@@ -1,23 +1,14 @@
-"""Training data: examples of a toy task, sentences with their translations, or own pairs.
-
-Many own pairs are read by a bounded process, which runs this module.
-"""
+"""Training data: examples of a toy task, sentences with their translations, or own pairs."""
 
 import csv
-import os
 import random
-import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-
-import tokenizers
-from cachetools import LRUCache, cached
 
 from explorer.problems import InputProblem
-from explorer.sandbox.apart import Away, ask_once
-from explorer.sandbox.bounds import answer_one
+from explorer.sandbox.apart import Away
 from explorer.training import pairs
 from explorer.training.setup import LONGEST, N_CTX, Setup, Task, Vocabularies
 from models.tokenizer import Tokenizer
@@ -33,10 +24,8 @@ LENGTHS, SYMBOLS = (2, 8), 20
 MOST_VOCABULARY = 600
 DATA_SEED = 1
 """All runs of a task train and are measured on the same examples, whatever their own seed."""
-MOST_HERE = 10_000
-"""Maximum number of characters of own pairs that the app's own process reads."""
-SECONDS, ROOM, PATIENCE = 60, 1_000_000_000, 180.0
-"""CPU seconds and bytes of the process that reads more, and seconds to wait for it."""
+LONG = 10_000
+"""Number of characters of own pairs from which other sessions compute while they are read."""
 
 
 @dataclass(frozen=True)
@@ -68,33 +57,17 @@ class TaskExamples:
         return by_length[len(by_length) * 2 // 3]
 
 
-def corpus(setup: Setup, away: Away | None = None) -> TaskExamples:
-    """The examples of a setup.
+def corpus(setup: Setup, away: Away = nullcontext) -> TaskExamples:
+    """The examples of a setup; other sessions compute inside `away` while many own pairs are read.
 
-    With `away`, more than MOST_HERE characters of own pairs are read by a bounded process, while
-    other sessions compute inside `away`. Raises InputProblem: `training_pairs` if fewer than two
-    own pairs can be used, `training_heavy` if that process exceeds its limits.
+    Raises InputProblem `training_pairs` if fewer than two own pairs can be used.
     """
     text = setup.text if setup.task == "own" else ""
-    if away is not None and _is_long(text):
-        _, outcome = _outcome_apart(text, setup.vocabularies, away)
-    else:
+    with away() if len(text) > LONG else nullcontext():
         outcome = _outcome(setup.task, text, setup.vocabularies)
     if isinstance(outcome, InputProblem):
         raise InputProblem(outcome.key, **outcome.values)
     return outcome
-
-
-def counted(setup: Setup, away: Away) -> pairs.PairCounts | None:
-    """How many own pairs of a setup can be used, by the same process as `corpus`; None if it
-    exceeds its limits."""
-    if _is_long(setup.text):
-        return _outcome_apart(setup.text, setup.vocabularies, away)[0]
-    return pairs.read(setup.text).counts
-
-
-def _is_long(text: str) -> bool:
-    return len(text) > MOST_HERE and os.name == "posix"
 
 
 @lru_cache(maxsize=8)
@@ -104,43 +77,6 @@ def _outcome(task: Task, text: str, vocabularies: Vocabularies) -> TaskExamples 
         return _corpus(task, text, vocabularies)
     except InputProblem as problem:
         return problem
-
-
-@cached(LRUCache(8), key=lambda text, vocabularies, _: (text, vocabularies), lock=threading.Lock())
-def _outcome_apart(
-    text: str, vocabularies: Vocabularies, away: Away
-) -> tuple[pairs.PairCounts | None, TaskExamples | InputProblem]:
-    """The counts and the `_outcome` of own pairs, from a process of its own."""
-    asked = {"text": text, "vocabularies": vocabularies}
-    answer = ask_once("training.tasks", asked, PATIENCE, away)
-    if answer is None:
-        return None, InputProblem("training_heavy", limit=SECONDS)
-    counts = pairs.PairCounts(**answer.pop("counts"))
-    if "key" in answer:
-        return counts, InputProblem(answer.pop("key"), **answer)
-    return counts, unpacked(answer)
-
-
-def packed(examples: TaskExamples) -> dict[str, Any]:
-    """The examples of own pairs as JSON."""
-    tokenizer, source = examples.tokenizer.to_json(), examples.tokenizer.source
-    return vars(examples) | {"tokenizer": tokenizer, "source": source and source.to_json()}
-
-
-def unpacked(answer: dict[str, Any]) -> TaskExamples:
-    """Inverse of `packed`."""
-
-    def read(content: str) -> Tokenizer:
-        return Tokenizer(tokenizers.Tokenizer.from_str(content))
-
-    tokenizer = read(answer["tokenizer"])
-    if source := answer.pop("source"):
-        tokenizer.reading(read(source))
-    for name in ("rows", "held_out"):
-        answer[name] = tuple(map(tuple, answer[name]))
-    for name in ("examples", "valid"):
-        answer[name] = tuple(Example(tuple(src), tuple(tgt)) for src, tgt in answer[name])
-    return TaskExamples(**answer | {"tokenizer": tokenizer})
 
 
 def _corpus(task: Task, text: str, vocabularies: Vocabularies) -> TaskExamples:
@@ -235,16 +171,3 @@ ROWS: dict[str, Callable[[Task], list[Pair]]] = {
     "brackets": brackets,
     "sentences": sentences,
 }
-
-
-def answered(text: str, vocabularies: Vocabularies) -> dict[str, Any]:
-    """About own pairs, for another process: their counts, and their corpus or a refusal."""
-    try:
-        answer = packed(_corpus("own", text, vocabularies))
-    except InputProblem as problem:
-        answer = {"key": problem.key, **problem.values}
-    return {"counts": asdict(pairs.read(text).counts), **answer}
-
-
-if __name__ == "__main__":
-    answer_one(answered, ROOM, SECONDS)

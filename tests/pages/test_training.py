@@ -13,7 +13,7 @@ from explorer.library import CHECKPOINTS
 from explorer.text import t
 from explorer.training import rooms
 from explorer.training.opened import untrained
-from explorer.training.rooms import ROOMS, Room, Series
+from explorer.training.rooms import ROOMS, Room, Work
 from explorer.training.runs import CHECKPOINT, TrainingRun, Validation
 from explorer.training.setup import Setup, format_setup, parse_setup
 from explorer.ui import running
@@ -25,16 +25,15 @@ SMALL = "n_layers-1~d_model-8~n_heads-2~d_ff-8~steps-100"
 @pytest.fixture
 def room(monkeypatch) -> Iterator[Room]:
     """A room whose processes never begin."""
-    monkeypatch.setattr(rooms.Rooms, "_begin", lambda self, room, series: _running(series))
+    monkeypatch.setattr(rooms.Rooms, "_begin", lambda self, room, work: _running(work))
     monkeypatch.setattr(running, "browser", lambda: "")  # AppTest has no cookies
     found = ROOMS.open("")
     yield found
     ROOMS.close(found)
 
 
-def _running(series: Series) -> None:
-    for run in series.runs:
-        run.state = "running"
+def _running(work: Work) -> None:
+    work.run.state = "running"
 
 
 @cache
@@ -44,7 +43,7 @@ def begun() -> TrainingRun:
 
 def trained(room: Room, setup: Setup, *frees: float, state: str = "done") -> TrainingRun:
     """A run of the room that was measured every 50 steps."""
-    (run,) = ROOMS.start(room, [setup])
+    run = ROOMS.start(room, setup)
     fresh = begun()
     run.about, run.state = fresh.about, state
     run.scores = [
@@ -53,7 +52,7 @@ def trained(room: Room, setup: Setup, *frees: float, state: str = "done") -> Tra
     ]
     run.loss = run.norm = np.linspace(4, 1, 50 * (len(frees) - 1)).tolist()
     run.frames = [replace(fresh.frames[0], step=score.step) for score in run.scores]
-    room.series.clear()
+    room.work.clear()
     ROOMS._running.clear()
     return run
 
@@ -175,17 +174,15 @@ def test_a_refused_start_is_said_once(open_page, room, monkeypatch, changed, sai
     assert not at.run().warning
 
 
-def test_two_kinds_of_training_are_compared_by_their_seeds(open_page, room):
+def test_trainings_of_one_task_are_compared_by_what_differs(open_page, room):
     base = parse_setup(SMALL)
-    other = replace(base, n_heads=1)
-    for seed, (one, two) in enumerate([(0.8, 0.3), (0.9, 0.4)], start=1):
-        trained(room, replace(base, seed=seed), 0.0, one)
-        trained(room, replace(other, seed=seed), 0.0, two)
+    trained(room, base, 0.0, 0.8)
+    changed = trained(room, replace(base, n_heads=1), 0.0, 0.3, 0.4)
+    changed.faults = [(30, "no_causal", True)]
     link = {"setup": SMALL, "room": room.name, "part": "compared", "picture": "free"}
-    at = open_page("training", **link)
-    assert "Heads: 2 · 2 seeds” reaches 85 % (80 % – 90 %)" in everything(at)
-    better = {"better": "1 · Heads: 2 · 2 seeds", "chance": "33 %"}
-    assert t("training.compare.better", lang="en", **better) in everything(at)
-    trained(room, replace(other, seed=3), 0.0, 0.85)
-    at = open_page("training", **link)
-    assert t("training.compare.band", lang="en") in everything(at)
+    said = everything(open_page("training", **link))
+    assert "after step 50: “1 · Heads: 2” reaches 80 %" in said
+    assert "“2 · Heads: 1 · no causal mask from step 30” 30 %" in said
+    assert t("training.compare.one_seed", lang="en") in said
+    trained(room, replace(base, task="sort"), 0.0, 0.5)
+    assert t("training.compare.few", lang="en") in everything(open_page("training", **link))

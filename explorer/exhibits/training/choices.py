@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from explorer.training.rooms import Room, Rooms
 
 USUAL = Setup()
-MOST_SEEDS = 5
 
 
 def _setup(text: str) -> Setup:
@@ -46,9 +45,9 @@ def _rooms() -> "Rooms":
 
 @dataclass(frozen=True)
 class TrainingChoices(PageChoices):
-    """`setup` is the setup of the next training, `seeds` its number of seeds; `room` identifies the
-    user's trainings, `shown` is the number of the selected one (None: the latest), `moment` the
-    step of the frame (None: the latest).
+    """`setup` is the setup of the next training; `room` identifies the user's trainings, `shown` is
+    the number of the selected one (None: the latest), `moment` the step of the frame (None: the
+    latest).
 
     `own_room` is the room that this session created, `pairs` and `pairs_file` are the user's own
     pairs, `back_to` and `both` the steps chosen for a rewind and for two trainings side by side
@@ -62,7 +61,6 @@ class TrainingChoices(PageChoices):
         for exhibit in ("training.live", "training.opened", "training.compared")
     }
     setup: Setup = choice(USUAL, _setup, format_setup)
-    seeds: int = choice(1, whole(1, MOST_SEEDS))
     room: str = choice("", _room)
     shown: int | None = choice(None, whole(1, 9999))
     moment: int | None = choice(None, whole(0, 9999))

@@ -1,6 +1,6 @@
 """The user's training room: found by the name in the link, in the browser that created it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -62,8 +62,8 @@ def is_shown(view: View) -> bool:
     return run_of(view) is not None or refusal(shown_setup(view)) is None
 
 
-def begin(view: View, setups: Sequence[Setup]) -> b.Change:
-    """Start these trainings in the user's room."""
+def begin(view: View, setup: Setup) -> b.Change:
+    """Start a training in the user's room."""
 
     def act(state: State) -> Mapping[str, Any]:
         assert view.viewer is not None
@@ -74,11 +74,11 @@ def begin(view: View, setups: Sequence[Setup]) -> b.Change:
             return {"refused": InputProblem("training_no_room")}
         ROOMS.watch(room, view.viewer.session, view.viewer.is_here)
         try:
-            runs = ROOMS.start(room, setups)
+            run = ROOMS.start(room, setup)
         except InputProblem as problem:
             return {"own_room": room.name, "refused": problem}
         own = {"own_room": room.name, "room": room.name}
-        return {**own, "shown": runs[0].number, "moment": None}
+        return {**own, "shown": run.number, "moment": None}
 
     return b.Change(act)
 

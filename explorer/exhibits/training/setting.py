@@ -4,15 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from explorer.engine.turns import waiting
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import message
-from explorer.exhibits.training.choices import MOST_SEEDS, TrainingChoices, decoded
+from explorer.exhibits.training.choices import TrainingChoices, decoded
 from explorer.exhibits.training.room import begin, refusal
 from explorer.training import pairs
 from explorer.training.setup import ARCHITECTURE, AT_START, OPTIONS, RANGES, TRAINING, Setup
-from explorer.training.tasks import counted
 
 NAMES = {
     "d_model": "d_model",
@@ -56,21 +53,12 @@ def _controls(view: View, setup: Setup) -> b.Blocks:
     yield b.Fold(view.t("training.architecture"), architecture, icon="account_tree")
     yield b.Fold(view.t("training.how"), (_fields(view, setup, TRAINING),), icon="tune")
     yield b.Fold(view.t("training.fault"), tuple(_fault(view, setup)), icon="bug_report")
-    seeds, numbers = view.choices(TrainingChoices).seeds, range(1, MOST_SEEDS + 1)
-    more = b.More(said=str, form="menu", width=110, help=view.t("training.seeds_help"))
-    yield pick_one(view, "training.seeds", numbers, seeds, **more)
 
 
 def _start(view: View, disabled: bool) -> b.Button:
-    choices = view.choices(TrainingChoices)
-    change = begin(view, seeds_of(choices.full_setup, choices.seeds))
+    change = begin(view, view.choices(TrainingChoices).full_setup)
     words, icon = view.t("training.start"), "play_arrow"
     return b.Button("training.start", words, change, icon, kind="primary", disabled=disabled)
-
-
-def seeds_of(setup: Setup, n: int) -> list[Setup]:
-    """The same training with `n` seeds, starting with its own."""
-    return [replace(setup, seed=(setup.seed + at - 1) % 999 + 1) for at in range(n)]
 
 
 def _changed(view: View, setup: Setup, changes: dict[str, Any]) -> tuple[b.Block, ...]:
@@ -172,9 +160,7 @@ def _own_pairs(view: View, choices: TrainingChoices) -> b.Blocks:
     yield b.Columns(((pasted,), (file,)), (2, 1), gap="small")
     if choices.pairs_file is not None and decoded(choices.pairs_file) is None:
         yield b.Hint(view.t("training.pairs_encoding"), "info", warns=True)
-    counts = counted(choices.full_setup, waiting)
-    if counts is None:  # the refusal says why
-        return
+    counts = pairs.read(choices.full_setup.text).counts
     sentences = [view.t("training.pairs_read", count=counts.used)]
     sentences += [view.t(f"training.pairs_left.{k}", count=n) for k, n in counts.left_out.items()]
     yield b.Note(" ".join(sentences))

@@ -9,8 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -18,8 +17,8 @@ from types import SimpleNamespace
 import pytest
 
 from explorer.problems import InputProblem
-from explorer.training import pairs, rooms, tasks
-from explorer.training.rooms import Room, Rooms, Series
+from explorer.training import pairs, rooms
+from explorer.training.rooms import Room, Rooms, Work
 from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup
 from explorer.training.tasks import BRACKETS, brackets, corpus, sentences, sums
@@ -29,8 +28,8 @@ PATIENCE = 60_000
 CUT_OFF = "import os; os.write(1, {!r}); os.kill(os.getpid(), 9)"
 HALVES = (
     b"",
-    b'{"kind": "state", "run": 0, "sta',
-    b'{"kind": "state", "run": 0, "state": "running"}\n{"kind": "steps", "loss": [0.1, 0.',
+    b'{"kind": "state", "sta',
+    b'{"kind": "state", "state": "running"}\n{"kind": "steps", "loss": [0.1, 0.',
     '{"kind": "fault", "name": "屏'.encode()[:-1],
 )
 
@@ -44,8 +43,8 @@ class Killed(Rooms):
         super().__init__()
         self.given_back = threading.Semaphore(0)
 
-    def _give_back(self, room: Room, series: Series) -> None:
-        super()._give_back(room, series)
+    def _give_back(self, room: Room, work: Work) -> None:
+        super()._give_back(room, work)
         self.given_back.release()
 
     def _started(self, begin: Path) -> subprocess.Popen[str]:
@@ -61,9 +60,8 @@ class Killed(Rooms):
 class Unstarted(Rooms):
     """Rooms whose processes never begin."""
 
-    def _begin(self, room: Room, series: Series) -> None:
-        for run in series.runs:
-            run.state = "running"
+    def _begin(self, room: Room, work: Work) -> None:
+        work.run.state = "running"
 
 
 @pytest.fixture
@@ -76,8 +74,8 @@ def _serve(tell: int) -> None:
     """A server with one training, as a process that is about to be killed."""
     here = Rooms()
     room = here.open("somebody")
-    here.start(room, [TINY])
-    process = room.series[0].process
+    here.start(room, TINY)
+    process = room.work[0].process
     os.write(tell, f"{process.pid} {room.folder}\n".encode())
     signal.pause()
 
@@ -126,10 +124,10 @@ def test_a_room_is_found_by_its_own_browser_until_its_last_watcher_left(unstarte
 
 def test_few_train_at_once_one_of_each_visitor_and_the_others_know_their_place(unstarted):
     first, second, third = (unstarted.open(name) for name in "abc")
-    (own,) = unstarted.start(first, [TINY])
-    (later,) = unstarted.start(first, [TINY])
-    (other,) = unstarted.start(second, [TINY])
-    (last,) = unstarted.start(third, [TINY])
+    own = unstarted.start(first, TINY)
+    later = unstarted.start(first, TINY)
+    other = unstarted.start(second, TINY)
+    last = unstarted.start(third, TINY)
     states = [run.state for run in (own, later, other, last)]
     assert states == ["running", "waiting", "running", "waiting"]
     assert unstarted.ahead(first, own) == 0
@@ -143,40 +141,37 @@ def test_few_train_at_once_one_of_each_visitor_and_the_others_know_their_place(u
 def test_a_visitor_may_have_so_many_waiting_or_remembered_and_a_server_none(unstarted, monkeypatch):
     room = unstarted.open("a")
     for _ in range(rooms.MOST_WAITING):
-        unstarted.start(room, [TINY])
+        unstarted.start(room, TINY)
     with pytest.raises(InputProblem, match="training_waiting"):
-        unstarted.start(room, [TINY])
+        unstarted.start(room, TINY)
     monkeypatch.setenv(rooms.VARIABLE, "0")
     with pytest.raises(InputProblem, match="training_off"):
-        unstarted.start(unstarted.open("b"), [TINY])
+        unstarted.start(unstarted.open("b"), TINY)
     monkeypatch.setenv(rooms.VARIABLE, "many")
     with pytest.raises(ValueError, match="many"):
         rooms.at_once()
     room = unstarted.open("c")
     monkeypatch.setenv(rooms.VARIABLE, "2")
     room.runs = [TrainingRun(n, TINY, room.folder / str(n), "done") for n in range(rooms.MOST_RUNS)]
-    unstarted.start(room, [TINY])
+    unstarted.start(room, TINY)
     assert len(room.runs) == rooms.MOST_RUNS
     assert room.runs[0].number == 1
     unstarted.close_all()
 
 
-def test_stop_is_known_at_once_and_stops_the_training_that_it_was_pressed_for(unstarted):
+def test_stop_is_known_at_once_and_until_it_is_done(unstarted):
     room = unstarted.open("somebody")
-    first, second = unstarted.start(room, [TINY, TINY])
-    second.state = "waiting"
+    run = unstarted.start(room, TINY)
     process = SimpleNamespace(stdin=io.StringIO(), kill=lambda: None, wait=lambda: None)
-    room.series[0].process = process  # type: ignore[assignment]
-    unstarted.order(room, second, "stop")
-    assert (second.state, first.is_stopping) == ("stopped", False)
-    unstarted.order(room, first, "stop")
+    room.work[0].process = process  # type: ignore[assignment]
+    unstarted.order(room, run, "stop")
     sent = [json.loads(line) for line in process.stdin.getvalue().splitlines()]
-    assert sent == [{"do": "stop", "run": 1}, {"do": "stop", "run": 0}]
+    assert sent == [{"do": "stop"}]
     # A busy machine may take long: what was ordered before is heard of first.
-    first.hear({"kind": "fault", "step": 3, "name": "no_causal", "on": True})
-    assert first.is_stopping
-    first.hear({"kind": "state", "state": "stopped"})
-    assert not first.is_stopping
+    run.hear({"kind": "fault", "step": 3, "name": "no_causal", "on": True})
+    assert run.is_stopping
+    run.hear({"kind": "state", "state": "stopped"})
+    assert not run.is_stopping
 
 
 @pytest.mark.parametrize("wrote", [*HALVES, None])
@@ -185,7 +180,7 @@ def test_a_training_that_is_killed_while_it_writes_gives_its_place_back(monkeypa
     here = Killed()
     here.wrote = wrote
     room = here.open("somebody")
-    started = [here.start(room, [TINY])[0] for _ in range(2)]  # the second has to wait for it
+    started = [here.start(room, TINY) for _ in range(2)]  # the second has to wait for it
     for _ in started:
         assert here.given_back.acquire(timeout=60)
     assert [run.state for run in started] == ["lost", "lost"]
@@ -200,11 +195,11 @@ def test_what_no_page_understands_gives_the_place_back_too(monkeypatch):
     seen: SimpleQueue[type[BaseException]] = SimpleQueue()
     monkeypatch.setattr(threading, "excepthook", lambda args: seen.put(args.exc_type))
     here = Killed()
-    here.wrote = b'{"kind": "steps", "run": 0}\n'
+    here.wrote = b'{"kind": "steps"}\n'
     room = here.open("somebody")
-    (run,) = here.start(room, [TINY])
+    run = here.start(room, TINY)
     assert seen.get(timeout=60) is KeyError
-    assert (run.state, room.series, here._running) == ("lost", [], [])
+    assert (run.state, room.work, here._running) == ("lost", [], [])
     here.close_all()
 
 
@@ -246,46 +241,18 @@ def test_few_rows_are_learnt_by_heart_long_ones_left_out_and_fewer_than_two_refu
     assert found.too_long == 1
 
 
-def test_many_own_pairs_are_read_by_another_process_outside_the_turn(monkeypatch):
-    lines = [f"wort {n} sagt {n * n}\tword {n} says {n * n}" for n in range(400)]
-    setup = Setup(task="own", vocabularies="apart", text="\n".join(lines))
-    here = corpus(setup)
-    monkeypatch.setattr(tasks, "_corpus", None)  # not in this process
-    monkeypatch.setattr(pairs, "read", None)
-    turns: list[str] = []
+def test_many_own_pairs_are_read_outside_the_turn():
+    turns: list[int] = []
 
     @contextmanager
     def away() -> Iterator[None]:
-        turns.append("left")
+        turns.append(0)
         yield
-        turns.append("taken")
 
-    apart = corpus(setup, away)
-    assert turns == ["left", "taken"]
-    assert replace(apart, tokenizer=here.tokenizer) == here
-    assert apart.sizes == here.sizes
-    assert apart.tokenizer.to_json() == here.tokenizer.to_json()
-    corpus(setup, away)
-    counts = tasks.counted(setup, away)
-    assert (counts.used, counts.same_sides) == (400, 0)
-    assert len(turns) == 2, "the result is stored"
-
-
-def test_a_refusal_of_many_pairs_is_stored(monkeypatch):
-    long = "1234567890" * 10  # every digit is a token
-    setup = Setup(task="own", text="\n".join(f"{long}{n}\t{long}{n}" for n in range(60)))
-    with pytest.raises(InputProblem, match="training_pairs"):
-        corpus(setup, nullcontext)
-    monkeypatch.setattr(tasks, "ask_once", None)
-    with pytest.raises(InputProblem, match="training_pairs"):
-        corpus(setup, nullcontext)
-
-
-def test_pairs_that_take_too_long_are_refused(monkeypatch):
-    monkeypatch.setattr(tasks, "PATIENCE", 0.0)
-    lines = (f"eins {n}\tone {n}" for n in range(900))
-    with pytest.raises(InputProblem, match="training_heavy"):
-        corpus(Setup(task="own", text="\n".join(lines)), nullcontext)
+    for n, left in ((9, 0), (400, 1)):
+        lines = [f"wort {at} sagt {at * at}\tword {at} says {at * at}" for at in range(n)]
+        corpus(Setup(task="own", text="\n".join(lines)), away)
+        assert len(turns) == left
 
 
 def test_tasks_are_right_and_what_is_measured_on_is_never_learnt():

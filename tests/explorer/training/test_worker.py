@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -16,11 +15,10 @@ from explorer.library import open_model
 from explorer.runs.generation import generate
 from explorer.runs.passes import seeded
 from explorer.runs.trace import trace
-from explorer.training.comparing import Difference, arms, band, difference
 from explorer.training.learning import DivergedError, SetupTrainer
 from explorer.training.opened import opened, untrained
 from explorer.training.process import EndedError, TrainingProcess
-from explorer.training.runs import TrainingRun, Validation
+from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup, format_setup, parse_setup
 from explorer.training.tasks import corpus
 from explorer.uploads import open_zip
@@ -38,7 +36,7 @@ def said(folder: Path, *orders: dict[str, Any], **begin: Any) -> list[dict[str, 
     waiting: queue.Queue[dict[str, Any]] = queue.Queue()
     for order in orders:
         waiting.put(order)
-    out, start = io.StringIO(), {"folders": [str(folder)], "folder": str(folder), **begin}
+    out, start = io.StringIO(), {"folder": str(folder), **begin}
     with seeded(1):
         TrainingProcess(start, waiting, out).run()
     return [json.loads(line) for line in out.getvalue().splitlines()]
@@ -47,7 +45,7 @@ def said(folder: Path, *orders: dict[str, Any], **begin: Any) -> list[dict[str, 
 def heard(folder: Path, *orders: dict[str, Any], setup: Setup = TINY, **begin: Any) -> TrainingRun:
     """The training as those who watch it know it."""
     run = TrainingRun(1, setup, folder)
-    for message in said(folder, *orders, setups=[setup.as_json()], **begin):
+    for message in said(folder, *orders, setup=setup.as_json(), **begin):
         run.hear(message)
     return run
 
@@ -83,7 +81,7 @@ def test_faults_and_going_back_leave_what_was_planted(tmp_path):
     assert run.planted() == run.planted(50) == ("rate_high", "no_causal")
     assert run.planted(40) == ("rate_high", "no_causal")
     assert run.planted(30) == run.planted(20) == ("rate_high",)
-    run.hear({"kind": "back", "run": 0, "step": 20})
+    run.hear({"kind": "back", "step": 20})
     assert run.faults == [(0, "rate_high", True)]
     assert run.step == 20
 
@@ -108,13 +106,7 @@ def test_a_source_with_a_vocabulary_of_its_own_is_trained_kept_and_read(tmp_path
     assert generate(again, "a b", Greedy(), 3).src_str_tokens == found.src_str_tokens
 
 
-def test_a_stop_keeps_what_was_learnt_and_who_waits_never_begins(tmp_path):
-    setups = [replace(TINY, seed=seed).as_json() for seed in (1, 2)]
-    folders = [str(tmp_path / name) for name in ("one", "two")]
-    found = said(tmp_path, {"do": "stop", "run": 1}, setups=setups, folders=folders)
-    states = [each["state"] for each in found if each["kind"] == "state"]
-    assert states == ["running", "done", "stopped"]
-    assert [each["kind"] for each in found if each["run"] == 1] == ["state"]
+def test_a_stop_keeps_what_was_learnt(tmp_path):
     run = heard(tmp_path, {"do": "stop"})
     assert (run.state, run.step) == ("stopped", 0)
     assert (tmp_path / "checkpoint" / "model.safetensors").is_file()
@@ -210,50 +202,6 @@ def test_faults_change_gradients_and_what_is_measured(tmp_path):
     faulty = untrained(replace(Setup(), fault="labels_unshifted"), "", (0, 0)).opened
     assert faulty is not None
     assert faulty["labels"] == faulty["read"]
-
-
-# Trainings beside each other: what sets them apart, and whether seeds alone could.
-def run(setup: Setup, *losses: float, state: str = "done") -> TrainingRun:
-    found = TrainingRun(1, setup, Path(), state)  # type: ignore[arg-type]
-    found.scores = [Validation(50 * at, loss, 0.5, 0.5, 0.0, "") for at, loss in enumerate(losses)]
-    return found
-
-
-BASE = Setup()
-OTHER = replace(BASE, n_heads=2)
-
-
-def test_arms_differ_by_settings_and_a_difference_smaller_than_their_band_says_so():
-    found = arms([run(BASE, 1.0), run(OTHER, 1.0), run(replace(BASE, seed=2), 2.0)])
-    assert [len(arm.runs) for arm in found] == [2, 1]
-    assert [arm.differs for arm in found] == [(("n_heads", 4),), (("n_heads", 2),)]
-    twice = [run(BASE, 1.0), run(BASE, 1.0), run(replace(BASE, seed=2), 1.0)]
-    twice[1].loss = [1.0]
-    assert [*arms(twice)[0].runs] == [twice[1], twice[2]]
-    faulty = run(BASE, 1.0)
-    faulty.faults = [(30, "no_causal", True)]
-    assert [arm.faults for arm in arms([run(BASE, 1.0), faulty])] == [(), ((30, "no_causal"),)]
-    found = band(arms([run(BASE, 4.0, 2.0, 1.0), run(replace(BASE, seed=2), 4.0, 3.0)])[0], "loss")
-    assert found.steps.tolist() == [0, 50]
-    np.testing.assert_allclose([found.mean, found.low, found.high], [[4, 2.5], [4, 2], [4, 3]])
-
-    def of(*last: float) -> list[TrainingRun]:
-        return [run(replace(BASE, seed=at), 4.0, loss) for at, loss in enumerate(last, start=1)]
-
-    def compare(first: list[TrainingRun], second: list[TrainingRun]) -> Difference:
-        one, other = (band(arms(each)[0], "loss") for each in (first, second))
-        return difference(one, other, "loss")
-
-    def outcome(first: list[TrainingRun], second: list[TrainingRun]) -> str:
-        return compare(first, second).outcome
-
-    assert outcome(of(1.0, 1.2), of(1.1, 1.3)) == "band"
-    assert outcome(of(1.0, 1.2), of(1.3, 1.4)) == "first"  # the lower loss
-    assert outcome(of(1.3, 1.4), of(1.0, 1.2)) == "second"
-    assert outcome(of(1.0), of(2.0, 2.1)) == "one_seed"
-    # of the 6 divisions of four runs into two pairs, and of 10 into a pair and three, 2 are apart
-    assert compare(of(1.0, 1.2), of(1.3, 1.4)).chance == pytest.approx(2 / 6)
-    assert compare(of(1.0, 1.2, 1.1), of(1.3, 1.4)).chance == pytest.approx(2 / 10)
 
 
 # What can be set up: its link, its limits, and the model that comes of it.
