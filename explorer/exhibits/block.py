@@ -205,11 +205,10 @@ class AllHeads:
 
 @dataclass(frozen=True)
 class Document:
-    """Markdown of an unknown author, without anything that could load or run; `cut`: shortened."""
+    """Markdown of our own, whose sections are folded."""
 
     key: str
     markdown: str
-    cut: str
 
 
 @dataclass(frozen=True)

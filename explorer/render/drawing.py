@@ -1,5 +1,6 @@
 """Draw blocks with Streamlit."""
 
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -13,7 +14,6 @@ from explorer.exhibits.block import escape
 from explorer.exhibits.view import View
 from explorer.render.controls import CONTROLS, Sheet, apply, save
 from explorer.ui import controls, session
-from explorer.ui.markdown import has_more, sections
 
 _RULES = {"l": ":--", "r": "--:"}
 
@@ -60,14 +60,12 @@ def _reading(sheet: Sheet, block: b.Sentence) -> None:
 
 
 def _document(sheet: Sheet, block: b.Document) -> None:
+    before, *rest = re.split(r"^## (.*)\n", block.markdown, flags=re.MULTILINE)
     with st.container(border=True, key=block.key):
-        before, rest = sections(block.markdown, below=2)
-        st.markdown(before)
-        for title, text in rest:
+        st.markdown(before.replace("# ", "### ", 1))  # below the headings of the page
+        for title, text in zip(rest[::2], rest[1::2], strict=True):
             with st.expander(title):
                 st.markdown(text)
-    if has_more(block.markdown):
-        st.caption(block.cut)
 
 
 def _chart(sheet: Sheet, block: b.Chart) -> None:

@@ -18,6 +18,7 @@ from explorer.exhibits.positions.opening import positions_said
 from explorer.library import LoadedModel, split_step
 from explorer.text import script
 from models.hooks import Role
+from models.training.home import asset
 
 Kind = Literal["translator", "writer", "filler", "reader"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -179,13 +180,17 @@ def show(card: tuple[ModelFacts, CardWords], view: View) -> b.Blocks:
 
 
 def _description(view: View, written: CardWords) -> b.Blocks:
-    """The author's text, its language if it is another one, and what is left out."""
+    """The author's text, and its language if it is another one.
+
+    Of a model that is not shipped it is shown as it is: nobody knows what its Markdown would load.
+    """
     if not written.markdown.strip():
         yield b.Hint(view.t("card.none"), "info")
         return
     if written.lang not in (None, view.lang):
         yield b.Hint(view.t(f"card.only_{written.lang}"), "translate")
-    yield b.Document("card", written.markdown, view.t("card.left_out"))
+    is_shipped = view.loaded.folder.parent == asset("checkpoints")
+    yield b.Document("card", written.markdown) if is_shipped else b.Verbatim(written.markdown)
     if written.is_cut:
         yield b.Note(view.t("card.cut", count=f"{MOST_CHARS:,}"))
 
