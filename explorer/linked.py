@@ -151,23 +151,14 @@ def preview_of(query: str) -> bytes:
             view = build(Links().read(dict(parse_qsl(query)))[0], dark=False)
             sites = view.sites_of(view.kind)
             patterns = [view.trace.pattern(site.name) for site in sites]
-            allowed = view.trace.mask(view.site.name)[view.head]
         except InputProblem:
             return b""
-    name = view.site.name
     title = (
         f"{view.t(f'kinds.{view.kind}')} · {view.t('place.layer')} {view.layer + 1} · "
         f"{view.t('place.head')} {view.head + 1}"
     )
-    return preview_png(  # while other sessions compute
-        patterns,
-        allowed,
-        view.site,
-        view.head,
-        (view.trace.query_tokens(name), view.trace.key_tokens(name)),
-        (view.trace.text, view.trace.output or ""),
-        title,
-    )
+    said = view.trace.text, view.trace.output or ""
+    return preview_png(patterns, (view.layer, view.head), said, title)  # while others compute
 
 
 def first_link(page: str, params: Mapping[str, str], lang: str) -> str:
