@@ -65,7 +65,7 @@ REGISTRIES = {
     "training.state": "explorer.training.runs:RunState",
     "training.tasks": "explorer.training.setup:TASKS",
     "training.pairs_left": "explorer.training.pairs:REASONS",
-    "training.measures": "explorer.training.comparing:Measure",
+    "training.measures": "explorer.exhibits.training.compared:Measure",
     "source.faces": "models.pictures.faces:FACES",
 }
 """Families of words whose names are all those of one registry (a table, or a type of names)."""

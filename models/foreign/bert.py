@@ -3,6 +3,7 @@ without a masked-word head. Devlin et al. 2019; Liu et al. 2019; Sanh et al. 201
 2020; Lan et al. 2020; Warner et al. 2024 (ModernBERT)."""
 
 import re
+from functools import partial
 from typing import Any
 
 from models.config import ModelConfig
@@ -15,13 +16,47 @@ from models.foreign.folds import (
     only,
     part,
     without_first,
-    zeros,
 )
 from models.foreign.llama import near_layers
-from models.foreign.plan import Keys, LMHead, Plan, PlanRow, blocks, both, weight
+from models.foreign.plan import (
+    QKV,
+    Keys,
+    LMHead,
+    Plan,
+    PlanRow,
+    block_rows,
+    blocks,
+    both,
+    sizes,
+    weight,
+)
 from models.foreign.rotation import TABLES, two_turnings
 
 EMBED, DECODER = "embeddings.tok_embeddings", "decoder"
+BERT_BLOCK = {
+    **{f"attn.w_{name}": f"attention.self.{stored}" for name, stored in QKV.items()},
+    "attn.w_o": "attention.output.dense",
+    "attn_norm": "attention.output.LayerNorm",
+    "ffn.w_up": "intermediate.dense",
+    "ffn.w_down": "output.dense",
+    "ffn_norm": "output.LayerNorm",
+}
+ALBERT_BLOCK = {
+    **{f"attn.w_{name}": f"attention.{stored}" for name, stored in QKV.items()},
+    "attn.w_o": "attention.dense",
+    "attn_norm": "attention.LayerNorm",
+    "ffn.w_up": "ffn",
+    "ffn.w_down": "ffn_output",
+    "ffn_norm": "full_layer_layer_norm",
+}
+DISTILBERT_BLOCK = {
+    **{f"attn.w_{name}": f"attention.{name}_lin" for name in "qkv"},
+    "attn.w_o": "attention.out_lin",
+    "attn_norm": "sa_layer_norm",
+    "ffn.w_up": "ffn.lin1",
+    "ffn.w_down": "ffn.lin2",
+    "ffn_norm": "output_layer_norm",
+}
 IGNORED = (
     r"embeddings\.position_ids",
     # Heads of other tasks: the encoder is opened without them.
@@ -47,7 +82,11 @@ def bert(keys: Keys) -> Plan:
         "cls.predictions.bias",
     )
     config = _config(keys, head, n_types=keys.size("type_vocab_size", 2))
-    rows = (*_embedded(config, first=0), *_encoder(config), *head.rows)
+    rows = (
+        *_embedded(config, first=0),
+        *block_rows(config.n_layers, BERT_BLOCK, "encoder.layer"),
+        *head.rows,
+    )
     return Plan(config, rows, (*IGNORED, *head.ignored))
 
 
@@ -60,7 +99,11 @@ def roberta(keys: Keys) -> Plan:
     config = _config(keys, head, first=first, unplaced=(first - 1,))
     if config.lm_head:
         keys.only("hidden_act", "gelu")  # its head always uses this activation
-    rows = (*_embedded(config, first), *_encoder(config), *head.rows)
+    rows = (
+        *_embedded(config, first),
+        *block_rows(config.n_layers, BERT_BLOCK, "encoder.layer"),
+        *head.rows,
+    )
     return Plan(config, rows, (*IGNORED, *head.ignored))
 
 
@@ -77,7 +120,11 @@ def electra(keys: Keys) -> Plan:
     config = _config(keys, head, d_embed=width if mapped else None, n_types=types)
     if config.lm_head:
         keys.only("hidden_act", "gelu")  # its head always uses this activation
-    rows = [*_embedded(config, first=0), *_encoder(config), *head.rows]
+    rows = [
+        *_embedded(config, first=0),
+        *block_rows(config.n_layers, BERT_BLOCK, "encoder.layer"),
+        *head.rows,
+    ]
     if mapped:
         rows += both("embed_map", "embeddings_project")
     return Plan(config, tuple(rows), (*IGNORED, *head.ignored))
@@ -94,13 +141,7 @@ def albert(keys: Keys) -> Plan:
     more: dict[str, Any] = {"shared_layers": True, "n_types": keys.size("type_vocab_size", 2)}
     config = _config(keys, head, "gelu_new", d_embed=width, **more)
     rows = [*_embedded(config, first=0), *both("embed_map", "encoder.embedding_hidden_mapping_in")]
-    ours, theirs = "blocks.0", "encoder.albert_layer_groups.0.albert_layers.0"
-    for name, stored in zip("qkvo", ("query", "key", "value", "dense"), strict=True):
-        rows += both(f"{ours}.attn.w_{name}", f"{theirs}.attention.{stored}")
-    rows += both(f"{ours}.attn_norm", f"{theirs}.attention.LayerNorm")
-    rows += both(f"{ours}.ffn.w_up", f"{theirs}.ffn")
-    rows += both(f"{ours}.ffn.w_down", f"{theirs}.ffn_output")
-    rows += both(f"{ours}.ffn_norm", f"{theirs}.full_layer_layer_norm")
+    rows += block_rows(1, ALBERT_BLOCK, "encoder.albert_layer_groups.0.albert_layers")
     return Plan(config, (*rows, *head.rows), (*IGNORED, *head.ignored))
 
 
@@ -111,10 +152,7 @@ def distilbert(keys: Keys) -> Plan:
     head = _head(keys, *names)
     config = ModelConfig(
         family="encoder-only",
-        vocab_size=keys.size("vocab_size"),
-        d_model=keys.size("dim"),
-        n_layers=keys.layers("n_layers"),
-        n_heads=keys.size("n_heads"),
+        **sizes(keys, "dim", "n_layers", "n_heads"),
         d_ff=keys.size("hidden_dim"),
         n_ctx=keys.size("max_position_embeddings", 512),
         norm_eps=1e-12,
@@ -129,14 +167,8 @@ def distilbert(keys: Keys) -> Plan:
         weight("embed", "embeddings.word_embeddings"),
         weight("positions", "embeddings.position_embeddings"),
         *both("embed_norm", "embeddings.LayerNorm"),
+        *block_rows(config.n_layers, DISTILBERT_BLOCK, "transformer.layer"),
     ]
-    for ours, theirs in blocks(config.n_layers, theirs="transformer.layer"):
-        for name, stored in zip("qkvo", ("q", "k", "v", "out"), strict=True):
-            rows += both(f"{ours}.attn.w_{name}", f"{theirs}.attention.{stored}_lin")
-        rows += both(f"{ours}.attn_norm", f"{theirs}.sa_layer_norm")
-        rows += both(f"{ours}.ffn.w_up", f"{theirs}.ffn.lin1")
-        rows += both(f"{ours}.ffn.w_down", f"{theirs}.ffn.lin2")
-        rows += both(f"{ours}.ffn_norm", f"{theirs}.output_layer_norm")
     return Plan(config, (*rows, *head.rows), (*IGNORED, *head.ignored))
 
 
@@ -197,19 +229,6 @@ def _embedded(config: ModelConfig, first: int) -> list[PlanRow]:
     ]
 
 
-def _encoder(config: ModelConfig) -> list[PlanRow]:
-    rows = []
-    for ours, theirs in blocks(config.n_layers, theirs="encoder.layer"):
-        for name, stored in zip("qkv", ("query", "key", "value"), strict=True):
-            rows += both(f"{ours}.attn.w_{name}", f"{theirs}.attention.self.{stored}")
-        rows += both(f"{ours}.attn.w_o", f"{theirs}.attention.output.dense")
-        rows += both(f"{ours}.attn_norm", f"{theirs}.attention.output.LayerNorm")
-        rows += both(f"{ours}.ffn.w_up", f"{theirs}.intermediate.dense")
-        rows += both(f"{ours}.ffn.w_down", f"{theirs}.output.dense")
-        rows += both(f"{ours}.ffn_norm", f"{theirs}.output.LayerNorm")
-    return rows
-
-
 def modernbert(keys: Keys) -> Plan:
     """ModernBERT: RoPE, GEGLU, pre-norm, and windows in two of three layers. The embeddings have a
     norm, so the first attention has none.
@@ -222,19 +241,16 @@ def modernbert(keys: Keys) -> Plan:
         keys.only(name, "gelu")
     keys.only("decoder_bias", True)
     keys.only("rope_scaling", None)
-    d_model, n_heads = keys.size("hidden_size"), keys.size("num_attention_heads")
-    n_layers, every = keys.layers("num_hidden_layers"), keys.size("global_attn_every_n_layers", 3)
-    d_head = max(1, d_model // n_heads)
+    shape = sizes(keys)
+    d_model, n_layers, n_heads = (shape[name] for name in ("d_model", "n_layers", "n_heads"))
+    every, d_head = keys.size("global_attn_every_n_layers", 3), max(1, d_model // n_heads)
     turn, near = two_turnings(keys, d_head, 160_000.0, "global_rope_theta", "local_rope_theta")
     has_head = keys.stores(f"{DECODER}.bias") or keys.says_head()
     tied = keys.flag("tie_word_embeddings", True)
     tied = tied and not keys.differs(f"{DECODER}.weight", f"{EMBED}.weight")
     config = ModelConfig(
         family="encoder-only",
-        vocab_size=keys.size("vocab_size"),
-        d_model=d_model,
-        n_layers=n_layers,
-        n_heads=n_heads,
+        **shape,
         d_ff=keys.size("intermediate_size"),
         n_ctx=keys.size("max_position_embeddings", 8192),
         near_layers=near_layers(keys, [layer for layer in range(n_layers) if layer % every]),
@@ -256,9 +272,7 @@ def modernbert(keys: Keys) -> Plan:
         **turn.settings(d_head),
     )
 
-    def norm(ours: str, theirs: str) -> list[PlanRow]:
-        return [weight(ours, theirs), PlanRow(f"{ours}.bias", (), zeros(d_model))]
-
+    norm = partial(both, zero=d_model)
     rows = [weight("embed", EMBED), *norm("embed_norm", "embeddings.norm")]
     rows += norm("final_norm", "final_norm")
     for layer, (ours, theirs) in enumerate(blocks(n_layers)):
@@ -272,11 +286,8 @@ def modernbert(keys: Keys) -> Plan:
             rows.append(weight(f"{ours}.ffn.w_{name}", f"{theirs}.mlp.Wi", part(i, 2)))
         rows.append(weight(f"{ours}.ffn.w_down", f"{theirs}.mlp.Wo"))
     if has_head:
-        rows += [weight("head.linear", "head.dense"), *norm("head.norm", "head.norm")]
-        rows += [
-            PlanRow("head.linear.bias", (), zeros(d_model)),
-            PlanRow("unembed.bias", (f"{DECODER}.bias",)),
-        ]
+        rows += [*norm("head.linear", "head.dense"), *norm("head.norm", "head.norm")]
+        rows.append(PlanRow("unembed.bias", (f"{DECODER}.bias",)))
         rows += [] if tied else [weight("unembed", DECODER)]
     ignored = () if has_head else (r"head\..*", r"classifier\..*")
     return Plan(config, tuple(rows), (*TABLES, r"decoder\.weight", *ignored))

@@ -4,20 +4,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from models.config import ModelConfig
-from models.foreign.folds import as_is, composed, plus_one
-from models.foreign.llama import near_layers, window
-from models.foreign.plan import DECODER, Keys, Plan, blocks, output, weight
-from models.foreign.rotation import TABLES, turning, two_turnings
+from models.foreign.folds import plus_one
+from models.foreign.llama import Style, like_llama, near_layers, window
+from models.foreign.plan import Keys, Plan, output
+from models.foreign.rotation import turning, two_turnings
 from models.refusals import Refusal
 
-NORMS = {
-    "attn_norm": "input_layernorm",
-    "attn_out_norm": "post_attention_layernorm",  # here it does follow attention
-    "ffn_norm": "pre_feedforward_layernorm",
-    "ffn_out_norm": "post_feedforward_layernorm",
-}
-PLAIN_NORMS = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
+FOUR_NORMS = Style(
+    norms={
+        "attn_norm": "input_layernorm",
+        "attn_out_norm": "post_attention_layernorm",  # here it does follow attention
+        "ffn_norm": "pre_feedforward_layernorm",
+        "ffn_out_norm": "post_feedforward_layernorm",
+    },
+    norm_fold=plus_one,
+)
 
 
 def gemma(keys: Keys) -> Plan:
@@ -26,8 +27,8 @@ def gemma(keys: Keys) -> Plan:
     "gelu" in older configs also means the tanh approximation.
     """
     keys.only("hidden_act", "gelu_pytorch_tanh", "gelu")
-    no_window = {"out_norms": False, "window": None, "near_layers": None, "score_divisor": None}
-    return _plan(keys, 1, no_window)
+    no_window = {"out_norms": False, "window": None, "near": None, "score_divisor": None}
+    return _plan(keys, 1, no_window, Style(norm_fold=plus_one))
 
 
 def gemma2(keys: Keys) -> Plan:
@@ -70,58 +71,31 @@ def _cap(keys: Keys, name: str, usual: float | None) -> float | None:
     return None if cap is None else keys.number(name, usual)
 
 
-def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
+def _plan(keys: Keys, full_every: int, more: Mapping[str, Any], style: Style = FOUR_NORMS) -> Plan:
     keys.only("attention_bias", False)
     keys.only("hidden_activation", "gelu_pytorch_tanh", None)
     keys.only("use_bidirectional_attention", False, None)
-    head = output(keys, keys.flag("tie_word_embeddings", True))
+    n_ctx = keys.size("max_position_embeddings", 8192)
+    keys = keys.of({**keys.values, "max_position_embeddings": n_ctx})
     n_layers, d_head = keys.layers("num_hidden_layers"), keys.size("head_dim", 256)
     usual = [layer for layer in range(n_layers) if (layer + 1) % full_every]
     two = "qk_norm" in more
     turn, near = two_turnings(keys, d_head, 1e6) if two else (turning(keys, d_head), None)
-    n_heads = keys.size("num_attention_heads")
     scalar = keys.number("query_pre_attn_scalar", 256.0)
     between: dict[str, Any] = {
         "out_norms": True,
-        "near_layers": near_layers(keys, usual),
+        "near": near_layers(keys, usual),
         "window": window(keys, 4096),
         "score_divisor": None if scalar == d_head else scalar**0.5,
     }
-    config = ModelConfig(
-        **DECODER | {"scale_embeddings": True},
-        vocab_size=keys.size("vocab_size"),
-        d_model=keys.size("hidden_size"),
-        n_layers=n_layers,
-        n_heads=n_heads,
-        n_kv_heads=keys.size("num_key_value_heads", n_heads),
-        head_dim=d_head,
-        d_ff=keys.size("intermediate_size"),
-        n_ctx=keys.size("max_position_embeddings", 8192),
-        norm="rmsnorm",
-        norm_eps=keys.number("rms_norm_eps", 1e-6),
-        near_rope_base=near,
+    return like_llama(
+        keys,
+        style=style,
+        turn=turn,
+        head=output(keys, keys.flag("tie_word_embeddings", True)),
+        d_head=d_head,
+        scale_embeddings=True,
         ffn="geglu_tanh",
-        bias=False,
+        near_rope_base=near,
         **{**between, **more},
-        **turn.settings(d_head),
-        **head.settings,
     )
-    rows = [weight("embed", "embed_tokens"), weight("final_norm", "norm", plus_one)]
-    for ours, theirs in blocks(n_layers):
-        norms = NORMS if config.out_norms else PLAIN_NORMS
-        rows += [
-            weight(f"{ours}.{mine}", f"{theirs}.{its}", plus_one) for mine, its in norms.items()
-        ]
-        normed = config.qk_norm
-        heads = {"q": config.n_heads, "k": config.kv_heads}
-        folds = {name: turn.fold(n, not normed) for name, n in heads.items()}
-        for name in "qkvo":
-            path = f"{theirs}.self_attn.{name}_proj"
-            rows.append(weight(f"{ours}.attn.w_{name}", path, folds.get(name, as_is)))
-        for name in "qk" if normed else "":
-            fold = composed(plus_one, turn.fold(1))
-            path = f"{theirs}.self_attn.{name}_norm"
-            rows.append(weight(f"{ours}.attn.{name}_norm", path, fold))
-        for mine, its in (("w_gate", "gate_proj"), ("w_up", "up_proj"), ("w_down", "down_proj")):
-            rows.append(weight(f"{ours}.ffn.{mine}", f"{theirs}.mlp.{its}"))
-    return Plan(config, (*rows, *head.rows), (*TABLES, *head.ignored))

@@ -8,24 +8,59 @@ Radford et al. 2018 and 2019; Black et al. 2021 and 2022; Wang & Komatsuzaki 202
 from typing import Any
 
 from models.config import ModelConfig
-from models.foreign.folds import composed, part, part_of_heads, transposed, without_first, zeros
+from models.foreign.folds import Fold, composed, part, part_of_heads, transposed, without_first
 from models.foreign.plan import (
     DECODER,
     POST_NORM,
     Keys,
+    LMHead,
     Plan,
-    PlanRow,
+    block_rows,
     blocks,
     both,
     output,
+    sizes,
     weight,
 )
 from models.foreign.rotation import TABLES, Turning, turning
-from models.foreign.translators import OFFSET, attention_rows
+from models.foreign.translators import BART_BLOCK, OFFSET
 from models.refusals import Refusal
 
 MASKS = (r"h\.\d+\.attn\.(bias|masked_bias)",)
 """The causal mask in old files, stored under the name of a bias."""
+PROJECTIONS = ("attn.w_q", "attn.w_k", "attn.w_v")
+GPT2_BLOCK = {
+    "attn_norm": "ln_1",
+    **dict.fromkeys(PROJECTIONS, "attn.c_attn"),
+    "attn.w_o": "attn.c_proj",
+    "ffn_norm": "ln_2",
+    "ffn.w_up": "mlp.c_fc",
+    "ffn.w_down": "mlp.c_proj",
+}
+NEO_BLOCK = GPT2_BLOCK | {
+    **{f"attn.w_{name}": f"attn.attention.{name}_proj" for name in "qkv"},
+    "attn.w_o": "attn.attention.out_proj",
+}
+GPTJ_BLOCK = {
+    **{f"attn.w_{name}": f"attn.{name}_proj" for name in "qkv"},
+    "attn.w_o": "attn.out_proj",
+    "attn_norm": "ln_1",
+    "ffn_norm": "ln_1",
+    "ffn.w_up": "mlp.fc_in",
+    "ffn.w_down": "mlp.fc_out",
+}
+BLOOM_BLOCK = {
+    **dict.fromkeys(PROJECTIONS, "self_attention.query_key_value"),
+    "attn.w_o": "self_attention.dense",
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn.w_up": "mlp.dense_h_to_4h",
+    "ffn.w_down": "mlp.dense_4h_to_h",
+}
+NEOX_BLOCK = BLOOM_BLOCK | {
+    **dict.fromkeys(PROJECTIONS, "attention.query_key_value"),
+    "attn.w_o": "attention.dense",
+}
 
 
 def gpt2(keys: Keys) -> Plan:
@@ -33,76 +68,60 @@ def gpt2(keys: Keys) -> Plan:
     keys.only("scale_attn_weights", True)
     keys.only("scale_attn_by_inverse_layer_idx", False)
     keys.only("add_cross_attention", False)
-    d_model = keys.size("n_embd")
     head = output(keys, keys.flag("tie_word_embeddings", True), embed="wte")
     config = ModelConfig(
         **DECODER,
-        vocab_size=keys.size("vocab_size"),
-        d_model=d_model,
-        n_layers=keys.layers("n_layer"),
-        n_heads=keys.size("n_head"),
-        d_ff=keys.size("n_inner", 4 * d_model),
-        n_ctx=keys.size("n_positions", keys.values.get("n_ctx")),
-        norm_eps=keys.number("layer_norm_epsilon", 1e-5),
-        positions="learned",
+        **_of_gpt(keys, head),
+        d_ff=keys.size("n_inner", 4 * keys.size("n_embd")),
         ffn=keys.activation("activation_function", "gelu_new"),
-        **head.settings,
     )
     rows = [weight("embed", "wte"), weight("positions", "wpe"), *both("final_norm", "ln_f")]
-    for ours, theirs in blocks(config.n_layers, theirs="h"):
-        rows += _fused(ours, theirs)
+    rows += block_rows(config.n_layers, GPT2_BLOCK, "h", folds=_transposed())
     return Plan(config, (*rows, *head.rows), (*MASKS, *head.ignored))
-
-
-def _fused(ours: str, theirs: str) -> list[PlanRow]:
-    """A block of GPT and GPT-2, whose matrices are [in, out]."""
-    rows = both(f"{ours}.attn_norm", f"{theirs}.ln_1")
-    for index, name in enumerate("qkv"):
-        fold = composed(transposed, part(index, 3))
-        rows += both(f"{ours}.attn.w_{name}", f"{theirs}.attn.c_attn", fold)
-    rows += both(f"{ours}.attn.w_o", f"{theirs}.attn.c_proj", transposed)
-    rows += both(f"{ours}.ffn_norm", f"{theirs}.ln_2")
-    rows += both(f"{ours}.ffn.w_up", f"{theirs}.mlp.c_fc", transposed)
-    rows += both(f"{ours}.ffn.w_down", f"{theirs}.mlp.c_proj", transposed)
-    return rows
 
 
 def gpt(keys: Keys) -> Plan:
     """The first GPT: GPT-2 with post-norm. Its "gelu" is the tanh approximation."""
     keys.only("afn", "gelu", "relu", "swish", "silu")
     by_tanh = keys.values.get("afn") in (None, "gelu")
-    d_model = keys.size("n_embd")
     head = output(keys, keys.flag("tie_word_embeddings", True), embed="tokens_embed")
     config = ModelConfig(
         **DECODER | POST_NORM,
-        vocab_size=keys.size("vocab_size"),
-        d_model=d_model,
-        n_layers=keys.layers("n_layer"),
-        n_heads=keys.size("n_head"),
-        d_ff=4 * d_model,
-        n_ctx=keys.size("n_positions", keys.values.get("n_ctx")),
-        norm_eps=keys.number("layer_norm_epsilon", 1e-5),
-        positions="learned",
+        **_of_gpt(keys, head),
+        d_ff=4 * keys.size("n_embd"),
         ffn="gelu_tanh" if by_tanh else keys.activation("afn", "gelu"),
-        **head.settings,
     )
     rows = [weight("embed", "tokens_embed"), weight("positions", "positions_embed")]
-    for ours, theirs in blocks(config.n_layers, theirs="h"):
-        rows += _fused(ours, theirs)
+    rows += block_rows(config.n_layers, GPT2_BLOCK, "h", folds=_transposed())
     return Plan(config, (*rows, *head.rows), (*MASKS, r"position_ids", *head.ignored))
+
+
+def _of_gpt(keys: Keys, head: LMHead) -> dict[str, Any]:
+    """Settings shared by GPT and GPT-2."""
+    return {
+        **sizes(keys, "n_embd", "n_layer", "n_head"),
+        "n_ctx": keys.size("n_positions", keys.values.get("n_ctx")),
+        "norm_eps": keys.number("layer_norm_epsilon", 1e-5),
+        "positions": "learned",
+        **head.settings,
+    }
+
+
+def _transposed() -> dict[str, Fold]:
+    """Of a block of GPT and GPT-2, whose matrices are [in, out]."""
+    fused = {name: composed(transposed, part(i, 3)) for i, name in enumerate(PROJECTIONS)}
+    return fused | dict.fromkeys(("attn.w_o", "ffn.w_up", "ffn.w_down"), transposed)
 
 
 def gpt_neo(keys: Keys) -> Plan:
     """GPT-2 with untransposed matrices, unscaled scores, and windows in some layers."""
-    n_layers, d_model = keys.layers("num_layers"), keys.size("hidden_size")
+    shape = sizes(keys, "hidden_size", "num_layers", "num_heads")
     head = output(keys, keys.flag("tie_word_embeddings", True), embed="wte")
-    kinds = _attention_layers(keys, n_layers)
+    kinds = _attention_layers(keys, shape["n_layers"])
     config = ModelConfig(
         **_usual(keys, "max_position_embeddings"),
-        d_model=d_model,
-        n_layers=n_layers,
-        n_heads=keys.size("num_heads"),
-        d_ff=keys.size("intermediate_size", 4 * d_model),
+        **shape,
+        d_ff=keys.size("intermediate_size", 4 * shape["d_model"]),
         positions="learned",
         score_divisor=1.0,
         window=keys.size("window_size", 256) if "local" in kinds else None,
@@ -110,15 +129,8 @@ def gpt_neo(keys: Keys) -> Plan:
         **head.settings,
     )
     rows = [weight("embed", "wte"), weight("positions", "wpe"), *both("final_norm", "ln_f")]
-    for ours, theirs in blocks(n_layers, theirs="h"):
-        for name in "qkv":
-            rows.append(weight(f"{ours}.attn.w_{name}", f"{theirs}.attn.attention.{name}_proj"))
-            rows.append(PlanRow(f"{ours}.attn.w_{name}.bias", (), zeros(d_model)))
-        rows += both(f"{ours}.attn.w_o", f"{theirs}.attn.attention.out_proj")
-        for mine, its in (("attn_norm", "ln_1"), ("ffn_norm", "ln_2")):
-            rows += both(f"{ours}.{mine}", f"{theirs}.{its}")
-        for mine, its in (("w_up", "c_fc"), ("w_down", "c_proj")):
-            rows += both(f"{ours}.ffn.{mine}", f"{theirs}.mlp.{its}")
+    zero = dict.fromkeys(PROJECTIONS, config.d_model)
+    rows += block_rows(config.n_layers, NEO_BLOCK, "h", zero=zero)
     masks = r"h\.\d+\.attn\.attention\.(bias|masked_bias)"
     return Plan(config, (*rows, *head.rows), (masks, *head.ignored))
 
@@ -128,29 +140,20 @@ def gptj(keys: Keys) -> Plan:
     pairs. Attention has no biases."""
     keys.only("rope_scaling", None)
     keys.only("rope_parameters", None)
-    d_model, n_heads = keys.size("n_embd"), keys.size("n_head")
-    d_head = d_model // n_heads
+    shape = sizes(keys, "n_embd", "n_layer", "n_head")
     head = output(keys, keys.flag("tie_word_embeddings", False), embed="wte", biased=True)
     turn = Turning(10000.0, keys.size("rotary_dim", 64))
     config = ModelConfig(
         **_usual(keys, "n_positions"),
-        d_model=d_model,
-        n_layers=keys.layers("n_layer"),
-        n_heads=n_heads,
-        d_ff=keys.size("n_inner", 4 * d_model),
+        **shape,
+        d_ff=keys.size("n_inner", 4 * shape["d_model"]),
         parallel=True,
-        **turn.settings(d_head),
+        **turn.settings(shape["d_model"] // shape["n_heads"]),
         **head.settings,
     )
     rows = [weight("embed", "wte"), *both("final_norm", "ln_f")]
-    for ours, theirs in blocks(config.n_layers, theirs="h"):
-        for name, its in zip("qkvo", ("q", "k", "v", "out"), strict=True):
-            rows.append(weight(f"{ours}.attn.w_{name}", f"{theirs}.attn.{its}_proj"))
-            rows.append(PlanRow(f"{ours}.attn.w_{name}.bias", (), zeros(d_model)))
-        for norm in ("attn_norm", "ffn_norm"):
-            rows += both(f"{ours}.{norm}", f"{theirs}.ln_1")
-        rows += both(f"{ours}.ffn.w_up", f"{theirs}.mlp.fc_in")
-        rows += both(f"{ours}.ffn.w_down", f"{theirs}.mlp.fc_out")
+    zero = dict.fromkeys((*PROJECTIONS, "attn.w_o"), config.d_model)
+    rows += block_rows(config.n_layers, GPTJ_BLOCK, "h", zero=zero)
     tables = r"h\.\d+\.attn\.(bias|masked_bias|embed_positions)"
     return Plan(config, (*rows, *head.rows), (tables, *head.ignored))
 
@@ -159,7 +162,6 @@ def _usual(keys: Keys, n_ctx: str) -> dict[str, Any]:
     """Settings shared by GPT-Neo and GPT-J."""
     return {
         **DECODER,
-        "vocab_size": keys.size("vocab_size"),
         "n_ctx": keys.size(n_ctx),
         "norm_eps": keys.number("layer_norm_epsilon", 1e-5),
         "ffn": keys.activation("activation_function", "gelu_new"),
@@ -179,17 +181,14 @@ def _attention_layers(keys: Keys, n_layers: int) -> list[str]:
 def neox(keys: Keys) -> Plan:
     """Parallel attention and FFN; RoPE on the first features of each head."""
     keys.only("attention_bias", True)
-    n_heads, d_model = keys.size("num_attention_heads"), keys.size("hidden_size")
-    d_head = d_model // n_heads
+    shape = sizes(keys)
+    d_head = shape["d_model"] // shape["n_heads"]
     bases, shares = ("rotary_emb_base",), ("rotary_pct",)
     turn = turning(keys, d_head, bases=bases, share=0.25, shares=shares)
     head = output(keys, keys.flag("tie_word_embeddings", False), "embed_out", "embed_in")
     config = ModelConfig(
         **DECODER,
-        vocab_size=keys.size("vocab_size"),
-        d_model=d_model,
-        n_layers=keys.layers("num_hidden_layers"),
-        n_heads=n_heads,
+        **shape,
         d_ff=keys.size("intermediate_size"),
         n_ctx=keys.size("max_position_embeddings"),
         norm_eps=keys.number("layer_norm_eps", 1e-5),
@@ -199,25 +198,22 @@ def neox(keys: Keys) -> Plan:
         **head.settings,
     )
     rows = [weight("embed", "embed_in"), *both("final_norm", "final_layer_norm")]
-    for ours, theirs in blocks(config.n_layers):
-        for index, name in enumerate("qkv"):
-            fold = part_of_heads(index, 3, n_heads)
-            if name != "v":
-                fold = composed(fold, turn.fold(n_heads))
-            rows += both(f"{ours}.attn.w_{name}", f"{theirs}.attention.query_key_value", fold)
-        rows += both(f"{ours}.attn.w_o", f"{theirs}.attention.dense")
-        rows += both(f"{ours}.attn_norm", f"{theirs}.input_layernorm")
-        rows += both(f"{ours}.ffn.w_up", f"{theirs}.mlp.dense_h_to_4h")
-        rows += both(f"{ours}.ffn.w_down", f"{theirs}.mlp.dense_4h_to_h")
-        rows += both(f"{ours}.ffn_norm", f"{theirs}.post_attention_layernorm")
+    folds = _by_head(config.n_heads)
+    for name in PROJECTIONS[:2]:
+        folds[name] = composed(folds[name], turn.fold(config.n_heads))
+    rows += block_rows(config.n_layers, NEOX_BLOCK, folds=folds)
     masks = r"layers\.\d+\.attention\.(bias|masked_bias)"  # causal masks in old files
     return Plan(config, (*rows, *head.rows), (masks, *TABLES, *head.ignored))
 
 
+def _by_head(n_heads: int) -> dict[str, Fold]:
+    """Of queries, keys and values that are interleaved per head."""
+    return {name: part_of_heads(i, 3, n_heads) for i, name in enumerate(PROJECTIONS)}
+
+
 def opt(keys: Keys) -> Plan:
     """BART's decoder without cross-attention; pre-norm or post-norm as configured."""
-    d_model = keys.size("hidden_size")
-    keys.only("word_embed_proj_dim", d_model, None)
+    keys.only("word_embed_proj_dim", keys.size("hidden_size"), None)
     keys.only("_remove_final_layer_norm", False)
     keys.only("enable_bias", True)
     keys.only("layer_norm_elementwise_affine", True)
@@ -225,10 +221,7 @@ def opt(keys: Keys) -> Plan:
     head = output(keys, keys.flag("tie_word_embeddings", True))
     config = ModelConfig(
         **(DECODER if pre else DECODER | POST_NORM),
-        vocab_size=keys.size("vocab_size"),
-        d_model=d_model,
-        n_layers=keys.layers("num_hidden_layers"),
-        n_heads=keys.size("num_attention_heads"),
+        **sizes(keys),
         d_ff=keys.size("ffn_dim"),
         n_ctx=keys.size("max_position_embeddings"),
         positions="learned",
@@ -239,13 +232,8 @@ def opt(keys: Keys) -> Plan:
         weight("embed", "embed_tokens"),
         weight("positions", "embed_positions", without_first(OFFSET)),
         *(both("final_norm", "final_layer_norm") if pre else ()),
+        *block_rows(config.n_layers, BART_BLOCK),
     ]
-    for ours, theirs in blocks(config.n_layers):
-        rows += attention_rows(f"{ours}.attn", f"{theirs}.self_attn")
-        rows += both(f"{ours}.attn_norm", f"{theirs}.self_attn_layer_norm")
-        rows += both(f"{ours}.ffn.w_up", f"{theirs}.fc1")
-        rows += both(f"{ours}.ffn.w_down", f"{theirs}.fc2")
-        rows += both(f"{ours}.ffn_norm", f"{theirs}.final_layer_norm")
     return Plan(config, (*rows, *head.rows), head.ignored)
 
 
@@ -253,16 +241,11 @@ def bloom(keys: Keys) -> Plan:
     """Bloom: a norm on the embedding; queries, keys and values interleaved per head."""
     keys.only("apply_residual_connection_post_layernorm", False)
     head = output(keys, keys.flag("tie_word_embeddings", True), embed="word_embeddings")
-    d_model = keys.size("hidden_size")
-    n_heads = keys.size("n_head")
     config = ModelConfig(
         **DECODER,
+        **sizes(keys, "hidden_size", "n_layer", "n_head"),
         positions="alibi",
-        vocab_size=keys.size("vocab_size"),
-        d_model=d_model,
-        n_layers=keys.layers("n_layer"),
-        n_heads=n_heads,
-        d_ff=4 * d_model,
+        d_ff=4 * keys.size("hidden_size"),
         n_ctx=keys.size("seq_length", 2048),
         norm_eps=keys.number("layer_norm_epsilon", 1e-5),
         embed_norm=True,
@@ -271,15 +254,7 @@ def bloom(keys: Keys) -> Plan:
     )
     rows = [weight("embed", "word_embeddings"), *both("final_norm", "ln_f")]
     rows += both("embed_norm", "word_embeddings_layernorm")
-    for ours, theirs in blocks(config.n_layers, theirs="h"):
-        for index, name in enumerate("qkv"):
-            fold = part_of_heads(index, 3, n_heads)
-            rows += both(f"{ours}.attn.w_{name}", f"{theirs}.self_attention.query_key_value", fold)
-        rows += both(f"{ours}.attn.w_o", f"{theirs}.self_attention.dense")
-        rows += both(f"{ours}.attn_norm", f"{theirs}.input_layernorm")
-        rows += both(f"{ours}.ffn_norm", f"{theirs}.post_attention_layernorm")
-        rows += both(f"{ours}.ffn.w_up", f"{theirs}.mlp.dense_h_to_4h")
-        rows += both(f"{ours}.ffn.w_down", f"{theirs}.mlp.dense_4h_to_h")
+    rows += block_rows(config.n_layers, BLOOM_BLOCK, "h", folds=_by_head(config.n_heads))
     return Plan(config, (*rows, *head.rows), head.ignored)
 
 
@@ -298,19 +273,16 @@ def mpt(keys: Keys) -> Plan:
     attention.only("alibi", True)
     attention.only("alibi_bias_max", 8)
     attention.only("attn_type", "multihead_attention")
-    n_heads, d_model = keys.size("n_heads"), keys.size("d_model")
-    if n_heads & (n_heads - 1):
+    shape = sizes(keys, "d_model", "n_layers", "n_heads")
+    if (n_heads := shape["n_heads"]) & (n_heads - 1):
         raise Refusal("power_of_two", name="n_heads", value=n_heads)
     scale = attention.values.get("softmax_scale")
     head = output(keys, keys.flag("tie_word_embeddings", True), embed="wte")
     config = ModelConfig(
         **DECODER,
+        **shape,
         positions="alibi",
-        vocab_size=keys.size("vocab_size"),
-        d_model=d_model,
-        n_layers=keys.layers("n_layers"),
-        n_heads=n_heads,
-        d_ff=4 * d_model,
+        d_ff=4 * shape["d_model"],
         n_ctx=keys.size("max_seq_len", 2048),
         norm_eps=keys.number("layer_norm_epsilon", 1e-5),
         score_divisor=None if scale is None else 1 / attention.number("softmax_scale"),
@@ -318,18 +290,14 @@ def mpt(keys: Keys) -> Plan:
         ffn="gelu",
         **head.settings,
     )
-    rows = [weight("embed", "wte")]
-    norms = [("final_norm", "norm_f")]
+    width = config.d_model
+    rows = [weight("embed", "wte"), *both("final_norm", "norm_f", zero=width)]
     for ours, theirs in blocks(config.n_layers, theirs="blocks"):
         for index, name in enumerate("qkv"):
             rows.append(weight(f"{ours}.attn.w_{name}", f"{theirs}.attn.Wqkv", part(index, 3)))
         rows.append(weight(f"{ours}.attn.w_o", f"{theirs}.attn.out_proj"))
         rows.append(weight(f"{ours}.ffn.w_up", f"{theirs}.ffn.up_proj"))
         rows.append(weight(f"{ours}.ffn.w_down", f"{theirs}.ffn.down_proj"))
-        norms += [
-            (f"{ours}.{mine}", f"{theirs}.norm_{i}")
-            for i, mine in ((1, "attn_norm"), (2, "ffn_norm"))
-        ]
-    for ours, theirs in norms:
-        rows += [weight(ours, theirs), PlanRow(f"{ours}.bias", (), zeros(d_model))]
+        for number, norm in enumerate(("attn_norm", "ffn_norm"), 1):
+            rows += both(f"{ours}.{norm}", f"{theirs}.norm_{number}", zero=width)
     return Plan(config, (*rows, *head.rows), head.ignored)

@@ -143,15 +143,16 @@ class Style:
     """How the tensors of a family differ from Llama's.
 
     `norms` and `net` map our names to stored names; both norms may be the same. LayerNorms without
-    a stored bias or weight get zeros or ones. `fused`: queries, keys and values are one matrix, and
-    so are w_gate and w_up. `paired`: RoPE rotates adjacent features, as in this library. `mlp` is
-    the path of the feed-forward network.
+    a stored bias or weight get zeros or ones; `norm_fold` converts stored ones. `fused`: queries,
+    keys and values are one matrix, and so are w_gate and w_up. `paired`: RoPE rotates adjacent
+    features, as in this library. `mlp` is the path of the feed-forward network.
     """
 
     norms: Mapping[str, str] = field(default_factory=lambda: NORMS)
     final_norm: str = "norm"
     norm_weight: bool = True
     norm_bias: bool = False
+    norm_fold: Fold = as_is
     net: Mapping[str, str] = field(default_factory=lambda: NET)
     projections: Mapping[str, str] = field(default_factory=lambda: PROJECTIONS)
     fused: bool = False
@@ -240,7 +241,7 @@ KV_HEADS = {
 
 def _norm(config: ModelConfig, style: Style, ours: str, theirs: str) -> Iterator[PlanRow]:
     gain = PlanRow(f"{ours}.weight", (), ones(config.d_model))
-    yield weight(ours, theirs) if style.norm_weight else gain
+    yield weight(ours, theirs, style.norm_fold) if style.norm_weight else gain
     if config.norm == "layernorm":
         stored = (f"{theirs}.bias",) if style.norm_bias else ()
         yield PlanRow(f"{ours}.bias", stored, as_is if style.norm_bias else zeros(config.d_model))
@@ -270,7 +271,7 @@ def _attention(
         yield from _linear(config, f"{ours}.w_{name}", its, n_out, name in biased, fold)
     if config.qk_norm:
         for name, heads in (("q", n_q), ("k", n_kv)):
-            fold = turn.fold(heads if config.qk_norm_joint else 1)
+            fold = composed(style.norm_fold, turn.fold(heads if config.qk_norm_joint else 1))
             yield weight(f"{ours}.{name}_norm", f"{theirs}.{name}_norm", fold)
     its = f"{theirs}.{style.projections['o']}"
     yield from _linear(config, f"{ours}.w_o", its, config.d_model, "o" in biased)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from models.config import LARGEST, MOST, ModelConfig
-from models.foreign.folds import Fold, as_is
+from models.foreign.folds import Fold, as_is, zeros
 from models.pictures.processing import Processing
 from models.refusals import Refusal
 
@@ -48,6 +48,8 @@ DECODER: dict[str, Any] = {
 }
 """`ModelConfig` fields of most decoders."""
 POST_NORM = {"norm_placement": "post", "final_norm": False}
+QKV = {"q": "query", "k": "key", "v": "value"}
+"""How BERT, and models written after it, name the projections."""
 
 
 @dataclass(frozen=True)
@@ -184,14 +186,12 @@ class Keys:
         return value
 
 
-def both(
-    ours: str, theirs: str, fold: Fold = as_is, bias_fold: Fold | None = None
-) -> list[PlanRow]:
-    """The rows of a weight and its bias; both use `fold` unless `bias_fold` is given."""
-    return [
-        PlanRow(f"{ours}.weight", (f"{theirs}.weight",), fold),
-        PlanRow(f"{ours}.bias", (f"{theirs}.bias",), bias_fold or fold),
-    ]
+def both(ours: str, theirs: str, fold: Fold = as_is, zero: int = 0) -> list[PlanRow]:
+    """The rows of a weight and its bias; with `zero`, of so many zeros, since none is stored."""
+    bias = PlanRow(f"{ours}.bias", (f"{theirs}.bias",), fold)
+    if zero:
+        bias = PlanRow(f"{ours}.bias", (), zeros(zero))
+    return [weight(ours, theirs, fold), bias]
 
 
 def weight(ours: str, theirs: str, fold: Fold = as_is) -> PlanRow:
@@ -204,6 +204,44 @@ def blocks(
 ) -> Iterator[tuple[str, str]]:
     """The paths of every block: (ours, theirs)."""
     return ((f"{ours}.{i}", f"{theirs}.{i}") for i in range(n_layers))
+
+
+def block_rows(
+    n_layers: int,
+    names: Mapping[str, str],
+    theirs: str = "layers",
+    ours: str = "blocks",
+    folds: Mapping[str, Fold] | None = None,
+    zero: Mapping[str, int] | None = None,
+) -> list[PlanRow]:
+    """The rows of all blocks: `names` are the stored names of their parts, by ours.
+
+    `folds` convert some parts; those in `zero` have no bias, which is so many zeros.
+    """
+    folds, zero = folds or {}, zero or {}
+    return [
+        row
+        for our_block, block in blocks(n_layers, ours, theirs)
+        for part, name in names.items()
+        for row in both(
+            f"{our_block}.{part}", f"{block}.{name}", folds.get(part, as_is), zero.get(part, 0)
+        )
+    ]
+
+
+def sizes(
+    keys: Keys,
+    d_model: str = "hidden_size",
+    n_layers: str = "num_hidden_layers",
+    n_heads: str = "num_attention_heads",
+) -> dict[str, Any]:
+    """The sizes that every model has, as fields of `ModelConfig`, from these keys."""
+    return {
+        "vocab_size": keys.size("vocab_size"),
+        "d_model": keys.size(d_model),
+        "n_layers": keys.layers(n_layers),
+        "n_heads": keys.size(n_heads),
+    }
 
 
 class LMHead(NamedTuple):

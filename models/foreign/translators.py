@@ -14,11 +14,37 @@ from models.checkpoint import MOST_COMPUTED
 from models.config import ModelConfig
 from models.feedforward import GATED
 from models.foreign.folds import Fold, as_is, only, sines_then_cosines, times, without_first, zeros
-from models.foreign.plan import Keys, Plan, PlanRow, blocks, both, own_output, shared_output, weight
+from models.foreign.plan import (
+    Keys,
+    Plan,
+    PlanRow,
+    block_rows,
+    blocks,
+    both,
+    own_output,
+    shared_output,
+    weight,
+)
 from models.positions import T5Bias
 from models.refusals import Refusal
 
 OFFSET = 2  # unused first rows of BART's position table
+
+
+def _attention(ours: str, theirs: str) -> dict[str, str]:
+    """The stored names of fairseq's attention and its norm, by ours."""
+    names = zip("qkvo", ("q", "k", "v", "out"), strict=True)
+    matrices = {f"{ours}.w_{name}": f"{theirs}.{stored}_proj" for name, stored in names}
+    return matrices | {f"{ours}_norm": f"{theirs}_layer_norm"}
+
+
+BART_BLOCK = {
+    **_attention("attn", "self_attn"),
+    "ffn.w_up": "fc1",
+    "ffn.w_down": "fc2",
+    "ffn_norm": "final_layer_norm",
+}
+BART_CROSS = _attention("cross_attn", "encoder_attn")
 
 
 def marian(keys: Keys) -> Plan:
@@ -139,26 +165,12 @@ def _plan(
             rows += both(f"{stack}.embed_norm", f"{stack}.layernorm_embedding")
         if pre:
             rows += both(f"{stack}.final_norm", f"{stack}.layer_norm")
-        for ours, theirs in blocks(n_layers, f"{stack}.blocks", f"{stack}.layers"):
-            attention = {"attn": "self_attn"}
-            if stack == "decoder":
-                attention["cross_attn"] = "encoder_attn"
-            for mine, its in attention.items():
-                rows += attention_rows(f"{ours}.{mine}", f"{theirs}.{its}")
-                rows += both(f"{ours}.{mine}_norm", f"{theirs}.{its}_layer_norm")
-            rows += both(f"{ours}.ffn.w_up", f"{theirs}.fc1")
-            rows += both(f"{ours}.ffn.w_down", f"{theirs}.fc2")
-            rows += both(f"{ours}.ffn_norm", f"{theirs}.final_layer_norm")
+        names = BART_BLOCK if stack == "encoder" else BART_BLOCK | BART_CROSS
+        rows += block_rows(n_layers, names, f"{stack}.layers", f"{stack}.blocks")
     usual = keys.values.get("pad_token_id" if table is sines_then_cosines else "eos_token_id")
     starts_with = keys.token("decoder_start_token_id", usual)
     recomputed = () if stored_table else (r"(encoder|decoder)\.embed_positions\.weights?",)
     return Plan(config, tuple(rows), (*recomputed, *shared.ignored), starts_with)
-
-
-def attention_rows(ours: str, theirs: str) -> list[PlanRow]:
-    """The four matrices of fairseq's attention, all with a bias."""
-    names = zip("qkvo", ("q", "k", "v", "out"), strict=True)
-    return [row for x, its in names for row in both(f"{ours}.w_{x}", f"{theirs}.{its}_proj")]
 
 
 NETS: dict[str, tuple[str, str]] = {

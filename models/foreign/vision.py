@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from models.config import ModelConfig
 from models.foreign.folds import Fold, as_is, only, zeros
 from models.foreign.json_files import read_object
-from models.foreign.plan import Keys, Plan, PlanRow, blocks, both
+from models.foreign.plan import QKV, Keys, Plan, PlanRow, blocks, both
 from models.foreign.tokens import ForeignTokenizer
 from models.marks import Marks
 from models.pictures import PictureTokenizer
@@ -36,9 +36,7 @@ IGNORED = (
 )
 NAMES = ("[CLS]", "[DIST]")
 VIT = {
-    "attn.w_q": "attention.attention.query",
-    "attn.w_k": "attention.attention.key",
-    "attn.w_v": "attention.attention.value",
+    **{f"attn.w_{name}": f"attention.attention.{stored}" for name, stored in QKV.items()},
     "attn.w_o": "attention.output.dense",
     "attn_norm": "layernorm_before",
     "ffn.w_up": "intermediate.dense",
