@@ -32,10 +32,10 @@ FREE = -1
 """The value of `row` if no query is highlighted."""
 
 GONE: dict[str, tuple[str, ...]] = {
-    "part": ("speculation", "flow", "without", "file", "paper", "search", "asked"),
+    "part": ("speculation", "flow", "without", "file", "paper", "search", "asked", "paths"),
     "question": (),
     "further": (),
-    "aside": ("engines", "layouts"),
+    "aside": ("engines", "layouts", "widths", "single", "groups"),
     "draft": (),
     "ahead": (),
     "story": (),

@@ -184,11 +184,11 @@ def test_what_needs_the_second_sentence_is_not_drawn_before_it(open_page, monkey
 
 def test_a_slow_map_is_computed_only_when_asked_for(open_page, monkeypatch):
     monkeypatch.setattr("explorer.exhibits.patching.map.AT_ONCE", 0)
-    at = open_page("patching", text=FIRST, part="paths")
+    at = open_page("patching", text=FIRST, what="z")
     assert not panels(at)
     at.button(key="patching.run").click().run()
-    assert panels(at, "patching.senders")
-    at.segmented_control(key="patching.part").set_value("patch").run()
+    assert panels(at, "patching.map")
+    at.selectbox(key="patching.what").set_value("v").run()
     assert not panels(at)
     assert at.button(key="patching.run").label == t("patching.run", lang="en")
 
@@ -229,26 +229,21 @@ def test_an_alignment_that_leaves_nothing_and_an_unreadable_sentence_say_so(open
     assert t("problems.nothing_aligned", lang="en") in everything(at)
     at.button(key="patching.align_again").click().run()
     assert panels(at, "patching.map")
-    assert panels(at, "patching.strip")
     at = open_page("patching", text=FIRST, second="a" * 7000)
     assert "limit" in everything(at)
     at = open_page("patching", text=FIRST, second="He reads Ω every morning.")
     assert "Ω" in everything(at)
 
 
-@pytest.mark.parametrize("part", ["patch", "paths"])
-def test_runs_that_answer_alike_say_that_nothing_can_come_back(open_page, part):
-    at = open_page("patching", text=FIRST, second=FIRST, part=part)
+def test_runs_that_answer_alike_say_that_nothing_can_come_back(open_page):
+    at = open_page("patching", text=FIRST, second=FIRST)
     assert "no difference to recover" in everything(at)
 
 
-def test_a_path_leads_from_a_head_to_another_and_masked_words_are_asked_at_the_mask(open_page):
-    asked = {"receiver": "decoder-2-1", "sender": "decoder-1-3", "into_head": "k"}
-    at = open_page("patching", model="writer", text=FIRST, part="paths", **asked)
-    found = reading(at, "bypassing all heads in between")
-    assert "From L1·H3" in found
-    assert "through its keys" in found
-    assert link(at) | asked == link(at)
+def test_a_link_to_paths_opens_the_map_and_masked_words_are_asked_at_the_mask(open_page):
+    at = open_page("patching", model="writer", text=FIRST, part="paths", sender="decoder-1-3")
+    assert t("shell.gone", lang="en") in "".join(str(each.value) for each in at.info)
+    assert panels(at, "patching.map")
     text = "She reads a [MASK] every morning."
     at = open_page("patching", model="reader", text=text, second=text.replace("She", "He"))
     assert len(at.selectbox(key="patching.question").options) == 1
@@ -258,11 +253,9 @@ def test_heads_that_share_keys_and_values_are_named_as_patched_together(
     open_page, save_small, shelf
 ):
     save_small(shelf / "grouped", family="decoder-only", n_kv_heads=1)
-    for part in ("patch", "paths"):
-        for what in ("v", "q"):
-            asked = {"part": part, "what": what, "into_head": what}
-            at = open_page("patching", model="grouped", text=FIRST, second="We went.", **asked)
-            assert says(at, "shared") == (what == "v")
+    for what in ("v", "q"):
+        at = open_page("patching", model="grouped", text=FIRST, second="We went.", what=what)
+        assert says(at, "shared") == (what == "v")
     assert not says(open_page("patching", model="writer", text=FIRST, what="v"), "shared")
 
 
@@ -279,9 +272,8 @@ def test_what_misplaced_activations_do_too_is_no_more_than_chance(open_page, mon
     for most, key in ((0.01, "above_chance"), (7.0, "within_chance")):
         drawn = np.full((DRAWS, 1), most)
         monkeypatch.setattr(Map, "misplaced", property(lambda _, drawn=drawn: drawn))
-        for part in ("patch", "paths"):
-            at = open_page("patching", model="en-zh", text=FIRST, part=part, what="z")
-            assert says(at, key, most=share(most), draws=DRAWS)
+        at = open_page("patching", model="en-zh", text=FIRST, what="z")
+        assert says(at, key, most=share(most), draws=DRAWS)
 
 
 def test_the_words_that_carry_the_answer_are_named_or_the_layers_that_do(open_page, shipped):

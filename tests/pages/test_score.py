@@ -95,16 +95,12 @@ def test_the_parts_of_a_score_are_added_up(open_page):
     assert "This cell" in everything(elsewhere)
 
 
-def test_dropout_moves_with_its_slider_and_earlier_links_open_the_widths(open_page):
+def test_dropout_moves_with_its_slider_and_a_removed_aside_is_named(open_page):
     at = open_page("score", aside="dropout", site="encoder", layer="1", head="1")
     before = reading(at, "now sums to")
     at.slider(key="score.drop").set_value(0).run()
     assert "now sums to 1.00" in reading(at, "now sums to")
     assert reading(at, "now sums to") != before
-    for aside in ("groups", "single", "widths"):
-        there = open_page("score", aside=aside, site="decoder", layer="1", head="1")
-        assert "| **6** |" in everything(there)  # the model's own width
-        assert "24x24" in there.code[-1].value  # the refusal of a W_O that expects d_in
     gone = open_page("score", aside="engines")
     assert t("shell.gone", lang="en") in "".join(str(each.value) for each in gone.info)
 
@@ -120,16 +116,12 @@ def test_an_initialisation_is_chosen_and_measured(open_page):
     assert "spread as much" in reading(at, "Fused into one matrix")
 
 
-@pytest.mark.parametrize("aside", ["widths", "backward"])
 @pytest.mark.parametrize("model", ["reader", "headless"])
-def test_models_with_biased_scores_or_without_logits_have_these_asides_too(open_page, model, aside):
-    at = open_page("score", model=model, aside=aside, layer="1", head="2", row="1")
+def test_models_with_biased_scores_or_without_logits_have_a_backward_pass_too(open_page, model):
+    at = open_page("score", model=model, aside="backward", layer="1", head="2", row="1")
     assert not at.warning
-    if aside == "widths":
-        assert "It lacks the model’s rotation or bias by position." in everything(at)
-    if aside == "backward":
-        assert ("Without logits" in everything(at)) == (model == "headless")
-        assert "differ from autograd’s by at most" in everything(at)
+    assert ("Without logits" in everything(at)) == (model == "headless")
+    assert "differ from autograd’s by at most" in everything(at)
 
 
 def test_each_gradient_of_the_head_has_its_picture(open_page):

@@ -1,19 +1,17 @@
-"""One patched run in detail: its most probable tokens, its output, and the control."""
+"""One patched run in detail: its most probable tokens, and its output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float
 
-from explorer.analysis.patching.maps import BY_PLACE, Cell, What, hooks_of, patches_of
+from explorer.analysis.patching.maps import Cell, What, patches_of
 from explorer.analysis.patching.pair import Pair
-from explorer.analysis.patching.patches import Patch, activations, gaps, patched_logits, patching
+from explorer.analysis.patching.patches import Patch, patched_logits, patching
 from explorer.library import LoadedModel
 from explorer.numerics import softmax
 from explorer.runs.interventions import edit_functions
-from explorer.runs.passes import Steps
 from models.hooks import NO_EDITS, Edits, visiting
 from models.rows import Rows
 
@@ -23,10 +21,6 @@ N_TOP = 4
 
 MOST_WRITTEN = 12
 """Tokens shown of a text's continuation."""
-
-
-ByPosition = tuple[tuple[int, ...], Float[np.ndarray, " position"]]
-"""Positions, and the share of the answer that a patch recovers at each."""
 
 
 @dataclass(frozen=True)
@@ -123,21 +117,3 @@ def written(
             rows = replace(rows, tgt=torch.cat((rows.tgt, new), 1))
     begins = 1 if model.config.reads_source else n_given
     return loaded.tokenizer.decode(rows.tgt[0, begins:].tolist()) + ("" if ended else "…")
-
-
-def misplaced(loaded: LoadedModel, pair: Pair, what: What, cell: Cell) -> Steps[ByPosition]:
-    """The control of one cell of a map by position: its activation patched at every other position
-    of the second text. Returns the positions, and the share recovered at each.
-
-    Raises KeyError for a cell without a patch, ValueError for a map by head.
-    """
-    if what not in BY_PLACE:
-        raise ValueError(f"{what} is not by position")
-    stream, row, column = cell
-    stack = next(stack for stack in loaded.stacks if stack.stream == stream)
-    hook = hooks_of(stack, what)[row]
-    source = {b: a for a, b in pair.places[stack.stream]}[column]
-    value = activations(loaded, pair, {hook})[hook][source]
-    others = tuple(at for at in range(len(pair.str_tokens[stack.stream][1])) if at != column)
-    rows = [[Patch(hook, (at,), value)] for at in others]
-    return others, pair.recovered((yield from gaps(loaded, pair, rows)))

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE, Cell
 from explorer.analysis.patching.pair import Places
-from explorer.analysis.patching.paths import INTO, Into
 from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, choice, joined, one_of, pairs, unlinked, whole
 
@@ -42,13 +41,11 @@ def format_cell(cell: Cell | None) -> str:
 class PatchingChoices(PageChoices):
     """`second` is the second sentence ("": the suggested one), `align` the alignment of its tokens
     with the first, `into` the patched run, `what` the kind of activation, `cell` the selected
-    patch, `asked` the position whose answer is compared. A path leads from the head `sender` into
-    an input (`into_head`) of the head `receiver`. `wanted` is the slow map that the user asked
-    for."""
+    patch, `asked` the position whose answer is compared. `wanted` is the slow map that the user
+    asked for."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "patch": ("patching.second", "patching.map", "patching.patched", "patching.elsewhere"),
-        "paths": ("patching.second", "patching.receiver", "patching.senders", "patching.path"),
+        "patch": ("patching.second", "patching.map", "patching.patched")
     }
     wanted: tuple[Hashable, str] | None = unlinked(None)
     second: str = choice("", str)
@@ -57,6 +54,3 @@ class PatchingChoices(PageChoices):
     what: str = choice("resid", one_of((*BY_PLACE, *BY_HEAD)))
     cell: Cell | None = choice(None, parse_cell, format_cell, of_site=True)
     asked: int | None = choice(None, whole(0, 1023))
-    receiver: Cell | None = choice(None, parse_cell, format_cell, of_site=True)
-    sender: Cell | None = choice(None, parse_cell, format_cell, of_site=True)
-    into_head: Into = choice("v", one_of(INTO))

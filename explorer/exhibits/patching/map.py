@@ -43,12 +43,12 @@ def compute(loaded: LoadedModel, second: Two, what: str, is_wanted: bool) -> Ste
     )
 
 
-def is_wanted(view: View, chosen: str) -> bool:
+def _is_wanted(view: View) -> bool:
     """Whether to compute a map: it is quick or requested."""
     both = SECOND.answer(view).differ
     if both is None:
         return False
-    key = both, what_of(view.loaded, both, chosen)
+    key = both, what_of(view.loaded, both, view.choices(PatchingChoices).what)
     if not view.asks or view.choices(PatchingChoices).wanted == key:
         return True
     n_tokens = sum(len(second) for _, second in both.str_tokens.values())
@@ -56,7 +56,7 @@ def is_wanted(view: View, chosen: str) -> bool:
     return n_runs * n_tokens * view.loaded.n_parameters <= AT_ONCE
 
 
-def request(view: View, answer: Mapped) -> b.Blocks:
+def _request(view: View, answer: Mapped) -> b.Blocks:
     """Asks whether to compute a slow map."""
     count, n_runs = maps.n_patches(view.loaded, answer.both, answer.what)
     yield b.Prose(view.t("patching.ask", count=count, controls=f"{n_runs - count:,}"))
@@ -69,20 +69,16 @@ def show(answer: Mapped | None, view: View) -> b.Blocks:
     if answer is None:
         return
     if answer.found is None:
-        yield from request(view, answer)
+        yield from _request(view, answer)
         return
     both, mapped = answer.both, answer.found
-    chart = map_picture(
-        view,
-        both,
-        mapped,
-        cell_in(mapped, view.choices(PatchingChoices).cell),
-        "patching.map",
-        "cell",
-    )
+    cell = cell_in(mapped, view.choices(PatchingChoices).cell)
+    chart = map_picture(view, both, mapped, cell)
     yield b.Hero((b.Sentence("patching", _reading(view, both, mapped)), chart))
-    yield from shared(view, mapped.what)
-    yield chance(view, mapped)
+    config = view.loaded.config
+    if mapped.what in ("k", "v") and config.kv_heads < config.n_heads:
+        yield b.Note(view.t("patching.shared"))
+    yield _chance(view, mapped)
     yield b.Formula.of(
         view.t("patching.formula"),
         r"\text{recovered} = \frac{\Delta_\text{patched} - \Delta_2}{\Delta_1 - \Delta_2}, "
@@ -124,10 +120,10 @@ def _reading(view: View, both: Pair, mapped: maps.Map) -> str:
         effect=said(effect),
         together=said(mapped.together),
     )
-    return in_a_row([words, against_chance(view, mapped, effect)])
+    return in_a_row([words, _against_chance(view, mapped, effect)])
 
 
-def against_chance(view: View, mapped: maps.Map, effect: float) -> str:
+def _against_chance(view: View, mapped: maps.Map, effect: float) -> str:
     """Whether a patch recovers clearly more than the best of every map of misplaced activations; ""
     if there are none."""
     most = mapped.chance[2]
@@ -154,7 +150,7 @@ def _carried(view: View, both: Pair, mapped: maps.Map) -> tuple[str, ...]:
     values = {"effect": said(effect), "place": cell_words(view, both, mapped.what, cell)}
     if effect < HALF:
         return (view.t("patching.read_spread", **values),)
-    return view.t("patching.read_carried", **values), against_chance(view, mapped, effect)
+    return view.t("patching.read_carried", **values), _against_chance(view, mapped, effect)
 
 
 def _arrived(view: View, both: Pair, mapped: maps.Map) -> str:
@@ -172,7 +168,7 @@ def _arrived(view: View, both: Pair, mapped: maps.Map) -> str:
     )
 
 
-def chance(view: View, mapped: maps.Map) -> b.Note:
+def _chance(view: View, mapped: maps.Map) -> b.Note:
     """The control: the shares recovered by misplaced activations."""
     mean, spread, most = mapped.chance
     if math.isnan(mean):
@@ -182,13 +178,6 @@ def chance(view: View, mapped: maps.Map) -> b.Note:
     shares = {"mean": said(mean), "spread": said(spread), "most": said(most)}
     drawn = view.t("patching.control", draws=maps.DRAWS, what=what, **shares)
     return b.Note(view.t("patching.control_short", most=shares["most"]), help=drawn)
-
-
-def shared(view: View, what: maps.What) -> b.Blocks:
-    """A note if a patch of one head reaches others, which have the same keys and values."""
-    config = view.loaded.config
-    if what in ("k", "v") and config.kv_heads < config.n_heads:
-        yield b.Note(view.t("patching.shared"))
 
 
 def _numbers(view: View, both: Pair, mapped: maps.Map) -> dict[str, list[object]]:
@@ -207,6 +196,6 @@ def _numbers(view: View, both: Pair, mapped: maps.Map) -> dict[str, list[object]
 EXHIBIT = Exhibit(
     compute,
     show,
-    inputs={"is_wanted": lambda view: is_wanted(view, view.choices(PatchingChoices).what)},
+    inputs={"is_wanted": _is_wanted},
     wait=Wait("patching.working", after="patching.second"),
 )

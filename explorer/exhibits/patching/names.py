@@ -99,10 +99,8 @@ def _blocks(view: View, both: Pair, mapped: Map) -> list[EffectBlock]:
     return blocks
 
 
-def map_picture(
-    view: View, both: Pair, mapped: Map, shown: Cell, name: str, field: str
-) -> b.Matrices:
-    """A map with one cell outlined; a click stores another cell in the choice `field`."""
+def map_picture(view: View, both: Pair, mapped: Map, shown: Cell) -> b.Matrices:
+    """A map with one cell outlined; a click opens another cell."""
     parts = [part.name for part in mapped.parts]
     drawn = effects(
         _blocks(view, both, mapped),
@@ -113,6 +111,6 @@ def map_picture(
 
     def look(cell: Index) -> b.Change | None:
         place = (parts[cell[0]], cell[1], cell[2])
-        return b.Change(lambda state: {field: place}) if place in mapped.cells else None
+        return b.choose(cell=place) if place in mapped.cells else None
 
-    return b.Matrices(name, drawn, mapped.what in BY_HEAD, look)
+    return b.Matrices("patching.map", drawn, mapped.what in BY_HEAD, look)

@@ -161,17 +161,16 @@ def show(compared: Two, view: View) -> b.Blocks:
         yield b.Row(_sentence(view, second))
         yield from _lacking(view, compared)
         return
-    is_single = view.one_of("part", tuple(PatchingChoices.parts)) == "patch"
     into = pick_one(view, "patching.into", ("second", "first"), chosen.into)
     now = what_of(view.loaded, both, chosen.what)
     more = b.More(said="patching.whats.", form="menu", width=260, help=view.t("patching.what_help"))
     whats = _whats(view.loaded, both)
-    what = (pick_one(view, "patching.what", whats, now, **more),) if is_single else ()
-    yield b.Row((*_sentence(view, second), _pick_question(view, both), into, *what))
+    what = pick_one(view, "patching.what", whats, now, **more)
+    yield b.Row((*_sentence(view, second), _pick_question(view, both), into, what))
     unknown = view.loaded.tokenizer.of("src").unknown(second)
     if notes := reading_notes(view, second, unknown):
         yield b.Note(notes)
-    if is_single and now != chosen.what == "pattern":
+    if now != chosen.what == "pattern":
         yield b.Note(view.t("patching.no_pattern"))
     yield b.Hero((b.Pane((b.Prose(_both_said(view, both, second)),), key="patching-two"),))
     yield from _alignment(view, both)

@@ -13,12 +13,8 @@ GRADIENTS: tuple[Gradient, ...] = get_args(Gradient)
 """In the order in which the backward pass computes them."""
 STAGES: tuple[str, ...] = ("projection", "similarity", "scale", "softmax", "values")
 """The five steps of a cell."""
-ASIDES: tuple[str, ...] = ("scaling", "initial", "split", "raw", "widths", "dropout", "backward")
+ASIDES: tuple[str, ...] = ("scaling", "initial", "split", "raw", "dropout", "backward")
 """The asides that can be shown in addition to the steps; "" is none."""
-
-
-def _aside(text: str) -> str:
-    return "widths" if text in ("single", "groups") else one_of(ASIDES)(text)  # earlier links
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,7 @@ class ScoreChoices(PageChoices):
     }
     stage: int = choice(0, from_one(len(STAGES)), plus_one)
     goal: int | None = choice(None, whole(0, 999_999))
-    aside: str = choice("", _aside)
+    aside: str = choice("", one_of(ASIDES))
     scaling: Scaling = choice("head", one_of(SCALINGS))
     init: Init = choice("ours", one_of(INITS))
     drop: int = choice(50, whole(0, 90))

@@ -1,23 +1,18 @@
-"""Pairs of texts, patches and paths: none gives the second run, all the first."""
+"""Pairs of texts and patches: none gives the second run, all the first."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from explorer.analysis.patching import maps, paths
-from explorer.analysis.patching.maps import Cell, Map, MapPart, patches_of
+from explorer.analysis.patching import maps
+from explorer.analysis.patching.maps import Map, MapPart, patches_of
 from explorer.analysis.patching.pair import Pair, align, checked, pair
-from explorer.analysis.patching.patched import misplaced, patched_run, run_cell
+from explorer.analysis.patching.patched import patched_run, run_cell
 from explorer.analysis.patching.patches import Patch, gaps, patched_logits
-from explorer.analysis.patching.paths import Into, Paths
-from explorer.exhibits.patching.elsewhere import by_position
 from explorer.exhibits.patching.second import exchanged, other_text
-from explorer.exhibits.patching.senders import path_map
 from explorer.library import LoadedModel, open_model
 from explorer.problems import InputProblem
 from explorer.runs.passes import walked
@@ -126,30 +121,14 @@ def test_shared_keys_and_values_are_patched_as_one(tiny):
     assert effects[:, 0] != pytest.approx(effects[:, 2])
 
 
-def test_misplaced_activations_are_the_control_and_rows_of_a_head_apart(translator):
+def test_misplaced_activations_are_the_control(translator):
     found = both(translator, "The cat sat on the mat.", "The dog sat on the mat.")
     mapped = walked(maps.patch_map(translator, found, "resid"))
-    cell = ("src", 1, 2)
-    places, shares = walked(misplaced(translator, found, "resid", cell))
-    hook = translator.model.stacks()[0].block_hook(1, "resid_pre")
-    vector = run(translator.model, found.rows[0], {hook})[hook][0, 2]
-    by_hand = walked(gaps(translator, found, [[Patch(hook, ([5],), vector)]]))
-    assert list(places) == [at for at in range(len(found.str_tokens["src"][1])) if at != 2]
-    assert shares[places.index(5)] == pytest.approx(found.recovered(by_hand)[0], abs=1e-4)
     drawn = mapped.parts[0].control
     assert drawn.shape == (maps.DRAWS, *mapped.parts[0].effects.shape)
     assert not np.isnan(drawn).any()
     assert np.isnan(mapped.parts[1].control).all()  # the start mark alone has no other position
     assert mapped.chance[2] >= mapped.chance[0]
-    for what in ("z", "pattern", "v"):
-        places, shares = walked(by_position(translator, found, what, ("cross", 1, 2)))
-        stream = "src" if what == "v" else "tgt"
-        assert places == tuple(range(len(found.str_tokens[stream][1])))
-        if what != "v":  # the question is the only position of the output here
-            whole = {
-                part.name: part for part in walked(maps.patch_map(translator, found, what)).parts
-            }
-            assert shares == pytest.approx(whole["cross"].effects[1, 2], abs=1e-4)
 
 
 def test_a_patched_run_writes_on_and_shows_what_is_probable(read):
@@ -273,7 +252,7 @@ N_SEEDS, MOST_ALARMS = 100, 5
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("what", ["resid", "z", "v", "pattern", "path"])
+@pytest.mark.parametrize("what", ["resid", "z", "v", "pattern"])
 def test_a_misplaced_map_is_told_that_its_place_matters_in_five_of_a_hundred_cases(
     tiny, what, monkeypatch
 ):
@@ -294,114 +273,13 @@ def test_a_misplaced_map_is_told_that_its_place_matters_in_five_of_a_hundred_cas
                 return patches_of(*asked)
             return patches_of(*asked[:3], (own, *asked[3][1:]))
 
-        def best(other: LoadedModel = other, found: Pair = found, seed: int = seed) -> bool:
-            if what == "path":
-                mapped = walked(path_map(other, found, ("decoder", 1, seed % 4), "v")).heads
-            else:
-                mapped = walked(maps.patch_map(other, found, what))
+        def best(other: LoadedModel = other, found: Pair = found) -> bool:
+            mapped = walked(maps.patch_map(other, found, what))
             return mapped.beats_chance(mapped.cells[mapped.best()])
 
         true += best()
         with monkeypatch.context() as patched:
-            for module in (maps, paths):
-                patched.setattr(module, "patches_of", drawn)
+            patched.setattr(maps, "patches_of", drawn)
             alarms += best()
     print(what, "alarms", alarms, "of true maps", true)
     assert alarms <= MOST_ALARMS
-
-
-# Paths: one sender by hand, all of them together, and none where no way leads.
-def cat_and_dog(loaded: LoadedModel) -> Pair:
-    return pair(loaded, trace(loaded, "A cat ran."), "A dog ran.")
-
-
-def mapped(loaded: LoadedModel, pair: Pair, receiver: Cell, into: Into) -> Paths:
-    return walked(path_map(loaded, pair, receiver, into))
-
-
-def put(value: Tensor) -> Callable[[Tensor], Tensor]:
-    return lambda tensor: value.expand_as(tensor)
-
-
-def test_a_path_by_hand(tiny):
-    """Head 3 of the first layer into the value of head 1 of the third, in two plain runs; what the
-    heads of the second layer would have made of it must not arrive."""
-    deep = tiny("deep", family="decoder-only", n_layers=3)
-    found = cat_and_dog(deep)
-    hooks = {site.hook("z") for site in deep.sites}
-    first, second = (run(deep.model, rows, hooks) for rows in found.rows)
-    sent, value = "blocks.0.attn.hook_z", "blocks.2.attn.hook_v"
-    held = {**second, sent: second[sent].clone()}
-    held[sent][:, 3] = first[sent][:, 3]
-    edits = Edits({hook: put(z) for hook, z in held.items()})
-    arrived = run(deep.model, found.rows[1], {value}, edits)[value]
-
-    def received(v: Tensor) -> Tensor:
-        v = v.clone()
-        v[:, 1] = arrived[:, 1]
-        return v
-
-    logits = run(deep.model, found.rows[1], {LOGITS}, Edits({value: received}))[LOGITS]
-    by_hand = found.gap(logits[0, found.question.places[1]].numpy())
-    shown = mapped(deep, found, ("decoder", 2, 1), "v")
-    effect = shown.heads.cells["decoder", 0, 3]
-    assert effect == pytest.approx(found.recovered(np.array([by_hand]))[0], abs=1e-5)
-    assert abs(effect) > 1e-4
-    alone = paths.run_path(deep, found, ("decoder", 2, 1), "v", ("decoder", 0, 3))
-    assert alone.effect == pytest.approx(effect, abs=1e-5)
-    assert not np.isnan(shown.heads.parts[0].effects[1]).any()
-    assert np.isnan(shown.heads.parts[0].effects[2]).all()
-
-
-@pytest.mark.parametrize("into", ["q", "k", "v"])
-def test_all_paths_together_are_the_first_run_s_own(translator, into):
-    """All senders and the words at once bring the receiver exactly what it had in the first run."""
-    found = cat_and_dog(translator)
-    site = paths.site_of(translator, ("cross", 1, 2))
-    leading = {(each.role, each.layer) for each in paths.senders(translator, site, into)}
-    patches = [
-        patch
-        for cell, patch in patches_of(translator, found, "z")[0].items()
-        if cell[:2] in leading
-    ]
-    first = run(translator.model, found.rows[0], {"encoder.hook_embed", site.hook(into)})
-    patches.append(Patch("encoder.hook_embed", (), first["encoder.hook_embed"][0]))
-    (arrived,) = paths.arriving(translator, found, site, 2, into, [patches])
-    own = run(translator.model, found.rows[1], {site.hook(into)})[site.hook(into)][0, 2]
-    assert torch.allclose(arrived.value, first[site.hook(into)][0, 2], atol=1e-5)
-    assert not torch.allclose(own, first[site.hook(into)][0, 2], atol=1e-3)
-    shown = mapped(translator, found, ("cross", 1, 2), into)
-    whole = walked(
-        gaps(translator, found, [[Patch(site.hook(into), (2,), first[site.hook(into)][0, 2])]])
-    )
-    assert shown.everything == pytest.approx(found.recovered(whole)[0], abs=1e-4)
-
-
-def test_no_way_leads_back_or_across(translator):
-    found = cat_and_dog(translator)
-    queries = {
-        part.name: part for part in mapped(translator, found, ("cross", 0, 1), "q").heads.parts
-    }
-    assert np.isnan(queries["encoder"].effects).all()
-    assert not np.isnan(queries["decoder"].effects[0]).any()
-    assert np.isnan(queries["decoder"].effects[1]).all()
-    assert np.isnan(queries["cross"].effects).all()
-    keys = {part.name: part for part in mapped(translator, found, ("cross", 0, 1), "k").heads.parts}
-    assert not np.isnan(keys["encoder"].effects).any()
-    assert np.isnan(keys["decoder"].effects).all()
-    own = {
-        part.name: part for part in mapped(translator, found, ("encoder", 1, 0), "v").heads.parts
-    }
-    assert not np.isnan(own["encoder"].effects[0]).any()
-    assert np.isnan(own["encoder"].effects[1:]).all()
-
-
-def test_the_first_layer_receives_words_alone(writer):
-    assert [site.layer for site in paths.receivers(writer, "q")] == [1]
-    found = cat_and_dog(writer)
-    shown = mapped(writer, found, ("decoder", 0, 2), "v")
-    assert all(np.isnan(part.effects).all() for part in shown.heads.parts)
-    assert shown.words == pytest.approx(shown.everything, abs=1e-4)
-    assert abs(shown.everything) > 1e-5
-    with pytest.raises(KeyError, match="no head"):
-        mapped(writer, found, ("decoder", 7, 0), "v")

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional as F
 
 from explorer.analysis.cases import Result
 from explorer.analysis.cases.backend import backend, fused, module_like, options
@@ -20,7 +19,6 @@ from explorer.exhibits.score.backward import (
     head_backward,
 )
 from explorer.exhibits.score.initial import fresh_scores, stored_rows, weight_std
-from explorer.exhibits.score.widths import compute, single
 from explorer.runs.edits import HeadOff, MaskSwitch
 from explorer.runs.passes import walked
 from explorer.runs.trace import trace
@@ -37,13 +35,6 @@ MODELS = [
     {"score_divisor": 1.0},
 ]
 
-CUT_FROM = [
-    {},
-    {"n_kv_heads": 2},
-    {"bias": False, "norm_placement": "pre", "final_norm": True},
-    {"score_cap": 0.2},
-    {"score_divisor": 1.0},
-]
 ALWAYS = ("drops", "no_weights", "averages")
 
 
@@ -130,56 +121,6 @@ def test_a_row_that_may_attend_to_nothing_is_nan_in_the_module_alone(translator)
     layer = module_of(translator, site)
     z = fused(q, k, v, torch.tensor(traced.mask(site.name))[None], None, layer.divisor)
     np.testing.assert_allclose(layer.w_o(z.transpose(1, 2).flatten(2))[0], own, atol=1e-5)
-
-
-@pytest.mark.parametrize("changes", CUT_FROM)
-def test_at_its_own_width_it_is_the_head_of_the_model(tiny, changes) -> None:
-    loaded = tiny("single", **changes)
-    traced = trace(loaded, TEXT, pads=1)
-    for site in traced.sites:
-        assert single(loaded, traced, site, 3, 6).apart < 1e-5
-
-
-def test_the_widths_of_a_layer_and_the_root_of_d_in_flattens(tiny, translator, traced) -> None:
-    found = compute(translator, traced, traced.sites_of("cross")[0], 1)
-    assert [head.d_out for head in found.heads] == [1, 2, 4, 6, 8, 16, 24]
-    for head in found.heads:
-        assert head.parameters == 3 * (24 * head.d_out + head.d_out) + head.d_out * 24
-        assert (head.apart < 1e-5) == (head.d_out == 6)
-    assert "24x24" in found.refused
-    site = traced.sites[0]
-    narrow, whole = (single(translator, traced, site, 0, d_out) for d_out in (2, 24))
-    assert narrow.entropy < narrow.entropy_wide < np.log2(traced.pattern(site.name).shape[2])
-    assert whole.entropy == pytest.approx(whole.entropy_wide)  # the two roots are one
-    alone = tiny("alone", n_heads=1)
-    assert compute(alone, trace(alone, TEXT), alone.sites[0], 0).refused == ""
-    few = tiny("few", n_kv_heads=2)
-    found = compute(few, trace(few, TEXT), few.sites[0], 1)
-    assert found.heads[-1].d_out == 12  # two key heads of 6
-    undivided = tiny("undivided", score_divisor=1.0)
-    assert np.isnan(single(undivided, trace(undivided, TEXT), undivided.sites[0], 1, 2).entropy)
-
-
-def test_a_narrow_head_is_softmax_of_the_first_rows(translator, traced) -> None:
-    site, cut = traced.sites[0], slice(18, 20)  # two rows of the fourth head
-    layer = module_of(translator, site)
-    x = torch.tensor(traced.activations[site.block_hook("resid_pre")])
-    q, k = (F.linear(x, each.weight[cut], each.bias[cut]) for each in (layer.w_q, layer.w_k))
-    mask = torch.tensor(traced.mask(site.name)[3])
-    scores = (q @ k.T / math.sqrt(2)).masked_fill(~mask, -math.inf)
-    apart = np.abs(scores.softmax(-1).detach().numpy() - traced.pattern(site.name)[3]).max()
-    assert single(translator, traced, site, 3, 2).apart == pytest.approx(apart, abs=1e-5)
-
-
-def test_what_a_single_head_leaves_out_is_named(tiny) -> None:
-    loaded = tiny("turned", positions="rotary")
-    traced = trace(loaded, TEXT)
-    decoder, cross = traced.sites_of("decoder")[0], traced.sites_of("cross")[0]
-    for site, lacks in ((decoder, ("positions",)), (cross, ())):  # not turned there
-        assert compute(loaded, traced, site, 1).lacks == lacks
-        assert (single(loaded, traced, site, 1, 6).apart > 1e-3) == bool(lacks)
-    loaded = tiny("normed", qk_norm=True)
-    assert compute(loaded, trace(loaded, TEXT), loaded.sites[0], 1).lacks == ("normed",)
 
 
 # The backward pass of a head by hand, whole and tile by tile, against autograd.

@@ -22,7 +22,7 @@ from explorer.analysis.score.steps import (
     softmax_gradient,
     stream_before,
 )
-from explorer.exhibits.score import dropout, raw, split, widths
+from explorer.exhibits.score import dropout, raw, split
 from explorer.library import LoadedModel
 from explorer.runs.edits import HeadOff, MaskSwitch
 from explorer.runs.trace import Trace, trace
@@ -285,21 +285,6 @@ def test_unprojected_scores_are_symmetric_and_projected_ones_are_not(translator,
     x = traced.activations["encoder.blocks.0.hook_resid_pre"].astype(np.float64)
     unprojected = raw.raw(translator, traced, site, 0).unprojected
     np.testing.assert_allclose(unprojected, x @ x.T / math.sqrt(24), atol=1e-4)
-
-
-def test_shared_keys_shrink_the_cache(tiny, translator, traced) -> None:
-    site = next(site for site in traced.sites if site.role == "decoder")
-    one, two, own = widths.compute(translator, traced, site, 0).sharings
-    assert (one.n_kv_heads, two.n_kv_heads, own.n_kv_heads) == (1, 2, 4)
-    assert np.isnan(own.moved)
-    assert own.cache_bytes == 2 * 2 * 4 * 6 * 4  # k and v, 2 layers, 4 heads of 6, 4 bytes
-    assert two.cache_bytes * 2 == own.cache_bytes == one.cache_bytes * 4
-    assert 0 < two.moved <= 1
-    assert two.tiled != two.moved
-    assert one.tiled == one.moved  # one group has no order
-    loaded = tiny("gqa", family="decoder-only", n_kv_heads=2)
-    found = widths.compute(loaded, trace(loaded, TEXT), loaded.sites[0], 0).sharings
-    assert [np.isnan(sharing.moved) for sharing in found] == [False, True, True]
 
 
 def test_dropout_leaves_rows_that_no_longer_sum_to_one(traced) -> None:
