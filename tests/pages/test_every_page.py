@@ -100,7 +100,7 @@ ODD = [
     ("positions", {"text": "a"}, "en-zh"),
     ("positions", {"part": "head", "change": "swap-700-2", "row": "900", "key": "900"}, "en-zh"),
     ("positions", {"part": "rotary", "key": "900"}, "en-zh"),
-    ("patching", {"part": "paths", "receiver": "decoder-9-9"}, "writer"),
+    ("patching", {"cell": "decoder-9-9"}, "writer"),
     ("heads", {"with": "x" * 300}, "en-zh"),
     ("alignment", {"back": "x" * 300}, "en-zh"),
     ("atlas", {"against": "x" * 300}, "en-zh"),
