@@ -118,7 +118,9 @@ def plant_positions(wrong: Callable[[Tensor], Tensor]) -> Plant:
             def looked_up(added: Tensor) -> Tensor:
                 nonlocal done
                 first, done = done, done + added.shape[1]
-                table = positions.added(wrong(valid)[:, first:done])
+                # PADs on the right may lie beyond the last position.
+                at = wrong(valid)[:, first:done].clamp(max=positions.config.n_ctx - 1)
+                table = positions.added(at)
                 assert table is not None
                 return table.to(added.dtype).expand(added.shape)
 
