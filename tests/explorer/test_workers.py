@@ -198,15 +198,6 @@ def runs(process: str) -> bool:
     return False
 
 
-def test_a_worker_ends_with_the_process_that_started_it():
-    wait = (
-        "import threading, explorer.workers as w; w._end_with_input(); threading.Event().wait(60)"
-    )
-    worker = subprocess.Popen([sys.executable, "-c", wait], stdin=subprocess.PIPE)
-    worker.stdin.close()
-    assert worker.wait(20) == 0
-
-
 def test_a_process_is_ended_with_its_task_and_its_refusal_is_said():
     async def test(status: int) -> None:
         command = (

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from explorer import cli, library, uploads
 from explorer.analysis.atlas.store import read_atlas
-from explorer.runs.sentences import pairs_in, sentences_from_file
+from explorer.runs.inputs import given_tokens
+from explorer.runs.sentences import clean_text, pairs_in, sentences_from_file
 from models.foreign import look
 from models.refusals import Refusal
 from models.training.corpus import DataConfig, read_rows
@@ -86,7 +87,7 @@ def _made(kind: str) -> dict[str, bytes]:
 
 
 def foreign(rng: random.Random, folder: Path) -> None:
-    """A folder or GGUF file that says it is a model of another library; as it is listed, too."""
+    """A folder or GGUF file that says it is a model of another library: listed, opened, asked."""
     kind = rng.choice((*OWN, "llama.gguf", "qwen3.gguf"))
     made = _made(kind)
     path = folder / "m"
@@ -96,7 +97,13 @@ def foreign(rng: random.Random, folder: Path) -> None:
     _damage(rng, path, kind if kind in made else rng.choice((*FILES, "tokenizer_config.json")))
     with contextlib.suppress(Refusal, OSError):  # as the shelf names them
         look(path)
-    library.open_model(path)
+    loaded = library.open_model(path)
+    text = clean_text(words(rng, 60))
+    ids = given_tokens(loaded, text)
+    assert given_tokens(loaded, text) == ids
+    assert len(loaded.str_tokens(ids)) == len(ids) > 0
+    assert max(ids) < loaded.config.vocab_size
+    assert all(each in text for each in loaded.tokenizer.unknown(text))
 
 
 def atlas(rng: random.Random, folder: Path) -> None:

@@ -391,15 +391,6 @@ def test_rows_that_hold_the_same_are_not_copied():
     assert layer.columns[0][:, 0, :, 0].tolist() == [[1, 6], [1, 5], [0, 7]]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_empty_cache_says_so(kind):
-    layer = kind()
-    with pytest.raises(ValueError, match="the cache is empty: append to it first"):
-        layer.columns  # noqa: B018
-    layer.select(torch.tensor([0]))
-    assert (layer.length, KVCache(3).length) == (0, 0)
-
-
 def test_valid_that_does_not_cover_the_cached_positions_is_refused():
     model, cache = wide_model("decoder-only", "learned"), KVCache(2)
     with torch.no_grad():

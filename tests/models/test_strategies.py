@@ -181,14 +181,6 @@ def test_temperature_0_top_k_1_top_p_0_and_beam_width_1_are_greedy(seed, penalty
         assert answer.logprob == pytest.approx(greedy.logprob)
 
 
-def test_a_draw_picks_the_token_in_whose_share_it_falls():
-    # Shares, by id: A [0, 0.5), C [0.5, 0.75), 6 [0.75, 1); tokens of probability 0 have none.
-    probs = torch.tensor([[0, 0, 0, 0.5, 0, 0.25, 0.25, 0]])
-    drawn = [(0.0, A), (0.49, A), (0.5, C), (0.74, C), (0.75, 6), (1 - 2**-53, 6)]
-    for draw, token in drawn:
-        assert Sample().choose(probs.log(), probs, [0.0], 1, draw) == [(0, token)], draw
-
-
 # Small parts and refusals
 def test_largest_takes_the_first_of_equals_and_never_minus_infinity():
     values = torch.tensor([1.0, 3.0, -math.inf, 3.0, 1.0, 3.0])

@@ -95,22 +95,6 @@ def test_unlikelihood_and_preference_are_those_of_their_papers():
     assert preference_loss(worse, worse) == pytest.approx(2 * math.log(2))
 
 
-def test_the_loss_is_that_of_its_own_words_times_the_weight(tmp_path):
-    rows = [Example((), (a, b, a, b, a, b, a, b)) for a in range(3, 7) for b in range(3, 7)]
-    torch.manual_seed(1)
-    model = build_model(CONFIG)
-    objectives = [Likelihood(), Unlikelihood(weight=8.0)]
-    settings = TrainingConfig(precision="float32")
-    run = Trainer(model, Material(rows), settings, tmp_path, objectives)
-    batch = collate(rows[:5], model)
-    for step, n_given in ((0, 8), (3, 11), (41, 8)):
-        run.progress.step = step
-        own = own_words(model, batch, n_given)
-        expected = unlikelihood(model.read(own.rows), own.labels, own.loss_mask)
-        assert expected > 0
-        torch.testing.assert_close(objectives[1].loss(batch, run).minimised, 8 * expected)
-
-
 # Training on which of its own continuations a reader prefers.
 DROPPING = dataclasses.replace(CONFIG, dropout=0.3)
 
@@ -213,25 +197,6 @@ def test_training_makes_the_preferred_text_likelier_also_when_resumed(tmp_path):
         torch.testing.assert_close(dict(model.named_parameters())[name], parameter)
 
 
-def test_the_model_before_does_not_learn_and_dropout_has_no_say(tmp_path):
-    trainer = run(built(0), tmp_path, 2.0)
-    trainer.run(stop=lambda: trainer.progress.step >= 5)
-    before = trainer.objectives[1]._before
-    trainer.model.train()
-    trainer.model.zero_grad()
-    pairs = pairs_of_step(LIKED, trainer.progress.step, SETTINGS.seed)
-    batch = collate(ROWS[:3], trainer.model)
-    said = trainer.objectives[1].loss(batch, trainer).minimised
-    said.backward()
-    assert trainer.model.training  # as the rest of a step wants it
-    for name, parameter in built(0).named_parameters():
-        assert torch.equal(before.get_parameter(name), parameter)
-        assert before.get_parameter(name).grad is None
-        assert trainer.model.get_parameter(name).grad is not None
-    expected = objective_of(trainer.model.eval(), before, pairs).detach()
-    torch.testing.assert_close(said.detach(), 2.0 * batch.n_labels / PAIRS * expected)
-
-
 @pytest.mark.parametrize(
     ("objective", "named"),
     [
@@ -303,32 +268,6 @@ def test_the_text_that_keeps_sense_longer_is_the_better_one(letters):
         }
     )
     assert len(found) == 6
-
-
-def test_the_story_goes_on_to_the_end_of_a_sentence_and_not_in_other_pieces():
-    text = "a cat. a dog! a fox and a cat? a"
-    one = train_tokenizer([text] * 20, 30)
-    given, ids = len(one.encode("a cat.")), one.encode(text)
-
-    def better(worse: str) -> str:
-        (pair,) = preferences_of([Judged(0, given, "", worse)], [text], one)
-        assert [*pair.given] == ids[:given]
-        return one.decode(pair.better)
-
-    assert better(" a") == "a dog!"
-    assert better(" a dog! a dog!") == "a dog! a fox and a cat?"
-    assert better(" a dog!" * 9) == "a dog! a fox and a cat? a"  # it has no more
-    whole = Judged(0, len(ids), "", " a dog!")
-    assert preferences_of([whole], [text], one) == []  # and here nothing at all
-    whole = train_tokenizer(["cat cat cat cats"], 19)  # "cat" is one piece, and "ca" another
-    assert len(whole.encode("cat")) < len(whole.encode("ca")) + len(whole.encode("t"))
-    judged = [
-        Judged(0, len(whole.encode("ca")), "t" + " cat" * LEAD, " a"),
-        Judged(0, len(whole.encode("ca")), " cat" * (2 * LEAD), " a"),
-        Judged(0, len(whole.encode("ca")), "", " a"),
-    ]
-    found = preferences_of(judged, ["ca"], whole)
-    assert [whole.decode(pair.better) for pair in found] == ["cat " * (2 * LEAD - 1) + "cat"]
 
 
 @pytest.mark.parametrize("one", [Judged(2, 3, " so", ""), Judged(0, 99, " so", "")])

@@ -174,21 +174,6 @@ def test_a_grown_model_computes_the_same(kind, times):
     assert torch.equal(logits(grown), logits(small))
 
 
-def test_each_layer_is_followed_by_its_own_copy_and_the_copy_can_learn():
-    small, grown = built(0, n_layers=2, **MODERN), built(1, n_layers=4, **MODERN)
-    grow(small, grown)
-    before, now = (dict(model.named_parameters()) for model in (small, grown))
-    logits(grown).square().sum().backward()
-    for layer in range(4):
-        for part in ("attn.w_q", "attn.w_o", "attn_norm", "ffn.w_up", "ffn.w_down"):
-            weight = now[f"blocks.{layer}.{part}.weight"]
-            if layer % 2 and part in ("attn.w_o", "ffn.w_down"):
-                assert not weight.any()
-                assert weight.grad.any()
-            else:
-                assert torch.equal(weight, before[f"blocks.{layer // 2}.{part}.weight"])
-
-
 @pytest.mark.parametrize(
     ("placement", "large", "message"),
     [

@@ -167,16 +167,6 @@ def test_only_what_exists_is_taken_back(sent, expected):
     assert read_selection(sent, HeadAddresses(1, 2, 0), 2, 3) == expected
 
 
-def test_a_grid_made_layer_by_layer_is_that_of_all_at_once():
-    patterns = np.random.default_rng(0).dirichlet(np.ones(70), (3, 2, 70)).astype(np.float32)
-    mask = np.tri(70, dtype=bool)
-    at_once, _ = whole_grid(patterns, mask, whole=False)
-    by_layer = grid(
-        patterns.shape, ((layer, np.broadcast_to(mask, (2, 70, 70))) for layer in patterns)
-    )
-    assert (by_layer.digest, by_layer.step) == (at_once.digest, at_once.step)
-
-
 def clicked_page() -> None:
     import numpy as np
     import streamlit as st

@@ -31,27 +31,6 @@ def request_of(function: Callable[..., Any], **values: int) -> Request[Any]:
     return Request(function, tuple(values.values()), lambda: values)
 
 
-def test_what_was_answered_is_not_asked_again_and_a_part_is_given_to_who_stopped():
-    asked: Asked = []
-
-    def doubled(number: int) -> int:
-        asked.append("doubled")
-        return 2 * number
-
-    assert [ask(request_of(doubled, number=each)) for each in (3, 3, 4)] == [6, 6, 8]
-    assert len(asked) == 2
-    assert is_answered(request_of(doubled, number=4))
-    assert not is_answered(request_of(doubled, number=5))
-
-    def halves() -> Steps[str]:
-        return "a half" if (yield 1, 2) is False else "all"
-
-    assert ask(request_of(halves), lambda done, total: False) == "a half"
-    assert not is_answered(request_of(halves))
-    assert ask(request_of(halves)) == "all"
-    assert ask(request_of(halves), lambda done, total: False) == "all"
-
-
 @pytest.mark.parametrize("long", [False, True])
 def test_an_answer_that_is_not_worth_it_is_not_kept(long):
     def short(number: int) -> int:

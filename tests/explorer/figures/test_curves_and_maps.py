@@ -1,18 +1,15 @@
 """Position figures, curves and bars by their data."""
 
 import re
-from dataclasses import fields
 
 import numpy as np
 import pytest
 
 from explorer.figures import bars, curves, score as cell
-from explorer.figures.attribution import ranking
 from explorer.figures.bars import grouped
-from explorer.figures.blocks import WiringNumbers, wiring
 from explorer.figures.positions import encoding
 from explorer.figures.positions.turning import arrows
-from explorer.figures.theme import DARK, LIGHT, clipped, css, escape, is_special, show
+from explorer.figures.theme import DARK, LIGHT, clipped, escape, is_special, show
 from explorer.labels import str_tokens
 from explorer.text import family
 from models.training.vocabulary import train_tokenizer
@@ -125,18 +122,6 @@ def test_colours_have_the_contrast_of_readable_text_steps_and_hatching(colours):
         assert contrast(mark, ground) > 2.5
 
 
-def test_css_carries_every_colour_of_both_palettes():
-    light, dark = css().split("\n")
-    for text, colours in ((light, LIGHT), (dark, DARK)):
-        for field in fields(colours):
-            value = getattr(colours, field.name)
-            for colour in (value,) if isinstance(value, str) else value:
-                assert f": {colour};" in text
-    assert "--hl-source-soft: #d7f0ec;" in light
-    assert "--hl-attention-4: #dcdeff;" in dark
-    assert dark.startswith(".hl[data-dark]")
-
-
 @pytest.mark.parametrize(
     ("token", "shown"),
     [
@@ -202,57 +187,3 @@ def test_blocked_bars_are_hatched():
     assert len(set(trace["x"])) == 3  # equal tokens are kept apart
     with pytest.raises(ValueError, match="allowed has shape"):
         cell.signed(["a"], np.ones(1), title="t", allowed=np.ones(2, bool), words=CELL_WORDS)
-
-
-def test_what_freezing_leaves_out_is_a_bar():
-    figure = ranking(
-        ["<a>", "b"],
-        np.array([2.0, -1.0]),
-        free=np.array([0.5, np.nan]),
-        title="sum",
-        words=CAUSE_WORDS,
-    )
-    bars, marks, gaps = figure["data"]
-    assert bars["x"].tolist() == [2.0, -1.0]
-    assert bars["text"] == ["+2.000", "−1.000"]
-    assert gaps["base"] == bars["x"].tolist()
-    assert (gaps["x"][0], marks["x"][0]) == (-1.5, 0.5)
-    assert np.isnan(gaps["x"][1])
-    assert bars["y"][0].startswith("&lt;a&gt;")
-    assert figure["layout"]["barmode"] == "overlay"
-    with pytest.raises(ValueError, match="values has shape"):
-        ranking(["a"], np.zeros(2), title="", words=CAUSE_WORDS)
-
-
-def test_a_wiring_has_its_norm_where_it_belongs():
-    shown = WiringNumbers(before="x 1", added="+ 2", behind="3", back="g 4")
-    figure = wiring(
-        {"post": shown, "pre": shown, "sublayer": shown},
-        words=family("figures.residual", lang="en"),
-    )
-    notes = figure["layout"]["annotations"]
-    norms = [note for note in notes if note["text"] == "norm"]
-    f = [note for note in notes if note["text"] == "f"]
-    joins = [note for note in notes if note["text"] == "+"]
-    assert norms[0]["y"] == joins[0]["y"]  # on the stream, behind the sum
-    assert norms[0]["x"] > joins[0]["x"]
-    assert norms[1]["x"] < f[1]["x"]  # on the branch, before f
-    assert norms[1]["y"] == f[1]["y"]
-    assert norms[2]["x"] > f[2]["x"]  # on the branch, behind f
-    assert norms[2]["y"] == f[2]["y"]
-    assert sum(note["text"] == "g 4" for note in notes) == 3
-
-
-def test_bars_of_one_label_stand_side_by_side():
-    first, second = np.array([1.0, np.nan, -2.0]), np.array([0.5, 3.0, np.inf])
-    figure = grouped(TOKENS, (first, second), ("before", "after"), title="<loss>")
-    before, after = figure["data"]
-    assert list(before["y"]) == [1.0, 0.0, -2.0]
-    assert before["customdata"][1] == after["customdata"][2] == "NaN"
-    assert list(before["text"]) == ["", "", ""]  # NaN is no zero
-    assert len(set(before["x"])) == 3  # equal tokens are kept apart
-    assert before["marker"]["pattern"]["shape"] != after["marker"]["pattern"]["shape"]
-    assert figure["layout"]["barmode"] == "group"
-    assert "<loss>" not in str(figure["layout"])
-    with pytest.raises(ValueError, match="after"):
-        grouped(TOKENS, (first, second[:2]), ("before", "after"), title="")

@@ -16,7 +16,7 @@ from models.training import saving
 from models.training.faults import Masks, masked_as
 from models.training.loop import EPOCHS, Trainer
 from models.training.loss import sequence_loss, teacher_forced
-from models.training.optimizers import Muon, make_optimizers, orthogonalised
+from models.training.optimizers import Muon, make_optimizers
 from models.training.saving import (
     SNAPSHOTS,
     average_snapshots,
@@ -164,22 +164,6 @@ def test_a_run_that_ends_while_it_saves_goes_on_to_the_same_bits(tmp_path, whole
 
 
 # Muon: orthogonal steps, the same as torch's own, and resumable inside a training run.
-@pytest.mark.parametrize("shape", [(24, 24), (40, 24), (24, 40), (1, 7)])
-def test_every_direction_is_brought_to_about_the_same_length(shape):
-    torch.manual_seed(0)
-    matrix = torch.randn(shape)
-    u, s, vt = torch.linalg.svd(matrix, full_matrices=False)
-    turned = orthogonalised(matrix)
-    along = u.T @ turned @ vt.T  # the same directions, other lengths
-    lengths = along.diagonal()
-    assert lengths.min() > 0.6
-    assert lengths.max() < 1.3
-    if len(s) > 1:
-        assert s.max() / s.min() > 1.5  # they had been different
-    torch.testing.assert_close(along, lengths.diag(), atol=1e-4, rtol=0)
-    assert not orthogonalised(torch.zeros(shape)).any()
-
-
 def test_the_steps_are_those_of_torch_up_to_its_bfloat16():
     torch.manual_seed(0)
     ours, theirs = (torch.nn.Parameter(torch.randn(12, 20)) for _ in range(2))
@@ -214,18 +198,6 @@ def test_it_takes_the_matrices_of_the_blocks_alone_and_adam_the_rest():
     assert not taken & others
 
 
-def test_the_first_step_of_adam_is_the_learning_rate_whatever_the_gradient():
-    model = build_model(CONFIG)
-    config = TrainingConfig(learning_rate=0.01, weight_decay=0.0)
-    before = [parameter.detach().clone() for parameter in model.parameters()]
-    for at, parameter in enumerate(model.parameters(), 1):
-        parameter.grad = torch.full_like(parameter, 0.1 * at)
-    (adam,) = make_optimizers(model, config)
-    adam.step()
-    for parameter, start in zip(model.parameters(), before, strict=True):
-        torch.testing.assert_close(start - parameter, torch.full_like(start, 0.01))
-
-
 # The loss against torch's own, its gradient included.
 BATCH, N_TGT, VOCAB = 3, 5, 11
 
@@ -250,12 +222,6 @@ def test_equal_to_torch_forward_and_backward(smoothing):
     (2 * loss).backward()
     (2 * expected).backward()
     torch.testing.assert_close(ours.grad, theirs.grad)
-
-
-def test_large_logits_do_not_overflow():
-    labels, mask = torch.zeros(1, 1, dtype=torch.long), torch.ones(1, 1, dtype=torch.bool)
-    logits = torch.tensor([[[1e4, -1e4, 0.0]]])
-    assert float(sequence_loss(logits, labels, mask)) == 0.0
 
 
 # Masks to train twins under: each is wrong just where it says, and only in its own block.
