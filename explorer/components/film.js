@@ -23,31 +23,33 @@ export default function ({ parentElement, data, setTriggerValue, plays = false }
     old.receive(head.scene);
     return root.stop;
   }
+  // The server may draw the same film again: its numbers differ from those of the first picture in a last digit.
+  const tokens = JSON.stringify([head.source, head.row]);
+  const before = old?.tokens === tokens && old.isAhead(head.scene) ? old.now() : {};
   old?.pause();
   const loops = plays && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-  root.film = filmView(root, head, arrays, theme, old?.turn ?? head.scene.turn ?? 0, loops);
-  Object.assign(root.film, { likeness, arrays, shade, send: setTriggerValue });
+  root.film = filmView(root, head, arrays, theme, { turn: head.scene.turn ?? 0, plays: loops, ...before }, loops);
+  Object.assign(root.film, { likeness, tokens, arrays, shade, send: setTriggerValue });
   return root.film.start();
 }
 
 const REST = 450; // ms without a change after which the film counts as stopped
 
-function filmView(root, head, arrays, theme, turn, loops) {
+function filmView(root, head, arrays, theme, { turn, plays, scene: chosen }, loops) {
   const { words, frames, row, source } = head;
   const last = frames.length - 1;
   const reading = readingOf(head);
   const film = { turn };
-  let scene = { ...head.scene };
+  let scene = { speed: 1, ...head.scene, ...chosen };
   let timer = null;
   let resting = null;
-  let speed = 1;
 
   const player = filmPlayer(words, head, {
     play: () => (timer ? film.pause(true) : play()),
     go: (step) => { film.pause(); show({ step }); rest(); },
     by: (change) => { film.pause(); show({ step: scene.step + change }); rest(); },
     look: (change) => { show(change); rest(); },
-    pace: (value) => { speed = value; if (timer) { stop(); run(); } },
+    pace: (value) => { show({ speed: value }); if (timer) { stop(); run(); } },
   });
   const stage = filmStage(head, theme, reading);
   const bars = filmBars(words, (place) => { film.pause(); film.send("taken", [scene.step, place]); });
@@ -87,7 +89,7 @@ function filmView(root, head, arrays, theme, turn, loops) {
       if (scene.step >= last && !loops) film.pause(true);
       else if (scene.step >= last) show({ step: 0 });
       else show({ step: scene.step + 1 });
-    }, 900 / speed);
+    }, 900 / scene.speed);
   }
   function play() {
     if (last === 0) return;
@@ -102,10 +104,11 @@ function filmView(root, head, arrays, theme, turn, loops) {
     if (tell) rest();
   };
 
-  /** A payload's scene, unless the browser has a newer one or is playing. */
+  /** Whether the browser has a newer scene than a payload, or is playing. */
+  film.isAhead = ({ turn: heard }) => timer !== null || resting !== null || (heard ?? 0) !== film.turn;
+  film.now = () => ({ turn: film.turn, plays: timer !== null, scene });
   film.receive = (given) => {
-    if (timer || resting || (given.turn !== null && given.turn !== film.turn)) return;
-    show({ step: given.step, layer: given.layer, head: given.head });
+    if (!film.isAhead(given)) show({ step: given.step, layer: given.layer, head: given.head });
   };
 
   root.onkeydown = (event) => {
@@ -129,7 +132,7 @@ function filmView(root, head, arrays, theme, turn, loops) {
       maps.fit(maps.node.firstElementChild.clientWidth);
       show({});
     });
-    if (loops) play();
+    if (plays) play();
     return end;
   };
   return film;

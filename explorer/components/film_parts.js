@@ -57,7 +57,6 @@ export function filmPlayer(words, head, does) {
   const layer = menu("layer", [[null, words.all_layers], ...numbers(head.layers)], (value) => does.look({ layer: value }));
   const heads = menu("head", [[null, words.all_heads], ...numbers(head.heads)], (value) => does.look({ head: value }));
   const pace = menu("speed", SPEEDS.map((value) => [value, `${value}×`]), does.pace);
-  pace.value = "1";
 
   function show(scene, plays) {
     scrub.value = String(scene.step + 1);
@@ -72,6 +71,7 @@ export function filmPlayer(words, head, does) {
     layer.value = String(scene.layer);
     heads.value = String(scene.head);
     heads.disabled = scene.layer === null;
+    pace.value = String(scene.speed);
   }
   return { node, show };
 }

@@ -22,14 +22,13 @@ export default function ({ parentElement, data, setTriggerValue }) {
   followTheme(root);
   const before = root.told;
   if (chosen[0] !== before?.chosen[0]) settle(current);
-  root.told = { beamer, sentence, typed, chosen };
-  const rows = [bar(menu, current, words, (name) => setTriggerValue("page", name))];
-  if (!beamer) {
-    // Do not overwrite a sentence that is being typed.
-    const draft = before?.sentence === sentence ? root.querySelector("textarea")?.value : undefined;
-    rows.push(entry(draft ?? sentence, words, (text) => setTriggerValue("sentence", text)));
-  }
-  rebuild(root, ...rows);
+  root.told = { beamer, lang, sentence, typed, chosen };
+  root.send = setTriggerValue;
+  const row = bar(menu, current, words, (name) => root.send("page", name));
+  // What is being typed stays, and its box, unless another sentence is chosen.
+  const draft = before?.sentence === sentence && !beamer ? root.querySelector("textarea")?.value : undefined;
+  if (draft !== undefined && before.lang === lang) rebuild(root.firstChild, ...row.children);
+  else rebuild(root, row, ...(beamer ? [] : [entry(draft ?? sentence, words, (text) => root.send("sentence", text))]));
   const differs = (now, then) => now.some((each, at) => each !== then[at]);
   if (beamer && !before?.beamer) collapse(); // the sidebar leaves too little room
   if (!before) return;

@@ -18,7 +18,7 @@ export default function ({ parentElement, data, setTriggerValue, plays = false }
   const { head, arrays } = unpack(data);
   head.alone ||= plays; // on a page of its own no exact cells will come, so all others are rounded
   const theme = followTheme(root);
-  const likeness = JSON.stringify([{ ...head, chosen: null, arrays: null }, root.hasAttribute("data-dark")]);
+  const likeness = JSON.stringify([{ ...head, chosen: null, arrays: null, top: null }, root.hasAttribute("data-dark")]);
   const old = root.view;
   const same = old?.likeness === likeness;
   if (!hold(head, arrays)) { setTriggerValue("lost", head.small); return root.stop; }

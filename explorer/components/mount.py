@@ -16,7 +16,11 @@ from explorer.scripts import SCRIPTS, script
 LOADER = """\
 const base = window.__streamlit?.BACKEND_BASE_URL ?? document.baseURI;
 const {{ default: draw, styles }} = await import(new URL("{address}", base));
-export default function (view) {{
+const pressed = ":is(a, button, canvas:not(.brush), label, summary):active";
+export default async function (view) {{
+  while (document.querySelector("#hl-first:active") || view.parentElement.querySelector(pressed)) {{
+    await new Promise(requestAnimationFrame);
+  }}
   const first = window.headlightFirst;
   const parentElement = (first?.view === "{name}" && first.take(view)) || view.parentElement;
   if (parentElement !== view.parentElement && first.shows(view.data)) return undefined;
@@ -24,8 +28,9 @@ export default function (view) {{
   return draw({{ ...view, parentElement }});
 }}
 """
-"""Until the page is complete, a view draws into the picture that was there before (first.js). If
-that shows the same, nothing is drawn: a press would be lost in a canvas that is replaced."""
+"""A press would be lost in a button that is replaced before it is released, so a view is drawn
+afterwards. Until the page is complete, it draws into the picture that was there before (first.js),
+unless that shows the same."""
 
 
 @cache

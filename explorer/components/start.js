@@ -20,8 +20,13 @@ export default function ({ parentElement, data, setTriggerValue }) {
   const { head, arrays } = unpack(data);
   const theme = followTheme(root);
   const old = root.start;
-  const run = JSON.stringify([head.lanes, head.moments, head.mask]) + arrays["cells0.0.0"].join("");
-  const view = startView(root, { head, arrays, theme, colours: coloursOf(theme, root) }, (picked) => setTriggerValue("picked", picked));
+  const run = JSON.stringify([head.lanes, head.moments.map(({ said }) => said), head.mask]);
+  let picked = {}; // a mask and what is open: of messages that arrive together, Streamlit keeps the last
+  const send = (pick) => {
+    picked = pick.mask ? { ...picked, ...pick } : { mask: picked.mask, ...pick };
+    setTriggerValue("picked", picked);
+  };
+  const view = startView(root, { head, arrays, theme, colours: coloursOf(theme, root) }, send);
   view.run = run;
   const before = old?.now();
   old?.stop();

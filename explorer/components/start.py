@@ -76,7 +76,8 @@ class HeadDetails:
 
 @dataclass(frozen=True)
 class Picked:
-    """The user's last action: opened a part or a head, chose a mask, or followed a link."""
+    """What the user did since the picture was drawn: opened a part or a head, chose a mask, or
+    followed a link."""
 
     door: Door | None = None
     head: tuple[int, int, int, int] | None = None
@@ -85,7 +86,7 @@ class Picked:
 
 
 def pick_of(given: Any, lanes: Sequence[Sequence[Sequence[int]]], masks: Sequence[str]) -> Picked:
-    """The action that the picture sent; an empty `Picked` if it is invalid.
+    """The actions that the picture sent; an empty `Picked` if it is invalid.
 
     `lanes` are the numbers of heads per lane, block and sublayer.
     """

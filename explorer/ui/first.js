@@ -32,8 +32,10 @@ async function begin() {
     drawn = data;
     return data.length === before.length && data.every((byte, at) => byte === before[at]);
   };
-  let [sentence, key, drawn] = [box?.value, "", null];
-  onComplete(() => {
+  let [sentence, key, drawn, composing] = [box?.value, "", null, false];
+  for (const at of ["start", "end"]) box?.addEventListener(`composition${at}`, () => { composing = at === "start"; });
+  onComplete(async () => {
+    await until(() => !composing && !place.matches(":active")); // a letter or a press is under way
     first.take = () => null;
     const root = shadow.querySelector(".hl");
     const focused = shadow.activeElement;
@@ -112,6 +114,14 @@ async function asked(address) {
 /** Once the browser has shown what is drawn now, which the app's scripts would hold up. */
 function painted() {
   return new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve))); });
+}
+
+/** Resolves in the first frame in which `isSo`, or now. */
+function until(isSo) {
+  return new Promise((resolve) => {
+    const look = () => (isSo() ? resolve() : requestAnimationFrame(look));
+    look();
+  });
 }
 
 /** Calls `then` when the app has drawn the whole page: frame.js takes this attribute away. */

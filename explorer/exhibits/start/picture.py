@@ -268,21 +268,27 @@ def _offered(view: View) -> tuple[MaskName, ...]:
 
 
 def _picked(view: View, sent: Any) -> b.Change | None:
-    """What the user opened or chose in the picture, or the page whose link was followed."""
+    """What the user opened and chose in the picture, or the page whose link was followed."""
     sites = _sites(view)
     heads = [[[site.n_heads for site in block] for block in lane] for lane in sites]
     pick = pick_of(sent, heads, get_args(MaskName))
     page = (pick.link or "").partition("?")[0]
-    if page in PAGES.values():
-        return b.choose(visit=page)
+    visit = page if page in PAGES.values() else ""
+    opened: dict[str, Any] = {}
     if pick.head is not None:
         lane, block, at, head = pick.head
         site = sites[lane][block][at]
-        place: dict[str, Any] = {"site": site.role, "layer": site.layer, "head": head}
-        return b.choose(**place, door="head")
-    if pick.door is not None:
-        return b.choose(door=pick.door or SHUT)
-    return None if pick.mask is None else _with_mask(cast(MaskName, pick.mask))
+        opened = {"site": site.role, "layer": site.layer, "head": head, "door": "head"}
+    elif pick.door is not None:
+        opened = {"door": pick.door or SHUT}
+    if pick.mask is None:
+        return b.choose(visit=visit, **opened) if visit or opened else None
+    mask = cast(MaskName, pick.mask)
+
+    def choices(state: State) -> dict[str, Any]:
+        return {"edits": with_mask(state.edits, mask), "step": None, **opened}
+
+    return b.Change(choices, visit)
 
 
 def _sites(view: View) -> list[list[list[AttentionSite]]]:
@@ -295,13 +301,6 @@ def _sites(view: View) -> list[list[list[AttentionSite]]]:
         ]
         for stack in trace.stacks
     ]
-
-
-def _with_mask(name: MaskName) -> b.Change:
-    def choices(state: State) -> dict[str, Any]:
-        return {"edits": with_mask(state.edits, name), "step": None}
-
-    return b.Change(choices)
 
 
 def _diff(
