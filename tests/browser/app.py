@@ -22,6 +22,7 @@ from websockets.sync.client import ClientConnection
 from tests.browser.chromium import find
 
 ROOT = Path(__file__).parents[2]
+PATIENCE = 180_000  # milliseconds; a busy machine is no reason for a red test
 # No sandbox: tests often run as root in a container. The others keep Chromium from looking for
 # its maker's hosts, so that every request that is seen is the app's.
 FLAGS = (
@@ -119,7 +120,7 @@ def launching() -> dict[str, Any]:
     path = find()
     if path is None:
         raise RuntimeError("no Chromium found: `make chromium` installs one, or set $CHROMIUM")
-    return {"executable_path": path, "args": list(FLAGS)}
+    return {"executable_path": path, "args": list(FLAGS), "timeout": PATIENCE}
 
 
 @contextmanager

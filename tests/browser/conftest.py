@@ -1,6 +1,7 @@
 """One running app and one Chromium for all browser tests; a new visitor for each."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -12,14 +13,14 @@ from playwright.sync_api import (
     Locator,
     Page,
     Playwright,
+    Route,
     expect,
     sync_playwright,
 )
 
 from explorer.text import t
-from tests.browser.app import launching, running_app
+from tests.browser.app import PATIENCE, launching, running_app
 
-PATIENCE = 180_000  # milliseconds; a busy machine is no reason for a red test
 DARK = "rgb(14, 17, 23)"  # theme.dark.backgroundColor in .streamlit/config.toml
 expect.set_options(timeout=PATIENCE)
 
@@ -60,6 +61,26 @@ class Visitor:
             " && !document.getElementById('hl-first')"
         )
 
+    @contextmanager
+    def before_the_app(self, place: str = "?") -> Iterator[Locator]:
+        """Go to a page whose app comes only after the block: its first picture."""
+        held: list[Route] | None = []
+
+        def hold(route: Route) -> None:
+            if held is None:
+                route.continue_()
+            else:
+                held.append(route)
+
+        self.page.route("**/_stcore/health", hold)
+        self.page.goto(f"{self.address}/{place}", wait_until="commit")
+        first = self.page.locator("#hl-first")
+        first.locator(".hl canvas").first.wait_for()
+        yield first
+        requests, held = held, None
+        for request in requests:
+            request.continue_()
+
     def darken(self) -> None:
         """Switch to the dark theme, as the browser's setting asks, and wait until it is drawn."""
         self.page.emulate_media(color_scheme="dark")
@@ -83,10 +104,10 @@ class Visitor:
             arg=width,
         )
 
-    def touching_labels(self) -> list[str]:
-        """Pairs of labels below or above the columns of a chart that overlap, line by line."""
-        pairs: list[str] = self.page.evaluate(
-            """() => [...document.querySelectorAll('.js-plotly-plot .xaxislayer-above')].flatMap(
+    def labels_stand_clear(self) -> None:
+        """Wait until no two labels below or above the columns of a chart overlap, line by line."""
+        self.page.wait_for_function(
+            """() => ![...document.querySelectorAll('.js-plotly-plot .xaxislayer-above')].some(
                 axis => {
                     const lines = [...axis.querySelectorAll('.xtick text')]
                         .flatMap(text => {
@@ -94,16 +115,13 @@ class Visitor:
                             return spans.length ? spans : [text]
                         })
                         .filter(line => line.textContent.trim())
-                        .map(line => [line.textContent, line.getBoundingClientRect()])
-                    return lines.flatMap(([a, one], i) => lines.slice(i + 1)
-                        .filter(([, other]) => Math.min(one.right, other.right)
-                            - Math.max(one.left, other.left) > 1
-                            && Math.min(one.bottom, other.bottom)
-                            - Math.max(one.top, other.top) > one.height / 2)
-                        .map(([b]) => `${a} ${b}`))
+                        .map(line => line.getBoundingClientRect())
+                    return lines.some((one, i) => lines.slice(i + 1).some(other =>
+                        Math.min(one.right, other.right) - Math.max(one.left, other.left) > 1
+                        && Math.min(one.bottom, other.bottom)
+                        - Math.max(one.top, other.top) > one.height / 2))
                 })"""
         )
-        return pairs
 
     def at(self, place: str) -> Locator:
         """A control of a view by its place: head5, query5-2, play, candidate1 …"""
@@ -134,6 +152,7 @@ def playwright() -> Iterator[Playwright]:
 def browser(playwright) -> Iterator[Browser]:
     """A Chromium for tests that need a context of their own; `visitor` is cheaper."""
     launched = playwright.chromium.launch(**launching())
+    launched.on("context", lambda context: context.set_default_timeout(PATIENCE))
     yield launched
     launched.close()
 
@@ -150,6 +169,7 @@ def profile(playwright, tmp_path_factory) -> Iterator[BrowserContext]:
         viewport={"width": 1440, "height": 1000},
         locale="en-GB",
     )
+    context.set_default_timeout(PATIENCE)
     yield context
     context.close()
 
@@ -172,7 +192,6 @@ def offline(browser) -> Iterator[Page]:
 def visitor(app, profile) -> Iterator[Visitor]:
     """A visitor without a past. Afterwards: no console error, no request to another machine."""
     page = profile.new_page()
-    page.set_default_timeout(PATIENCE)
     visitor = Visitor(page, app)
 
     def on_console(message: ConsoleMessage) -> None:

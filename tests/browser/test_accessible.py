@@ -45,7 +45,7 @@ def test_no_serious_violation_and_no_scrolling_sideways(visitor, index):
     visitor.fits(390)
     visitor.settle()
     visitor.fits(390)
-    assert visitor.touching_labels() == []
+    visitor.labels_stand_clear()
 
 
 def lasting(visitor: Visitor, **options: object) -> list[tuple[str, list[str]]]:

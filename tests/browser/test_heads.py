@@ -147,14 +147,6 @@ def test_heads_open_and_pin_by_keyboard_and_the_link_restores_them(heads):
     heads.page.locator(".st-key-heads-difference canvas").first.wait_for()
 
 
-def test_a_menu_opened_in_the_first_picture_stays_open_in_the_app(visitor):
-    visitor.page.goto(f"{visitor.address}/heads?lang=en")
-    visitor.page.locator("#hl-first .colours summary").click()
-    visitor.page.locator("#hl-first").wait_for(state="detached")
-    expect(visitor.page.locator(".hl .colours summary")).to_be_focused()
-    expect(visitor.at("scalelog")).to_be_visible()
-
-
 def test_a_click_on_the_map_switches_the_head_off_and_a_second_one_on_again(heads):
     heads.at("matter").click()
     link_has(heads, "measure=needed")

@@ -3,10 +3,10 @@
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Locator, Route, expect
+from playwright.sync_api import Locator, expect
 
 from explorer.text import t
-from tests.browser.conftest import PATIENCE, Visitor, asked
+from tests.browser.conftest import Visitor, asked
 
 pytestmark = pytest.mark.browser
 FIRST = "cells-decoder-all-shut-1.0"
@@ -92,22 +92,14 @@ def test_a_matrix_wider_than_a_phone_stays_where_it_was_scrolled_to(app, browser
     context = browser.new_context(
         viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
     )
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE)
+    visitor = Visitor(page := context.new_page(), app)
     words = "My father told me that the old man lived in the small house near the river."
-    held: list[Route] = []
-    page.route("**/_stcore/health", lambda route: held.append(route))
-    page.goto(f"{app}/masks?{urlencode({'lang': 'en', 'text': words})}", wait_until="commit")
-    frame = page.locator(".edges").first
-    expect(frame).to_have_class("edges beyond")
-    scroller = frame.locator(".scroller")
-    scroller.evaluate("node => { node.scrollLeft = node.scrollWidth; }")
-    expect(frame).to_have_class("edges before")
-    for request in held:  # the picture was there before the app, and moves into it
-        request.continue_()
-    page.unroute_all()
-    expect(page.locator("#hl-first")).to_have_count(0)
-    visitor = Visitor(page, app)
+    with visitor.before_the_app(f"masks?{urlencode({'lang': 'en', 'text': words})}") as first:
+        frame = first.locator(".edges").first
+        expect(frame).to_have_class("edges beyond")
+        frame.locator(".scroller").evaluate("node => { node.scrollLeft = node.scrollWidth; }")
+        expect(frame).to_have_class("edges before")
+    expect(first).to_have_count(0)
     frame = page.locator(".st-key-masks-matrices .edges").first
     expect(frame).to_have_class("edges before")
     scroller = frame.locator(".scroller")

@@ -11,7 +11,7 @@ from explorer.runs.edits import KeyHidden
 from explorer.runs.trace import trace
 from explorer.text import t
 from models.pictures.faces import FACES, FONTS
-from tests.browser.conftest import PATIENCE, Visitor, asked
+from tests.browser.conftest import Visitor, asked
 from tests.browser.test_accessible import lasting
 
 pytestmark = pytest.mark.browser
@@ -65,8 +65,13 @@ def test_a_picture_is_hidden_uploaded_and_drawn_with_the_mouse_on_start(visitor)
     # As lists: a result on the way may have several parts, or none.
     expect(said.locator("del")).to_have_text(["B"])
     expect(said.locator("ins")).to_have_text([without.removesuffix("rown")])
-    for at in range(8, 12):
+    for at in range(8, 11):
         page.locator(f"[data-at=patch{at}][aria-pressed=true]").press("Space")
+    last = page.locator("[data-at=patch11]")
+    last.hover()
+    page.mouse.down()  # the answer to the one before must not replace it
+    page.wait_for_url("**edits=hide-src-11**")
+    page.mouse.up()
     expect(said).to_have_text("Brown")
     upload(page, "word.png", photo("Lake", "PNG"))
     expect(said).to_have_text("Lake")
@@ -77,8 +82,9 @@ def test_a_picture_is_hidden_uploaded_and_drawn_with_the_mouse_on_start(visitor)
     page.mouse.move(left + width / 2, top + height * 0.2)
     page.mouse.down()
     page.mouse.move(left + width / 2, top + height * 0.8, steps=4)
+    uploaded = page.url
     page.mouse.up()
-    page.wait_for_function("old => location.href !== old", arg=page.url)
+    page.wait_for_url(lambda url: url != uploaded)
     expect(said).to_have_text(trace(loaded, drawn_text(page)).output)
 
 
@@ -86,9 +92,7 @@ def test_attention_takes_a_jpeg_and_a_finger_and_says_what_smoothing_hides(app, 
     context = browser.new_context(
         viewport={"width": 820, "height": 1180}, has_touch=True, color_scheme="light"
     )
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE)
-    visitor = Visitor(page, app)
+    visitor = Visitor(page := context.new_page(), app)
     visitor.open("heads", lang="en", model="reader", text=WORD)
     line = page.locator(".st-key-sentence")
     expect(line).to_contain_text("Brown")

@@ -21,7 +21,7 @@ def test_a_fragment_shows_what_it_draws(browser):
             assert not errors
             shown = [label for _, kind, label in lines(number) if kind != "box"]
             labels = page.locator(LABELS).filter(has_text=re.compile(r"\w \d"))
-            expect(labels, f"tree {number}").to_have_text(shown, timeout=5000)
+            expect(labels, f"tree {number}").to_have_text(shown)
             if number == 3:  # a refused choice is set back each time
                 for _ in range(2):
                     page.get_by_text("refused").click()
