@@ -77,6 +77,13 @@ def test_each_norm_counts_its_statistics_and_an_unreadable_sentence_is_said(open
     assert len(at.warning) == 1
 
 
+def test_one_token_predicts_no_other_and_is_all_that_batch_norm_sees(open_page, add_own):
+    alone = {"model": "my-gpt2", "text": "a"}
+    at = open_page("blocks", part="residual", **alone)
+    assert t("problems.one_token", lang="en") in everything(at)
+    assert "**100 %** on average under BatchNorm" in everything(open_page("blocks", **alone))
+
+
 def test_gamma_depth_and_the_last_norm_change_the_numbers(open_page):
     at = open_page("blocks", gamma="100-100-100-100-100-100")
     assert "10⁻" in reading(at, "With γ too late").split("**")[3]  # equal γ hide the bug

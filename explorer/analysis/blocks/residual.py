@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from explorer.library import LoadedModel
+from explorer.problems import InputProblem
 from explorer.runs.passes import seeded
 from explorer.runs.rerun import require_same_model, rows_of, written_tokens
 from explorer.runs.trace import Trace
@@ -79,13 +80,13 @@ def fresh_flow(
     """Fresh decoder-only models that read `tokens` (any ids) and predict each next one.
 
     64 dimensions, 4 heads, ReLU, LayerNorm with eps 1e-5, no dropout. Without `residual` (only for
-    "pre") every sublayer outputs f(norm(x)) instead of x + f(norm(x)). Raises ValueError for fewer
-    than two tokens, an invalid depth, or no `residual` with another placement.
+    "pre") every sublayer outputs f(norm(x)) instead of x + f(norm(x)). Raises InputProblem for
+    fewer than two tokens, ValueError for an invalid depth or no `residual` with another placement.
     """
     if not residual and placement != "pre":
         raise ValueError(f"without residual: placement is {placement!r}, expected 'pre'")
     if len(tokens) < 2:
-        raise ValueError("a single token has no successor")
+        raise InputProblem("one_token")
     if not 1 <= n_layers <= MOST_LAYERS:
         raise ValueError(f"n_layers is {n_layers}: it must be 1 to {MOST_LAYERS}")
     _, ids = np.unique(np.asarray(tokens), return_inverse=True)

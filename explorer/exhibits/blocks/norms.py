@@ -56,8 +56,8 @@ def eps_curves(
 def moved_by_others(loaded: LoadedModel, sentences: Sequence[str]) -> Float[np.ndarray, "norm pos"]:
     """How far the first sentence's vectors move because of the rest of the batch, by norm.
 
-    |together - alone| / |alone| of each token; `alone` is a batch of that sentence only. Raises
-    InputProblem and ValueError as `batch_of` does.
+    |together - alone| / |alone| of each token, or / |together| if alone is 0; `alone` is a batch of
+    that sentence only. Raises InputProblem and ValueError as `batch_of` does.
     """
     together, alone = batch_of(loaded, sentences), batch_of(loaded, sentences[:1])
     n = alone.x.shape[1]
@@ -65,8 +65,9 @@ def moved_by_others(loaded: LoadedModel, sentences: Sequence[str]) -> Float[np.n
     for norm in NORMS:
         before = normalised(alone.x, norm)[0]
         after = normalised(together.x, norm)[0, :n]
-        change = np.linalg.norm(after - before, axis=-1)
-        shares.append(change / np.maximum(np.linalg.norm(before, axis=-1), 1e-12))
+        size, size_after = (np.linalg.norm(vectors, axis=-1) for vectors in (before, after))
+        size = np.where(size < 1e-9, size_after, size)  # one token alone is 0 under BatchNorm
+        shares.append(np.linalg.norm(after - before, axis=-1) / np.maximum(size, 1e-12))
     return np.stack(shares)
 
 

@@ -35,7 +35,7 @@ Flows = Mapping[NormPlacement, StreamNorms]
 
 def compute(trace: Trace, depth: int | None, final: bool) -> Steps[tuple[Flows, StreamNorms]]:
     """Three untrained models of each placement, then "pre" again with f(norm(x)) in place of x +
-    f(norm(x)). Raises ValueError for a single token."""
+    f(norm(x)). Raises InputProblem for one token."""
     flows: dict[NormPlacement, StreamNorms] = {}
     tokens, n_layers = trace.src_tokens or trace.tgt_tokens, depth_of(depth)
     for at, place in enumerate(PLACEMENTS):

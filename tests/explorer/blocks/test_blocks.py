@@ -66,7 +66,7 @@ def test_the_same_seed_is_the_same_model_and_what_cannot_be_built_is_refused():
     assert not np.array_equal(one.gradient, fresh_flow(TOKENS, "pre", 2, True, (4,)).gradient)
     with pytest.raises(ValueError, match="placement is 'post'"):
         fresh_flow(TOKENS, "post", 2, True, residual=False)
-    with pytest.raises(ValueError, match="single token"):
+    with pytest.raises(ValueError, match="one_token"):
         fresh_flow((3,), "pre", 2, True)
     with pytest.raises(ValueError, match="n_layers is 49"):
         fresh_flow(TOKENS, "pre", 49, True)
