@@ -116,7 +116,7 @@ def align(args: argparse.Namespace) -> int:
 
 
 def atlas(args: argparse.Namespace) -> int:
-    """Measure what each head does over a whole file, in one process or in many with torchrun."""
+    """Measure what each head does over a whole file."""
     return make_atlas(_opened(args), args)
 
 

@@ -1,26 +1,21 @@
-"""The command `atlas`: what each head does over a file, with one process or many (torchrun)."""
+"""The command `atlas`: what each head does over a file."""
 
 import argparse
-import os
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
 from tqdm import tqdm
 
 from explorer.analysis.atlas.ablation import SENTENCES
-from explorer.analysis.atlas.make import Making, Unit, home_of
+from explorer.analysis.atlas.make import home_of, name_for, over_file
 from explorer.analysis.atlas.reading import scan
-from explorer.analysis.atlas.store import read_atlas
+from explorer.analysis.atlas.store import to_json
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
+from explorer.runs.passes import walked
 from explorer.text import t
 from models.training.columns import header_of
-
-PATIENCE = timedelta(days=30)
-"""How long a process waits for slower ones at the end."""
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -35,8 +30,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--out",
         type=Path,
-        help="folder for the atlas and its shards (default: atlas/ next to the model, if there is "
-        "none yet); the app also finds atlases in the folders that HEADLIGHT_ATLASES names",
+        help="folder for the atlas (default: atlas/ next to the model, if there is none yet)",
     )
     command.add_argument(
         "--reverse", action="store_true", help="the second column of the file is the source"
@@ -51,101 +45,40 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--credit", default="", help="source and licence of the sentences, shown next to them"
     )
-    command.epilog = (
-        "With several processes: torchrun --nproc-per-node=2 -m explorer atlas MODEL --data FILE. "
-        "The result is bit-identical for any number of processes. To resume an interrupted run, "
-        "repeat the command."
-    )
 
 
 def make_atlas(loaded: LoadedModel, args: argparse.Namespace) -> int:
-    """Measure every shard that has no file yet; the first process then merges all shards.
+    """Measure the whole file, and write the atlas when that is done.
 
     Raises InputProblem, `atlas_there` if the model has an atlas and replacing it was not requested;
     OSError; ValueError for an impossible `--ablate`.
     """
     if args.ablate < 0:
         raise ValueError(f"--ablate is {args.ablate}: it must be 0 or more")
-    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     torch.set_num_threads(1)  # sums over several threads depend on their number
     corpus = scan(args.data)
-    out: Path = args.out or home_of(loaded)
-    making = Making(
-        loaded, corpus, out, reverse=args.reverse, ablate=args.ablate, credit=args.credit
-    )
-    if args.out is None and making.file.exists():
-        raise InputProblem("atlas_there", folder=str(out))
-    if world > 1:
-        dist.init_process_group("gloo", timeout=PATIENCE)
-    try:
-        if rank == 0:
-            _say_what_is_there(making, args.lang)
-            making.begin()
-        if world > 1:
-            dist.barrier()  # the folder exists
-        _measure(making, rank, world, args.lang)
-        if world > 1:
-            dist.barrier()  # all shards exist
-        if rank == 0:
-            _finish(making, args.lang)
-    finally:
-        if world > 1:
-            dist.destroy_process_group()
+    folder: Path = args.out or home_of(loaded)
+    file = folder / name_for(loaded)
+    if args.out is None and file.exists():
+        raise InputProblem("atlas_there", folder=str(folder))
+    if header := header_of(args.data):
+        print(t("align.header", lang=args.lang, names=", ".join(header)), file=sys.stderr)
+    options = {"reverse": args.reverse, "ablate": args.ablate, "credit": args.credit}
+    with tqdm(desc=t("atlas.command.progress", lang=args.lang), unit="") as bar:
+
+        def tell(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        atlas = walked(over_file(loaded, corpus, **options), tell)
+    folder.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(".part")
+    part.write_text(to_json(atlas), encoding="utf-8")
+    part.replace(file)  # the app never reads half a file
+    counts = {"sentences": atlas.counts["sentences"], "rows": atlas.counts["queries"]}
+    numbers = {name: f"{count:,}" for name, count in counts.items()}
+    print(t("atlas.command.done", lang=args.lang, path=file, heads=len(atlas.heads), **numbers))
+    left = {name: atlas.counts[name] for name in ("too_long", "unreadable")}
+    if any(left.values()):
+        print(t("atlas.command.left_out", lang=args.lang, **left))
     return 0
-
-
-def _measure(making: Making, rank: int, world: int, lang: str) -> None:
-    """Measure every `world`-th unit, this process's share. The first reports overall progress."""
-    total = len(making.units)
-    with tqdm(
-        total=total,
-        initial=total - len(making.missing()),
-        desc=t("atlas.command.progress", lang=lang),
-        unit=t("atlas.command.unit", lang=lang),
-        disable=rank > 0,
-        smoothing=0.1,
-    ) as bar:
-        for unit in making.units[rank::world]:
-            if not making.path(unit).exists():
-                making.write(unit)
-            bar.update(total - len(making.missing()) - bar.n)
-
-
-def _say_what_is_there(making: Making, lang: str) -> None:
-    """Report a skipped header and the results of an earlier run on standard error."""
-    if header := header_of(making.corpus.path):
-        print(t("align.header", lang=lang, names=", ".join(header)), file=sys.stderr)
-    if (before := making.changed()) is not None:
-        _say(
-            "changed", lang, name=making.corpus.path.name, before=before[:12],
-            now=making.corpus.digest[:12],
-        )  # fmt: skip
-    elif making.others():
-        _say("others", lang, count=len(making.others()))
-    done = len(making.units) - len(making.missing())
-    if done:
-        _say("going_on", lang, done=done, total=len(making.units))
-
-
-def _finish(making: Making, lang: str) -> None:
-    def again(unit: Unit) -> None:
-        _say("again", lang, name=making.path(unit).name)
-
-    path = making.finish(again)
-    atlas = read_atlas(path)
-    print(
-        t(
-            "atlas.command.done",
-            lang=lang,
-            path=path,
-            heads=len(atlas.heads),
-            sentences=f"{atlas.counts['sentences']:,}",
-            rows=f"{atlas.counts['queries']:,}",
-        )
-    )
-    if left := {k: atlas.counts[k] for k in ("too_long", "unreadable") if atlas.counts[k]}:
-        print(t("atlas.command.left_out", lang=lang, **({"too_long": 0, "unreadable": 0} | left)))
-
-
-def _say(key: str, lang: str, **values: object) -> None:
-    print(t(f"atlas.command.{key}", lang=lang, **values), file=sys.stderr)

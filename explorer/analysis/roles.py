@@ -134,14 +134,6 @@ class AttentionRows:
             total += part.flatten(2) @ _offset_table(first, part.shape[2], n_key)
         return total
 
-    def top_offsets(self) -> Int[Tensor, "head offset"]:
-        """The number of rows whose heaviest key is at each distance."""
-        n_heads, n_query = self.pattern.shape[1:3]
-        offsets = (self.top_key - torch.arange(n_query)).clamp(-REACH, REACH) + REACH
-        numbered = offsets + OFFSETS * torch.arange(n_heads)[:, None]
-        numbered = numbered[self.counts.expand_as(numbered)]
-        return torch.bincount(numbered, minlength=n_heads * OFFSETS).view(n_heads, OFFSETS)
-
     def rows_with_offsets(self) -> Int[Tensor, " offset"]:
         """The number of queries with an open key at each distance, if all heads have one mask."""
         open_to = self.open_to[:, 0]

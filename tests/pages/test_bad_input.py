@@ -51,7 +51,7 @@ REMOVED = [
     ("positions", {"part": "length", "story": "Once."}),
     ("decoding", {"part": "speculation", "draft": "writer", "ahead": "2"}),
     ("alignment", {"part": "without"}),
-    ("atlas", {"part": "search", "like": "painted", "painted": "2-1"}),
+    ("atlas", {"part": "compare", "against": "writer", "shortest": "4"}),
     ("alignment", {"part": "file"}),
     ("patching", {"part": "flow", "written": "2", "edge_share": "2", "how": "replace"}),
 ]

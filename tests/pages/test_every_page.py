@@ -103,7 +103,6 @@ ODD = [
     ("patching", {"cell": "decoder-9-9"}, "writer"),
     ("heads", {"with": "x" * 300}, "en-zh"),
     ("alignment", {"back": "x" * 300}, "en-zh"),
-    ("atlas", {"against": "x" * 300}, "en-zh"),
     ("model", {"sizes": "x" * 300}, "en-zh"),
     ("attribution", {"part": "writes", "word": "999999", "rival": "99999", "taken": "99"}, "en-zh"),
 ]

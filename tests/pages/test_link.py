@@ -13,7 +13,15 @@ from streamlit.util import calc_hash
 from explorer import shell
 from explorer.components.heads_payload import MAX_PINNED
 from explorer.exhibits.block import escape
-from explorer.exhibits.choices import PartChoices, ScreenChoices, choice, form_of
+from explorer.exhibits.choices import (
+    PartChoices,
+    RefusedError,
+    ScreenChoices,
+    choice,
+    form_of,
+    joined,
+    pairs,
+)
 from explorer.exhibits.links import FREE, MOST_PADS, Links, State
 from explorer.exhibits.positions.choices import MOST_DIMS
 from explorer.pages import MENU, PAGES
@@ -200,7 +208,7 @@ OLD = (
     "patching?second=I+like+you.&align=1-2&into=first&what=attn_out&cell=decoder-1-2",
     "alignment?part=matrices&aligner=best&word_row=write&symmetrise=forward&back=zh-en",
     "circuits?part=composition&behaviour=duplicate&made_of=by-hand&head_map=qk&composed=q",
-    "atlas?part=compare&across=alignment&up=entropy&shortest=4",
+    "atlas?across=alignment&up=entropy&sentence=4",
     "certificate?tested=1",
     "clinic?case=inverted_causal",
     "training?part=opened&room=abc&shown=2&moment=20",
@@ -257,3 +265,11 @@ def test_a_change_survives_runs_that_are_interrupted_before_they_write_the_link(
     at.query_params["text"] = ""
     at.run().text_input(key="words").input("I like dogs.").run()
     assert at.run().text[0].value == "I like dogs."
+
+
+def test_pairs_of_a_link_are_read_once_each():
+    assert pairs("2-1_3-0_2-1") == ((2, 1), (3, 0))
+    assert joined(((2, 1), (3, 0))) == "2-1_3-0"
+    for bad in ("2", "1-a", "1-2_", "1-2-3"):
+        with pytest.raises(RefusedError):
+            pairs(bad)

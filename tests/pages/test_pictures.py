@@ -13,7 +13,7 @@ from foreign import Golden
 from shown import Open, everything, link
 
 from explorer import library
-from explorer.exhibits.atlas.measured import texts_for
+from explorer.exhibits.atlas.opened import texts_for
 from explorer.exhibits.links import State
 from explorer.exhibits.saying import message
 from explorer.exhibits.view import build

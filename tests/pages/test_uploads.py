@@ -90,9 +90,6 @@ def test_another_visitor_with_its_link_lacks_it_and_sees_the_rest(data, open_pag
     beside = open_page("heads", **{"with": name, "text": "We went to the park."})
     assert "mine" in "".join(str(each.value) for each in beside.warning)
     assert "versus.swap" not in {each.key for each in beside.button}
-    compared = open_page("atlas", model="reader", part="compare", against=name)
-    assert "mine" in "".join(str(each.value) for each in compared.warning)
-    assert not compared.get("plotly_chart")
 
 
 def test_it_counts_among_what_is_kept_and_goes_with_its_session_or_by_its_owner(data):

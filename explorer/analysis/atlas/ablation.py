@@ -20,7 +20,7 @@ from models.rows import Rows
 SENTENCES = 96
 """Sentences of the sample: those with the smallest hashes, a pseudo-random choice."""
 GROUP = 16
-"""Sentences that are read at a time; one file of results."""
+"""Sentences that are read at a time."""
 EVERY = 6
 """An encoder fills in every sixth word; in shorter texts, the middle one."""
 

@@ -1,9 +1,8 @@
 """Where the weight of every head lies, summed over the queries of a batch of sentences, and the
 best sentences of each head.
 
-Only rows of real tokens that may attend to at least two keys count. A shard sums
-in float32 within a batch and in float64 over its batches, in a fixed order, so the result is
-bit-identical wherever it is computed.
+Only rows of real tokens that may attend to at least two keys count. Sums are in float32 within a
+batch and in float64 over the batches, in a fixed order, so every run gives the same bits.
 """
 
 from collections.abc import Sequence
@@ -35,12 +34,12 @@ class Sums:
     `weight` is the weight on each measure's keys and `top` the number of rows whose heaviest key is
     one, over the `rows` rows with such a key; `chance` is the weight under uniform attention.
     `entropy` holds the rows' entropy in bits and its square; `distance` the mean distance per row
-    in tokens. `by_offset` and `top_offset` are weight and heaviest keys by distance, over the
-    `has_offset` rows with a key there. `gram` holds the products of the patterns of two heads of
-    one role, summed over all cells. `best_…` are the sentences in which a measure is largest: its
-    value (-inf for none), the line's offset in the file, the hash of its source. `cost` is the
-    number of sentences in which each head was ablated, the loss in log-probability per token (nats,
-    a mean over its sentence), and its square.
+    in tokens. `by_offset` is the weight by distance, over the `has_offset` rows with a key there.
+    `gram` holds the products of the patterns of two heads of one role, summed over all cells.
+    `best_…` are the sentences in which a measure is largest: its value (-inf for none), the line's
+    offset in the file, the hash of its source. `cost` is the number of sentences in which each head
+    was ablated, the loss in log-probability per token (nats, a mean over its sentence), and its
+    square.
     """
 
     weight: Float[np.ndarray, "head measure"]
@@ -51,7 +50,6 @@ class Sums:
     entropy: Float[np.ndarray, "head 2"]
     distance: Float[np.ndarray, " head"]
     by_offset: Float[np.ndarray, "head offset"]
-    top_offset: Int[np.ndarray, "head offset"]
     has_offset: Int[np.ndarray, "site offset"]
     gram: Float[np.ndarray, "head head"]
     cost: Float[np.ndarray, "head 3"]
@@ -73,7 +71,6 @@ class Sums:
             entropy=np.zeros((n, 2)),
             distance=np.zeros(n),
             by_offset=np.zeros((n, OFFSETS)),
-            top_offset=np.zeros((n, OFFSETS), np.int64),
             has_offset=np.zeros((s, OFFSETS), np.int64),
             gram=np.zeros((n, n)),
             cost=np.zeros((n, 3)),
@@ -98,10 +95,6 @@ class Sums:
         """The count named `name`, one of COUNTS."""
         return int(self.counts[COUNTS.index(name)])
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All arrays by name: the content of a shard's file."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
 
 def top_lines(
     value: Float[np.ndarray, "head measure line"],
@@ -118,15 +111,6 @@ def top_lines(
         alike = (source[..., :, None] == source[..., None, :]) & (value[..., None, :] > -np.inf)
         value = np.where(np.tril(alike, -1).any(-1), np.float32(-np.inf), value)
     return value[..., :KEPT], line[..., :KEPT], source[..., :KEPT]
-
-
-def pack(arrays: dict[str, np.ndarray], sites: tuple[AttentionSite, ...]) -> Sums:
-    """The inverse of `Sums.arrays`. Raises ValueError for arrays of another shape or dtype."""
-    for name, like in Sums.none(sites).arrays().items():
-        array = arrays.get(name)
-        if array is None or array.shape != like.shape or array.dtype != like.dtype:
-            raise ValueError(f"{name} is missing or has another shape")
-    return Sums(**{field.name: arrays[field.name] for field in fields(Sums)})
 
 
 PRIOR = 2
@@ -149,7 +133,7 @@ def read_attention(
 
 
 class Adding:
-    """Accumulates batches into the Sums of one shard."""
+    """Accumulates batches into Sums."""
 
     def __init__(self, loaded: LoadedModel, vocabulary: Vocabulary) -> None:
         self.loaded, self.vocabulary = loaded, vocabulary
@@ -226,7 +210,6 @@ class Adding:
         sums.entropy[heads, 1] += entropies.square().sum((0, 2)).numpy()
         sums.distance[heads] += far[..., -1].sum(0).numpy()
         sums.by_offset[heads] += far[..., :-1].sum(0).numpy()
-        sums.top_offset[heads] += rows.top_offsets().numpy()
         sums.has_offset[at] += rows.rows_with_offsets().numpy()
 
     def _gram(self, of_role: Sequence[tuple[int, Tensor]]) -> None:

@@ -1,4 +1,4 @@
-"""A file of sentences or pairs, read in shards, as batches; and the classes of all tokens.
+"""A file of sentences or pairs, read in pieces, as batches; and the classes of all tokens.
 
 Memory use does not grow with the file.
 """
@@ -9,6 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -28,7 +29,7 @@ from models.training.columns import names_pair
 from models.training.data import END_OF_TEXT
 
 LINES = 1024
-"""Lines per shard: the most that a killed run loses, a few seconds of work."""
+"""Lines that are read at a time."""
 SAMPLE = 4096
 """Lines used to decide which words are rare: those with the smallest hashes."""
 MOST_BYTES = 1 << 16
@@ -50,17 +51,8 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Shard:
-    """Consecutive lines of the file: the byte range `start` to `end`, and its SHA-256."""
-
-    start: int
-    end: int
-    digest: str
-
-
-@dataclass(frozen=True)
 class Corpus:
-    """A file as it was when scanned; `digest` is its SHA-256.
+    """A file as it was when scanned; `digest` is its SHA-256, `n_lines` counts its examples.
 
     `sample` holds the offsets of the SAMPLE lines with the smallest hashes, smallest first: a
     pseudo-random sample that is the same in every run.
@@ -68,7 +60,7 @@ class Corpus:
 
     path: Path
     digest: str
-    shards: tuple[Shard, ...]
+    n_lines: int
     sample: tuple[int, ...]
 
 
@@ -77,67 +69,53 @@ def scan(path: Path) -> Corpus:
 
     Raises InputProblem `file_empty` or `file_encoding`; OSError.
     """
-    hashes = [hashlib.sha256(), hashlib.sha256()]  # of the whole file, and of the current shard
-    shards: list[Shard] = []
+    digest, n_lines = hashlib.sha256(), 0
     smallest: list[tuple[int, int]] = []  # a heap of (-hash, -offset): its top is the largest hash
-    start = end = in_part = 0
     with path.open("rb") as file:
         head = file.read(4096)
         if head.startswith(MARKS_OF_UTF_16) or b"\0" in head:
             raise InputProblem("file_encoding", name=path.name, allowed="UTF-8")
         file.seek(0)
-        for offset, line, size in _raw_lines(file, hashes):
-            end += size
-            if not line.strip() or line.strip() == END_OF_TEXT.encode():
-                continue
-            in_part += 1
+        for offset, line in _raw_lines(file, digest):
+            n_lines += 1
             hashed = int.from_bytes(hashlib.blake2b(line, digest_size=8).digest(), "big")
             if len(smallest) < SAMPLE:
                 heapq.heappush(smallest, (-hashed, -offset))
             elif -hashed > smallest[0][0]:
                 heapq.heapreplace(smallest, (-hashed, -offset))
-            if in_part == LINES:
-                shards.append(Shard(start, end, hashes[1].hexdigest()))
-                start, in_part, hashes[1] = end, 0, hashlib.sha256()
-    if in_part:
-        shards.append(Shard(start, end, hashes[1].hexdigest()))
-    if not shards:
+    if not n_lines:
         raise InputProblem("file_empty", name=path.name)
     sample = tuple(-offset for _, offset in sorted(smallest, reverse=True))
-    return Corpus(path, hashes[0].hexdigest(), tuple(shards), sample)
+    return Corpus(path, digest.hexdigest(), n_lines, sample)
 
 
 @dataclass
 class Lines:
-    """The readable lines of a shard, and the number of unreadable ones (not UTF-8, or too long)."""
+    """The readable lines of a piece, and the number of unreadable ones (not UTF-8, or too long)."""
 
     read: list[Line]
     too_long: int = 0
     unreadable: int = 0
 
 
-def lines_of(corpus: Corpus, shard: Shard, reverse: bool = False) -> Lines:
-    """The lines of one shard; with `reverse`, the second column is the source.
-
-    Raises InputProblem `file_changed` if the file has changed since it was scanned.
-    """
-    part, lines = hashlib.sha256(), Lines([])
+def lines_of(corpus: Corpus, reverse: bool = False) -> Iterator[Lines]:
+    """A file in pieces of LINES lines; with `reverse`, the second column is the source."""
     with corpus.path.open("rb") as file:
-        file.seek(shard.start)
-        for offset, line, size in _raw_lines(file, [part], shard.end):
-            if size > MOST_BYTES:
-                lines.too_long += 1
-                continue
-            try:
-                parsed = parse(offset, line, reverse)
-            except UnicodeDecodeError:
-                lines.unreadable += 1
-                continue
-            if parsed is not None:
-                lines.read.append(parsed)
-    if part.hexdigest() != shard.digest:
-        raise InputProblem("file_changed", name=corpus.path.name)
-    return lines
+        raw_lines = _raw_lines(file)
+        while raw := list(islice(raw_lines, LINES)):
+            piece = Lines([])
+            for offset, line in raw:
+                if len(line) > MOST_BYTES:
+                    piece.too_long += 1
+                    continue
+                try:
+                    parsed = parse(offset, line, reverse)
+                except UnicodeDecodeError:
+                    piece.unreadable += 1
+                    continue
+                if parsed is not None:
+                    piece.read.append(parsed)
+            yield piece
 
 
 def line_at(path: Path, offset: int, reverse: bool = False) -> Line | None:
@@ -177,18 +155,20 @@ def parse(offset: int, line: bytes, reverse: bool = False) -> Line | None:
 
 
 def _raw_lines(
-    file: IO[bytes], hashes: Sequence["hashlib._Hash"], end: int | None = None
-) -> Iterator[tuple[int, bytes, int]]:
-    """Yield (offset, first MOST_BYTES + 1 bytes, size) per line; hash all its bytes."""
-    offset = file.tell()
-    while (end is None or offset < end) and (line := file.readline(MOST_BYTES + 1)):
+    file: IO[bytes], digest: "hashlib._Hash | None" = None
+) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, first MOST_BYTES + 1 bytes) of each line that is no blank and no separator
+    between two stories; add all bytes of the file to `digest`."""
+    offset = 0
+    while line := file.readline(MOST_BYTES + 1):
         piece = line
         while piece:
-            for each in hashes:
-                each.update(piece)
+            if digest is not None:
+                digest.update(piece)
             piece = b"" if piece.endswith(b"\n") else file.readline(MOST_BYTES + 1)
-        start, offset = offset, file.tell()
-        yield start, line, offset - start
+        if line.strip() not in (b"", END_OF_TEXT.encode()):
+            yield offset, line
+        offset = file.tell()
 
 
 COMMON = 0.95

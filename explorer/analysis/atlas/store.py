@@ -4,7 +4,6 @@ a head mostly does, derived from its numbers."""
 import base64
 import json
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,14 +45,6 @@ class Name:
     kind: Kind
     nearest: Measure
     share: float
-
-
-def alike_by_chance(pairs: Sequence[tuple[Role, Kind, Kind]]) -> float:
-    """The expected number of pairs of heads with one name, with the heads of each role in a random
-    order in the second model."""
-    firsts, seconds = (Counter((pair[0], pair[at]) for pair in pairs) for at in (1, 2))
-    n_of = Counter(role for role, *_ in pairs)
-    return sum(n * seconds[label] / n_of[label[0]] for label, n in firsts.items())
 
 
 def name_of(
@@ -145,8 +136,8 @@ class Atlas:
     `share` is the share of rows whose heaviest key is of the kind measured, `weight` the mean
     weight on such keys, `rows` the number of rows with such a key, and `chance` the mean weight on
     it under uniform attention. `entropy` and its standard deviation `spread` over rows are in bits,
-    `distance` in tokens. `by_offset` is the mean weight at a distance over rows with a key there,
-    `top_offset` the share of rows with the heaviest key there. `cost` is the mean loss in
+    `distance` in tokens. `by_offset` is the mean weight at a distance over rows with a key there.
+    `cost` is the mean loss in
     log-probability per token when the head is ablated; `low` and `high` are its 95 % interval over
     `cost_sentences` sentences, for this head alone (`ends`: for all heads together). `near` are the
     NEAREST heads of the same role, padded with -1, and `alike` the cosine of their patterns.
@@ -165,7 +156,6 @@ class Atlas:
     spread: Float[np.ndarray, " head"]
     distance: Float[np.ndarray, " head"]
     by_offset: Float[np.ndarray, "head offset"]
-    top_offset: Float[np.ndarray, "head offset"]
     cost: Float[np.ndarray, " head"]
     low: Float[np.ndarray, " head"]
     high: Float[np.ndarray, " head"]
@@ -248,7 +238,6 @@ def numbers_of(sums: Sums, sites: Sequence[AttentionSite]) -> dict[str, Any]:
         "spread": np.sqrt(np.maximum(0.0, square)),
         "distance": np.where(is_self, _over(sums.distance, n_rows), np.nan),
         "by_offset": _over(sums.by_offset, has),
-        "top_offset": _over(sums.top_offset, n_rows[:, None]),
         "cost": cost,
         "low": cost - NORMAL * error,
         "high": cost + NORMAL * error,
@@ -308,7 +297,7 @@ def _nearest(gram: np.ndarray, heads: Sequence[Head]) -> tuple[np.ndarray, np.nd
 
 
 _ARRAYS = (
-    "share", "weight", "rows", "chance", "entropy", "spread", "distance", "by_offset", "top_offset",
+    "share", "weight", "rows", "chance", "entropy", "spread", "distance", "by_offset",
     "cost", "low", "high", "near", "alike",
 )  # fmt: skip
 _WHOLE = ("rows", "near")
@@ -408,6 +397,6 @@ def _width(name: str, arrays: Mapping[str, np.ndarray]) -> tuple[int, ...]:
     """The shape of this field for one head; () for a scalar."""
     if name in ("share", "weight", "rows", "chance"):
         return (len(MEASURES),)
-    if name in ("by_offset", "top_offset"):
+    if name == "by_offset":
         return (OFFSETS,)
     return arrays["near"].shape[1:2] if name in ("near", "alike") else ()

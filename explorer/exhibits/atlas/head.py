@@ -4,26 +4,27 @@ from functools import partial
 
 import numpy as np
 
+from explorer.analysis.atlas.make import OneByOne
 from explorer.analysis.atlas.store import RATE, Text
 from explorer.analysis.roles import LACKING, MEASURES, REACH, Measure
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.atlas.measured import WHICH, OneByOne, Which, alone
-from explorer.exhibits.atlas.shown import (
+from explorer.exhibits.atlas.opened import (
+    WHICH,
     AtlasView,
+    alone,
     kind_words,
     open_head,
     place,
     share_words,
-    short,
     shown_atlas,
 )
 from explorer.figures.bars import grouped
 from explorer.numbers import fixed, minus, percent
 
 
-def compute(which: Which, said: Text) -> OneByOne:
+def compute(model: str, stamp: int, said: Text) -> OneByOne:
     """What every head does in the open sentence."""
-    return alone(which, (said,))
+    return alone(model, stamp, (said,))
 
 
 def said_in(view: View) -> Text:
@@ -117,7 +118,7 @@ def _here(shown: AtlasView, one_by_one: OneByOne) -> str:
     """How far the head shows its main behaviour in the open sentence."""
     view, name = shown.view, shown.name
     share = float(one_by_one.strengths[0, shown.head.number, MEASURES.index(name.nearest)])
-    if not one_by_one.tokens[0] or not np.isfinite(share):
+    if not np.isfinite(share):
         return view.t("atlas.here_none", kind=kind_words(view, name.nearest))
     return view.t(
         "atlas.here",
@@ -134,12 +135,10 @@ def _nearest(shown: AtlasView) -> b.Blocks:
         if number >= 0:
             other = atlas.heads[int(number)]
             kind = kind_words(view, atlas.names[other.number].kind)
-            label = f"{short(other)} · {percent(float(like))} · {kind}"
+            label = f"L{other.layer + 1}·H{other.head + 1} · {percent(float(like))} · {kind}"
             buttons.append(b.Button(f"atlas.near.{other.number}", label, open_head(other)))
     if buttons:
         yield b.Row((b.Prose(view.t("atlas.near")), *buttons), align="center")
 
 
-EXHIBIT = Exhibit(
-    compute, show, inputs={**WHICH, "said": said_in}, wait=Wait(after="atlas.measured")
-)
+EXHIBIT = Exhibit(compute, show, inputs={**WHICH, "said": said_in}, wait=Wait(after="atlas.map"))

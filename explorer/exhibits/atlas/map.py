@@ -6,30 +6,28 @@ from functools import partial
 import numpy as np
 
 from explorer.analysis.atlas.ablation import cost_sums
+from explorer.analysis.atlas.make import one_by_one
 from explorer.analysis.atlas.measures import Adding
 from explorer.analysis.atlas.store import Atlas, name_of, numbers_of
 from explorer.analysis.roles import MEASURES, AttentionRows
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.atlas.measured import WHICH, atlas, one_by_one
-from explorer.exhibits.atlas.shown import (
+from explorer.exhibits.atlas.choices import AtlasChoices
+from explorer.exhibits.atlas.opened import (
+    WHICH,
     AtlasView,
-    about,
-    axes_of,
-    axis_title,
+    atlas,
+    found,
     kind_words,
     name_words,
     open_head,
-    pick_axis,
     place,
+    stamp_of,
     values,
 )
-from explorer.exhibits.picking import pick_place
-from explorer.exhibits.saying import head_columns
-from explorer.exports.archive import to_rows
+from explorer.exhibits.picking import pick_one, pick_place
+from explorer.exhibits.saying import head_columns, in_a_row, message
 from explorer.figures.atlas import scatter
 
-BOM = "\ufeff"
-"""At the beginning of a file, for spreadsheets."""
 FORMULA = (
     r"s_m = \frac{\left|\{\,i : \arg\max_j A_{ij} \in K_m(i)\,\}\right|}"
     r"{\left|\{\,i : K_m(i) \ne \varnothing\,\}\right|}, \qquad "
@@ -39,22 +37,74 @@ FORMULA = (
 )
 
 
-def show(atlas: Atlas | None, view: View) -> b.Blocks:
-    """The map, its axes, and the tables of all heads."""
-    if atlas is None:
-        return
+def show(atlas: Atlas, view: View) -> b.Blocks:
+    """Where the atlas is from, the map, its axes, and the table of all heads."""
     shown = AtlasView(view, atlas)
-    axes = axes_of(shown)
-    yield b.Hero((b.Sentence("atlas", _reading(shown)), _picture(shown, *axes)))
-    picks = [pick_axis(shown, *pair, 260) for pair in zip(("across", "up"), axes, strict=True)]
+    yield from _about_file(view)
+    if not atlas.about.digest:
+        yield b.Hint(_measured_here(shown))
+    across, up = _axes(shown)
+    yield b.Hero((b.Sentence("atlas", _reading(shown)), _picture(shown, across, up)))
+    picks = [_pick_axis(shown, "across", across), _pick_axis(shown, "up", up)]
     yield b.Row((*picks, *pick_place(view, "atlas")))
-    yield b.Note(about(shown))
-    for name, make in (("heads", heads_csv), ("sentences", sentences_csv)):
-        label = view.t(f"atlas.csv_{name}")
-        yield b.Download(f"atlas.take.{name}", label, partial(make, shown), "csv", export=name)
+    yield b.Note(_about(shown))
     yield b.Formula(FORMULA, view.t("atlas.formula"))
     yield b.Code(_code(shown))
     yield b.Numbers(lambda: _columns(shown))
+
+
+def _about_file(view: View) -> b.Blocks:
+    """The problem with the atlas file of the open model, if there is one."""
+    file = found(view.loaded.name, stamp_of(view.loaded))
+    if file.problem is not None:
+        yield b.Hint(message(file.problem, view.lang), "info", warns=True)
+    if file.stale:
+        yield b.Hint(view.t("atlas.stale", path=str(file.path)), "history", warns=True)
+
+
+def _measured_here(shown: AtlasView) -> str:
+    """What an atlas without a file was measured over."""
+    view, counts = shown.view, shown.atlas.counts
+    sentences = [view.t("atlas.no_file", model=view.loaded.name, count=counts["sentences"])]
+    if left := counts["too_long"] + counts["unreadable"]:
+        sentences.append(view.t("atlas.here_left", count=left))
+    return in_a_row(sentences)
+
+
+def _about(shown: AtlasView) -> str:
+    """The data of the atlas, in one line."""
+    view, about, counts = shown.view, shown.atlas.about, shown.atlas.counts
+    sentences = []
+    if about.digest:
+        corpus = {"corpus": about.corpus, "digest": about.digest[:12]}
+        count = counts["sentences"]
+        sentences.append(view.t("atlas.about", count=count, sentences=f"{count:,}", **corpus))
+        if left := counts["too_long"] + counts["unreadable"]:
+            sentences.append(view.t("atlas.about_left", count=left))
+    return in_a_row([*sentences, view.t("atlas.about_rows")])
+
+
+def _axes(shown: AtlasView) -> tuple[str, str]:
+    """The two axes of the map: the chosen ones, else sharpness and ablation cost."""
+    chosen, offered = shown.view.choices(AtlasChoices), shown.axes
+    across = chosen.across if chosen.across in offered else "entropy"
+    usual = "cost" if "cost" in offered else "first"
+    return across, chosen.up if chosen.up in offered else usual
+
+
+def _axis_title(shown: AtlasView, axis: str) -> str:
+    """A measure, with its unit."""
+    view = shown.view
+    if axis in MEASURES:
+        return view.t("atlas.axis_share", kind=kind_words(view, axis))
+    return view.t(f"atlas.axes.{axis}")
+
+
+def _pick_axis(shown: AtlasView, field: str, now: str) -> b.Pick:
+    """The choice of an axis."""
+    view, title = shown.view, partial(_axis_title, shown)
+    more = b.More(label=f"atlas.{field}", form="menu", width=260)
+    return pick_one(view, f"atlas.{field}", shown.axes, now, field, title, **more)
 
 
 def _reading(shown: AtlasView) -> str:
@@ -81,8 +131,8 @@ def _picture(shown: AtlasView, across: str, up: str) -> b.Chart:
             f"{place(view, head)}: {name_words(view, name)}"
             for head, name in zip(atlas.heads, atlas.names, strict=True)
         ],
-        x_title=axis_title(shown, across),
-        y_title=axis_title(shown, up),
+        x_title=_axis_title(shown, across),
+        y_title=_axis_title(shown, up),
         low=low,
         high=high,
         kind_words=[kind_words(view, kind) for kind in kinds],
@@ -107,7 +157,7 @@ def _columns(shown: AtlasView) -> dict[str, list[object]]:
     numbers = {view.t(f"atlas.axes.{axis}"): values(atlas, axis) for axis in axes}
     low, high = atlas.ends
     numbers |= {view.t("atlas.column_low"): low, view.t("atlas.column_high"): high}
-    numbers |= {axis_title(shown, name): values(atlas, name) for name in able}
+    numbers |= {_axis_title(shown, name): values(atlas, name) for name in able}
     return {
         view.t("place.kind"): [view.t(f"kinds.{head.role}") for head in atlas.heads],
         **head_columns(view, [(head.layer, head.head) for head in atlas.heads]),
@@ -121,31 +171,4 @@ def _plain(number: float) -> str:
     return "" if np.isnan(number) else f"{number:.4f}".rstrip("0").rstrip(".")
 
 
-def heads_csv(shown: AtlasView) -> str:
-    """All heads as a CSV that spreadsheets open."""
-    columns = _columns(shown)
-    return BOM + to_rows(list(columns), zip(*columns.values(), strict=True))
-
-
-def sentences_csv(shown: AtlasView) -> str:
-    """The sentences of every head as a CSV, with credits."""
-    view, atlas = shown.view, shown.atlas
-    columns = [view.t(f"place.{name}") for name in ("kind", "layer", "head")]
-    columns += [view.t(f"atlas.column_{name}") for name in ("kind", "source", "target", "credit")]
-    rows = [
-        [
-            view.t(f"kinds.{head.role}"),
-            head.layer + 1,
-            head.head + 1,
-            kind_words(view, atlas.names[head.number].nearest),
-            text.source,
-            text.target,
-            text.credit,
-        ]
-        for head in atlas.heads
-        for text in (atlas.texts[number] for number in atlas.best[head.number])
-    ]
-    return BOM + to_rows(columns, rows)
-
-
-EXHIBIT = Exhibit(atlas, show, inputs=WHICH, wait=Wait(after="atlas.measured"))
+EXHIBIT = Exhibit(atlas, show, inputs=WHICH, wait=Wait("atlas.measuring", blocks=_about_file))

@@ -1,19 +1,29 @@
-"""The open head's best sentences, filtered."""
+"""The sentences that best show what the open head does, and its pattern in one of them."""
 
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from explorer.analysis.atlas.store import Text
+from explorer.analysis.atlas.store import Head, Text
 from explorer.analysis.roles import MEASURES, Measure
+from explorer.engine import cache
+from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.atlas.choices import AtlasChoices
-from explorer.exhibits.atlas.measured import WHICH, Which, alone, atlas
-from explorer.exhibits.atlas.shown import kind_words, opened
+from explorer.exhibits.atlas.opened import (
+    WHICH,
+    alone,
+    atlas,
+    kind_words,
+    opened,
+    place,
+    shown_atlas,
+)
 from explorer.exhibits.block import escape
-from explorer.exhibits.picking import slider
+from explorer.exhibits.saying import site_axes
+from explorer.exhibits.view import build
+from explorer.figures.matrix import weights
 from explorer.numbers import percent
 from models.hooks import Role
 
@@ -25,73 +35,52 @@ LISTED = 160
 
 @dataclass(frozen=True, eq=False)
 class Best:
-    """The sentences that best show what a head does, by `measure`: its share in each, and the
-    tokens of each."""
+    """The sentences that best show what a head does, by `measure`, with its share in each; the
+    index `at` of the open one."""
 
     measure: Measure
     texts: tuple[Text, ...]
     shares: Float[np.ndarray, " text"]
-    tokens: Int[np.ndarray, " text"]
+    at: int
 
 
-def compute(which: Which, kind: Role, layer: int, head: int) -> Best:
-    """Raises InputProblem as `atlas`."""
-    whole = atlas(which)
+def compute(model: str, stamp: int, kind: Role, layer: int, head: int, sentence: int) -> Best:
+    """Also runs the open sentence. Raises InputProblem as `atlas`; a sentence may be too long."""
+    whole = atlas(model, stamp)
     number = opened(whole, kind, layer, head).number
     measure = whole.names[number].nearest
     texts = tuple(whole.texts[at] for at in whole.best[number])
-    of_texts = alone(which, texts)
-    shares = of_texts.weight[:, number, MEASURES.index(measure)]
-    return Best(measure, texts, shares, of_texts.tokens)
+    shares = alone(model, stamp, texts).weight[:, number, MEASURES.index(measure)]
+    at = sentence - 1 if sentence <= len(texts) else 0
+    if texts:
+        cache.trace(Run(model, texts[at].source, texts[at].target or None))
+    return Best(measure, texts, shares, at)
 
 
 def show(best: Best | None, view: View) -> b.Blocks:
-    """The list and its filters."""
+    """The list, the open sentence, the head's pattern in it, and its source."""
     if best is None:
         return
     yield b.Title(view.t("atlas.sentences"), large=True)
-    count = len(best.texts)
-    if not count:
+    if not best.texts:
         yield b.Note(view.t("atlas.sentences_none"))
         return
-    kind = kind_words(view, best.measure)
-    yield b.Note(view.t(f"atlas.sentences_{how(best.measure)}", kind=kind, count=count))
-    yield _filters(view)
-    kept = kept_of(best, view)
-    if not kept:
-        yield b.Hint(view.t("atlas.filtered_none", count=count), "filter_alt")
-        return
-    picked = b.Pick(
+    how = best.measure if best.measure in ("spread", "alignment") else "weight"
+    yield b.Note(view.t(f"atlas.sentences_{how}", kind=kind_words(view, best.measure)))
+    listed = b.Pick(
         "atlas.sentence",
         view.t("atlas.sentences"),
-        {at: said(view, best.texts[at], float(best.shares[at])) for at in kept},
-        open_of(kept, view),
+        {at: _listed(text, float(best.shares[at])) for at, text in enumerate(best.texts)},
+        best.at,
         lambda at: b.choose(sentence=at + 1),
         "list",
         b.Display(quiet=True),
     )
-    yield b.Pane((picked,), height=LIST)
+    yield b.Pane((listed,), height=LIST)
+    yield from _pattern(view, best.texts[best.at])
 
 
-def kept_of(best: Best, view: View) -> list[int]:
-    """The indices of the sentences that pass the filters."""
-    choices, measured = view.choices(AtlasChoices), zip(best.tokens, best.shares, strict=True)
-    numbers = [(int(tokens), float(share)) for tokens, share in measured]
-    return [at for at, text in enumerate(best.texts) if passes(choices, text, *numbers[at])]
-
-
-def open_of(kept: list[int], view: View) -> int:
-    """The open sentence; the first that passes if the chosen one does not."""
-    chosen = view.choices(AtlasChoices).sentence - 1
-    return chosen if chosen in kept else kept[0]
-
-
-def how(measure: Measure) -> str:
-    """The meaning of the number before a sentence."""
-    return measure if measure in ("spread", "alignment") else "weight"
-
-
-def said(view: View, text: Text, share: float) -> str:
+def _listed(text: Text, share: float) -> str:
     """A sentence in the list: its share, its text, its translation."""
     number = f"{percent(share)} · " if np.isfinite(share) else ""
     target = f" ⟶ {escape(beginning(text.target))}" if text.target else ""
@@ -103,46 +92,34 @@ def beginning(text: str) -> str:
     return text if len(text) <= LISTED else f"{text[:LISTED].rstrip()} …"
 
 
-def passes(choices: AtlasChoices, text: Text, tokens: int, share: float) -> bool:
-    """Whether a sentence passes the filters: length, a word in it (* matches any letters), and the
-    head's share in it."""
-    if choices.shortest and tokens < choices.shortest:
-        return False
-    if choices.longest and tokens > choices.longest:
-        return False
-    if choices.least and not 100 * share >= choices.least:
-        return False
-    word = choices.containing.strip().casefold()
-    if not word:
-        return True
-    both = f"{text.source} {text.target}".casefold()
-    if "*" in word or "?" in word:
-        return any(fnmatchcase(term.strip(".,;:!?\"'。，！？“”"), word) for term in both.split())
-    return word in both
+def _pattern(view: View, text: Text) -> b.Blocks:
+    """The open sentence with the head's pattern in it, a button that opens it on Heads, and its
+    authors."""
+    shown = shown_atlas(view)
+    there = _open(text, shown.head)
+    of = build(replace(view.state, model=view.loaded.name, **there), view.dark)
+    pattern, mask = of.trace.pattern(of.site.name)[of.head], of.trace.mask(of.site.name)[of.head]
+    drawn = weights(pattern, mask, site_axes(of), words=view.words("figures.heatmap"))
+    yield b.SentenceLine("sentence-atlas", of, here=True)
+    yield b.Matrices("atlas.pattern", ((place(view, shown.head), drawn),))
+    change = b.choose(visit="heads", elsewhere=True, **there)
+    button = b.Button("atlas.open_sentence", view.t("atlas.open_sentence"), change, "open_in_full")
+    authors = " · ".join(filter(None, (text.credit, shown.atlas.about.credit)))
+    yield b.Row((button, *([b.Note(escape(authors))] if authors else [])), align="center")
 
 
-def _filters(view: View) -> b.Row:
-    chosen = view.choices(AtlasChoices)
-    boxes = [
-        slider(
-            view,
-            f"atlas.{field}",
-            b.Span(0, limit),
-            getattr(chosen, field),
-            typed=True,
-            display=b.Display(150),
-        )
-        for field, limit in (("shortest", 9999), ("longest", 9999), ("least", 100))
-    ]
-    word = b.TextBox(
-        "atlas.containing",
-        view.t("atlas.word"),
-        chosen.containing,
-        b.sets("containing"),
-        most=60,
-        display=b.Display(220, view.t("atlas.word_help")),
-    )
-    return b.Row((*boxes, word))
+def _open(text: Text, head: Head) -> dict[str, Any]:
+    """The choices that open a corpus sentence, as it is, at `head`."""
+    return {
+        "text": text.source,
+        "target": text.target or None,
+        "site": head.role,
+        "layer": head.layer,
+        "head": head.head,
+        "row": None,
+        "edits": (),
+        "pads": None,
+    }
 
 
-EXHIBIT = Exhibit(compute, show, inputs=WHICH, wait=Wait(after="atlas.measured"))
+EXHIBIT = Exhibit(compute, show, inputs=WHICH, wait=Wait(after="atlas.map"))

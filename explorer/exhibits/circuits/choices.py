@@ -26,8 +26,7 @@ class CircuitsChoices(PageChoices):
         "circuit": ("circuits.induction",),
         "vocabulary": ("circuits.vocabulary",),
         "composition": ("circuits.composition",),
-        "heads": ("atlas.measured", "atlas.map", "atlas.head", "atlas.sentences", "atlas.sentence"),
-        "compare": ("atlas.measured", "atlas.moments", "atlas.compared"),
+        "heads": ("atlas.map", "atlas.head", "atlas.sentences"),
     }
     by_chance: str = unlinked("")
     behaviour: Behaviour | None = choice(None, one_of(BEHAVIOURS))

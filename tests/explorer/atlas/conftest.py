@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from explorer.analysis.atlas.make import Making
+from explorer.analysis.atlas.make import name_for, over_file
 from explorer.analysis.atlas.reading import scan
+from explorer.analysis.atlas.store import to_json
 from explorer.library import LoadedModel
+from explorer.runs.passes import walked
 
 PAIRS = (
     ("I love you.", "我爱你。"),
@@ -38,16 +40,13 @@ def model(writer: LoadedModel, tmp_path: Path) -> LoadedModel:
 
 
 @pytest.fixture
-def made() -> Callable[..., Making]:
-    """An atlas whose units `world` processes share, the last one first."""
+def made() -> Callable[..., Path]:
+    """The file of an atlas."""
 
-    def make(model: LoadedModel, path: Path, out: Path, world: int = 1, ablate: int = 4) -> Making:
-        making = Making(model, scan(path), out, ablate=ablate)
-        making.begin()
-        for rank in reversed(range(world)):
-            for unit in making.units[rank::world]:
-                making.write(unit)
-        making.finish()
-        return making
+    def make(model: LoadedModel, path: Path, out: Path, ablate: int = 4) -> Path:
+        out.mkdir(parents=True, exist_ok=True)
+        atlas = walked(over_file(model, scan(path), ablate=ablate))
+        (out / name_for(model)).write_text(to_json(atlas), encoding="utf-8")
+        return out / name_for(model)
 
     return make
