@@ -31,8 +31,9 @@ MOST_PADS = 8
 FREE = -1
 """The value of `row` if no query is highlighted."""
 
+_GONE_PARTS = "speculation flow without file paper search asked paths compare composition"
 GONE: dict[str, tuple[str, ...]] = {
-    "part": ("speculation", "flow", "without", "file", "paper", "search", "asked", "paths"),
+    "part": tuple(_GONE_PARTS.split()),
     "question": (),
     "further": (),
     "aside": ("engines", "layouts", "widths", "single", "groups"),

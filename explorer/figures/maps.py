@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.figures.frame import Floats, Words, check_shape
+from explorer.figures.frame import Floats, Words
 from explorer.figures.matrix import Axis, Matrix, Scale
 from explorer.figures.theme import Stream
 from explorer.numbers import fixed, signed, whole_percent
@@ -109,22 +109,3 @@ def effects(
 
 def _share(value: float) -> str:
     return "" if np.isnan(value) else whole_percent(value).replace("-", "−")
-
-
-def composed(
-    values: Floats, heads: Sequence[tuple[int, int]], *, baseline: float, words: Words
-) -> Matrix:
-    """Scores [later, earlier] of heads (layer, head) in order; NaN cells are blank. The scale
-    starts at the score of random matrices, so coloured cells exceed it.
-
-    Raises ValueError with the sizes if they disagree.
-    """
-    check_shape("values", values, (len(heads), len(heads)))
-    top = max(float(np.nanmax(values, initial=baseline)), baseline * 1.05)
-    ticks = tuple((value, fixed(value, 3)) for value in (baseline, top))
-    names = [f"{layer + 1}.{head + 1}" for layer, head in heads]
-    return Matrix(
-        (Axis(names, words["later"]), Axis(names, words["earlier"])),
-        values,
-        Scale("attention", baseline, top, words["score"], ticks),
-    )

@@ -52,6 +52,7 @@ REMOVED = [
     ("decoding", {"part": "speculation", "draft": "writer", "ahead": "2"}),
     ("alignment", {"part": "without"}),
     ("atlas", {"part": "compare", "against": "writer", "shortest": "4"}),
+    ("circuits", {"part": "composition", "composed": "q"}),
     ("alignment", {"part": "file"}),
     ("patching", {"part": "flow", "written": "2", "edge_share": "2", "how": "replace"}),
 ]

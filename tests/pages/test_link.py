@@ -207,7 +207,7 @@ OLD = (
     "causes?part=lens&beside_key=2&side=key&taken=2&word=2&rival=2&alone=1&filmed=1",
     "patching?second=I+like+you.&align=1-2&into=first&what=attn_out&cell=decoder-1-2",
     "alignment?part=matrices&aligner=best&word_row=write&symmetrise=forward&back=zh-en",
-    "circuits?part=composition&behaviour=duplicate&made_of=by-hand&head_map=qk&composed=q",
+    "circuits?part=circuit&behaviour=duplicate&made_of=by-hand&head_map=qk",
     "atlas?across=alignment&up=entropy&sentence=4",
     "certificate?tested=1",
     "clinic?case=inverted_causal",

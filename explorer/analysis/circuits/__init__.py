@@ -1,1 +1,1 @@
-"""Circuits of a model of one text: head types on synthetic sequences, and composition of heads."""
+"""Circuits of a model of one text: head types on synthetic sequences, and their level by chance."""

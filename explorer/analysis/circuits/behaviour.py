@@ -1,16 +1,13 @@
-"""Head types on synthetic sequences: previous-token, duplicate-token, induction, successor heads.
+"""Head types on synthetic sequences: previous-token, duplicate-token, induction, first-token heads.
 
 previous   attends from each token to the one before it
 duplicate  attends from a token's second occurrence to its first
 induction  attends from a token's second occurrence to the token that followed its first
            (Olsson et al. 2022, "In-context Learning and Induction Heads")
 first      attends to the first token of the sequence, where heads rest without a target
-successor  given the value of Monday, the head's output ranks Tuesday highest among the days
-           (Gould et al. 2023, "Successor Heads"); likewise for digits, letters and months, if each
-           is one token
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -19,28 +16,19 @@ import torch
 from jaxtyping import Float
 
 from explorer.analysis.circuits.chance import Chance, by_chance
-from explorer.analysis.circuits.rows import (
-    Twice,
-    own_sites,
-    random_twice,
-    series_of,
-    source_of,
-    unembedding,
-    weight_of,
-)
+from explorer.analysis.circuits.rows import Twice, own_sites, random_twice
 from explorer.analysis.roles import AttentionRows
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
 from explorer.runs.run import run
 from models.hooks import LOGITS, NO_EDITS, AttentionSite, Edits
-from models.rows import Rows
 
-Behaviour = Literal["induction", "previous", "duplicate", "first", "successor"]
+Behaviour = Literal["induction", "previous", "duplicate", "first"]
 BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
 Heads = Float[np.ndarray, "layer head"]
 CLEAR, TIMES = 0.4, 2.0
 """A head above chance has a type slightly; clearly, from this share and from this multiple of the
-uniform baseline (or of guessing) on."""
+uniform baseline on."""
 Strength = Literal["clear", "slight", "none", "untested"]
 
 
@@ -84,23 +72,14 @@ class HeadScores:
 
 
 def behaviour(loaded: LoadedModel) -> HeadScores:
-    """Test every head on repeated random tokens and on series. Raises ValueError as `rows`."""
-    scores = looked(loaded, random_twice(loaded))
-    own = successors(loaded, scores.sites)
-    if own is not None:
-        scores.scores["successor"], scores.even["successor"] = own
-    return scores
+    """Test every head on repeated random tokens. Raises ValueError as `rows`."""
+    return looked(loaded, random_twice(loaded))
 
 
 def best_by_chance(loaded: LoadedModel) -> Steps[Chance]:
     """The best head of each type in copies with shuffled weights, as `by_chance`."""
     repeats = random_twice(loaded)
-
-    def measure(copy: LoadedModel) -> dict[Behaviour, Heads]:
-        own = successors(copy, own_sites(copy))
-        return attention_scores(copy, repeats) | ({} if own is None else {"successor": own[0]})
-
-    return (yield from by_chance(loaded, measure))
+    return (yield from by_chance(loaded, lambda copy: attention_scores(copy, repeats)))
 
 
 def attention_scores(loaded: LoadedModel, twice: Twice) -> dict[Behaviour, Heads]:
@@ -131,7 +110,7 @@ def _scores(
 
 
 def looked(loaded: LoadedModel, twice: Twice, edits: Edits = NO_EDITS) -> HeadScores:
-    """The attention scores on these rows; without successors, which use other rows."""
+    """The attention scores on these rows."""
     kept = run(loaded.model, twice.rows, {*_hooks(loaded), LOGITS}, edits)
     scores, even = _scores(loaded, twice, kept)
     first, second, copied = _written(loaded, twice, kept[LOGITS])
@@ -174,43 +153,3 @@ def _written(loaded: LoadedModel, twice: Twice, logits: torch.Tensor) -> tuple[f
         float(chosen[:, at].mean()),
         float(top.float().mean()),
     )
-
-
-def successors(loaded: LoadedModel, sites: tuple[AttentionSite, ...]) -> tuple[Heads, float] | None:
-    """The share of series members after which a head, attending to them, ranks the next one first.
-
-    The head's output is its value times W_O, read by the unembedding among the members only. Also
-    returns the share by guessing. None without a series in the vocabulary, without logits, or with
-    a nonlinear net before the unembedding.
-    """
-    series = series_of(loaded)
-    if not series or not loaded.config.lm_head or loaded.config.head_net:
-        return None
-    outputs = [weight_of(loaded, f"{site.name}.w_o") for site in sites]
-    hits = np.zeros((len(sites), sites[0].n_heads))
-    asked, guessed, done = 0, 0.0, 0
-    everything = _values(loaded, sites, [token for members in series for token in members])
-    group = sites[0].n_heads // everything[0].shape[1]
-    for members in series:
-        values = [vectors[done : done + len(members)] for vectors in everything]
-        done += len(members)
-        read = unembedding(loaded, members)  # [member, d_model]
-        for layer, value in enumerate(values):
-            for head, o in enumerate(np.split(outputs[layer], sites[0].n_heads, 1)):
-                written = value[:, head // group] @ o.T @ read.T  # [attended, member]
-                hits[layer, head] += (written[:-1].argmax(1) == np.arange(1, len(members))).sum()
-        asked += len(members) - 1
-        guessed += (len(members) - 1) / len(members)
-    return hits / asked, guessed / asked
-
-
-def _values(
-    loaded: LoadedModel, sites: tuple[AttentionSite, ...], members: Sequence[int]
-) -> list[Float[np.ndarray, "member kv_head d_head"]]:
-    """The values of each member as the only word of its row, by layer."""
-    rows = [loaded.model.with_marks("tgt", [token]) for token in members]
-    at = list(rows[0]).index(members[0])
-    source = [source_of(loaded, [token]) for token in members]
-    batch = Rows.of(rows, source, loaded.marks)
-    kept = run(loaded.model, batch, {site.hook("v") for site in sites})
-    return [kept[site.hook("v")][:, :, at].double().numpy() for site in sites]

@@ -1,13 +1,7 @@
-"""Synthetic sequences: repeated random tokens, and the members of known series.
+"""Synthetic sequences: repeated random tokens, and what a head writes to the residual stream.
 
 Random tokens can only be predicted from the sequence itself, so whatever helps with the second half
 was looked up in the first.
-
-And the matrices of one head acting on the residual stream. Elhage et al. 2021, "A Mathematical
-Framework for Transformer Circuits": a head's scores depend on W_Q and W_K only through W_QK =
-W_Q' W_K, and its output depends on W_V and W_O only through W_OV = W_O W_V. Of a norm before the
-sublayer, the linear part is folded in: LayerNorm's centring and the weights. Its scale, which
-differs from token to token, changes no order and is left out.
 """
 
 from collections.abc import Sequence
@@ -16,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
@@ -27,77 +21,46 @@ from models.norms import Norm
 from models.rows import Rows, as_tensor
 from models.strategies import Greedy
 
-Matrix = Float[np.ndarray, "row column"]
-
-
-@dataclass(frozen=True, eq=False)
-class HeadWeights:
-    """`q`, `k`, `v` [d_head, d_model] read the stream, `o` [d_model, d_head] writes to it.
-
-    All are float64. Biases are not part of the circuits.
-    """
-
-    q: Float[np.ndarray, "d_head d_model"]
-    k: Float[np.ndarray, "d_head d_model"]
-    v: Float[np.ndarray, "d_head d_model"]
-    o: Float[np.ndarray, "d_model d_head"]
-
-
-def head_weights(loaded: LoadedModel, site: AttentionSite, head: int) -> HeadWeights:
-    """One head of self-attention, with the norm before its sublayer folded into q, k and v."""
-    config = loaded.config
-    group, d = head // (config.n_heads // config.kv_heads), config.d_head
-    own, shared = slice(head * d, (head + 1) * d), slice(group * d, (group + 1) * d)
-    is_pre = config.norm_placement == "pre"
-    norm = loaded.part(f"{site.block}.attn_norm") if is_pre else nn.Identity()
-    q, k, v = (_folded(weight_of(loaded, f"{site.name}.w_{name}"), norm) for name in "qkv")
-    return HeadWeights(
-        q=q[own], k=k[shared], v=v[shared], o=weight_of(loaded, f"{site.name}.w_o")[:, own]
-    )
-
-
-def _folded(reading: Matrix, norm: nn.Module) -> Matrix:
-    """A matrix [rows, d_model] with a norm folded in, so that it reads the stream itself; the norm
-    without its scale, or no norm."""
-    if not isinstance(norm, Norm):
-        return reading
-    folded: Matrix = reading * norm.weight.detach().double().numpy()
-    return folded - folded.mean(1, keepdims=True) if norm.centres else folded
-
 
 def unembedding(
     loaded: LoadedModel, tokens: Sequence[int] | None = None
 ) -> Float[np.ndarray, "token d_model"]:
-    """The unembedding, with the final norm folded in; of some tokens only, or of the vocabulary.
+    """The unembedding of some tokens, or of the vocabulary, with the linear parts of the net and
+    the norm before it folded in, so that it reads the residual stream. The norm's scale, which
+    differs from token to token, changes no order and is left out.
 
     Raises ValueError for a model without logits.
     """
     if not loaded.config.lm_head:
         raise ValueError(f"{loaded.name} has no LM head")
+    matrix = _weight(loaded, "unembed", "weight", tokens)
+    if loaded.config.head_net:
+        matrix = matrix @ _weight(loaded, "head", "linear.weight")
     norm = loaded.part(loaded.stacks[-1].path("final_norm"))
-    return _folded(weight_of(loaded, "unembed", tokens), norm)
+    if not isinstance(norm, Norm):
+        return matrix
+    matrix = matrix * norm.weight.detach().double().numpy()
+    return matrix - matrix.mean(1, keepdims=True) if norm.centres else matrix
 
 
-def weight_of(loaded: LoadedModel, path: str, rows: Sequence[int] | None = None) -> Matrix:
-    """A module's weight in float64; some of its rows only, or all."""
-    weight = loaded.part(path).get_parameter("weight").detach()
-    matrix: Matrix = (weight if rows is None else weight[list(rows)]).double().numpy()
+def output_of(
+    loaded: LoadedModel, site: AttentionSite, head: int
+) -> Float[np.ndarray, "d_model d_head"]:
+    """W_O of one head."""
+    d = loaded.config.d_head
+    return _weight(loaded, f"{site.name}.w_o", "weight")[:, head * d : (head + 1) * d]
+
+
+def _weight(
+    loaded: LoadedModel, path: str, name: str, rows: Sequence[int] | None = None
+) -> Float[np.ndarray, "row column"]:
+    """A module's matrix in float64; some of its rows only, or all."""
+    weight = loaded.part(path).get_parameter(name).detach()
+    matrix: np.ndarray = (weight if rows is None else weight[list(rows)]).double().numpy()
     return matrix
 
 
 HALF, N_ROWS, SEED = 25, 10, 27
-SERIES: tuple[tuple[str, ...], ...] = (
-    tuple("0123456789"),
-    tuple("abcdefghijklmnopqrstuvwxyz"),
-    tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
-    ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
-    ("first", "second", "third", "fourth", "fifth", "sixth"),
-    ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
-    ("January", "February", "March", "April", "May", "June", "July", "August", "September"),
-    tuple("一二三四五六七八九十"),
-)
-LEAST_SERIES = 4
-"""Minimum number of consecutive members that must be one token each for a series to be used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,24 +158,3 @@ def source_of(loaded: LoadedModel, tokens: Sequence[int]) -> tuple[int, ...]:
     if loaded.config.src_vocab_size:
         tokens = loaded.tokenizer.of("src").encoded(loaded.tokenizer.decode(tokens))
     return loaded.model.with_marks("src", tokens)
-
-
-def series_of(loaded: LoadedModel) -> tuple[tuple[int, ...], ...]:
-    """The longest run of each series whose members are single tokens of this vocabulary.
-
-    A member may be preceded by a blank. Runs shorter than LEAST_SERIES are left out.
-    """
-    sequences = []
-    for series in SERIES:
-        runs: list[list[int]] = [[]]
-        for word in series:
-            tokens = loaded.tokenizer.encoded(f" {word}") if word.isascii() else []
-            tokens = tokens if len(tokens) == 1 else loaded.tokenizer.encoded(word)
-            if len(tokens) == 1 and not loaded.tokenizer.is_special(tokens[0]):
-                runs[-1].append(tokens[0])
-            else:
-                runs.append([])
-        longest = max(runs, key=len)
-        if len(set(longest)) == len(longest) >= LEAST_SERIES:
-            sequences.append(tuple(longest))
-    return tuple(sequences)

@@ -9,8 +9,6 @@ from explorer.exhibits.choices import choice, one_of, unlinked
 
 Map = Literal["ov", "qk"]
 MAPS: tuple[Map, ...] = get_args(Map)
-Way = Literal["k", "q", "v"]
-WAYS: tuple[Way, ...] = get_args(Way)
 MADE_UP, OWN, BY_HAND = MADE_OF = ("random", "text", "by-hand")
 
 
@@ -18,18 +16,16 @@ MADE_UP, OWN, BY_HAND = MADE_OF = ("random", "text", "by-hand")
 class CircuitsChoices(PageChoices):
     """`behaviour` is the ranking of heads (None: the behaviour that is clearest in this model),
     `made_of` the sequences of the induction circuit (random tokens, the open text repeated) or the
-    hand-built model, `head_map` the map over the vocabulary, `composed` the kind of composition.
-    `by_chance` is the model that the user asked to compare with chance."""
+    hand-built model, `head_map` the map over the vocabulary. `by_chance` is the model that the user
+    asked to compare with chance."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "roles": ("circuits.roles",),
         "circuit": ("circuits.induction",),
         "vocabulary": ("circuits.vocabulary",),
-        "composition": ("circuits.composition",),
         "heads": ("atlas.map", "atlas.head", "atlas.sentences"),
     }
     by_chance: str = unlinked("")
     behaviour: Behaviour | None = choice(None, one_of(BEHAVIOURS))
     made_of: str = choice(MADE_UP, one_of(MADE_OF))
     head_map: Map = choice("ov", one_of(MAPS))
-    composed: Way = choice("k", one_of(WAYS))

@@ -4,14 +4,14 @@ Two heads of different layers form it (Elhage et al. 2021). The **first** copies
 stream the identity of the previous token. The **second** compares its own token with those copies,
 finds the position that was preceded by the same token, and writes the token there. If so, the
 second must fail without the first. A trained model may have several first heads, so the heads that
-attend most to the previous token are ablated cumulatively, compared with ablating as many others as
-controls; and every earlier head is ablated alone. Neither means anything if the second head's score
-is no higher than the best one in a model with shuffled weights (`chance`).
+attend most to the previous token are ablated cumulatively, and as many that halve its score are
+compared with other sets of as many heads; and every earlier head is ablated alone. Neither means
+anything if the second head's score is no higher than the best one in a model with shuffled weights
+(`chance`).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations
 from math import comb
 
@@ -22,20 +22,13 @@ from jaxtyping import Float
 from explorer.analysis.circuits import behaviour
 from explorer.analysis.circuits.behaviour import looked, places_of
 from explorer.analysis.circuits.chance import Chance, by_chance
-from explorer.analysis.circuits.rows import (
-    Twice,
-    head_weights,
-    own_sites,
-    random_twice,
-    unembedding,
-)
+from explorer.analysis.circuits.rows import Twice, output_of, own_sites, random_twice, unembedding
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices
 from explorer.exhibits.circuits.measured import NAME, by_hand, scope, tokens_matrix
-from explorer.exhibits.picking import pick_one, titled
+from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import head_columns, head_name, in_a_row
-from explorer.figures.curves import lines
 from explorer.figures.maps import head_maps
 from explorer.library import LoadedModel
 from explorer.numbers import percent
@@ -46,7 +39,7 @@ from explorer.runs.run import run
 from models.hooks import Edits
 
 Place = tuple[int, int]
-COUNTS, DRAWS = (1, 2, 3, 4, 6), 3
+COUNTS, SEED = (1, 2, 3, 4, 6), 3
 RIVALS = 19
 """Other sets of earlier heads, of the size that removed half of the score; each must leave more.
 If previous-token heads were not special, this would happen at most 1 time in 20."""
@@ -62,10 +55,9 @@ class Circuit:
     A place is (layer, head). `second` has the highest induction score; `intact` is this score and
     `even` the uniform baseline. `order` lists the earlier heads, highest previous-token score
     first; it is empty if the second is in the first layer. `together[i]` is the second's score with
-    the first `counts[i]` of them ablated, `others[draw, i]` with as many drawn from the rest.
-    `rivals` are its scores with other sets of `n_off` earlier heads ablated, drawn from all.
-    `alone` [layer, head] is its score without that single head, and `lost` the change of ln p of
-    the second half's tokens, in nats; NaN if not tested.
+    the first `counts[i]` of them ablated. `rivals` are its scores with other sets of `n_off`
+    earlier heads ablated, drawn from all. `alone` [layer, head] is its score without that single
+    head, and `lost` the change of ln p of the second half's tokens, in nats; NaN if not tested.
 
     `carried` is the pattern of the first of `order`, `before` the second's, and `after` the
     second's without the `n_off` first heads, each a mean over all rows. `wrote` is how often the
@@ -85,7 +77,6 @@ class Circuit:
     order: tuple[Place, ...]
     counts: tuple[int, ...]
     together: Float[np.ndarray, " count"]
-    others: Float[np.ndarray, "draw count"]
     rivals: Float[np.ndarray, " set"]
     alone: Float[np.ndarray, "layer head"]
     lost: Float[np.ndarray, "layer head"]
@@ -150,9 +141,6 @@ def circuit(
     drawn = _drawn(order[first:], first, np.random.default_rng(0))
     single = sorted([*order[:first], *drawn])  # ablated alone
     sets = [[at] for at in single] + [order[:count] for count in counts]
-    for draw in range(DRAWS):
-        mixed = np.random.default_rng(draw)
-        sets += [_drawn(order[count:], count, mixed) for count in counts]
     scores, lost = [], []
 
     def left(off: Sequence[Place]) -> tuple[float, float]:
@@ -167,7 +155,6 @@ def circuit(
     alone, lost_alone = np.full((2, *previous.shape), np.nan)
     for at, score, change in zip(single, scores, lost, strict=False):
         alone[at], lost_alone[at] = score, change
-    jointly = np.array(scores[len(single) :]).reshape(1 + DRAWS, len(counts))
     wrote, guess = copied(loaded, twice, second)
     shown = Circuit(
         given=twice,
@@ -179,8 +166,7 @@ def circuit(
         previous=previous,
         order=tuple(order),
         counts=counts,
-        together=jointly[0],
-        others=jointly[1:],
+        together=np.array(scores[len(single) :]),
         rivals=np.array([]),
         alone=alone,
         lost=lost_alone,
@@ -207,7 +193,7 @@ def _rivals(order: Sequence[Place], count: int) -> tuple[tuple[Place, ...], ...]
     if comb(len(order), count) <= RIVALS + 1:
         others = combinations(order, count)
         return tuple(heads for heads in others if frozenset(heads) != own)
-    draw = np.random.default_rng(DRAWS)
+    draw = np.random.default_rng(SEED)
     rivals: dict[frozenset[Place], tuple[Place, ...]] = {}
     while len(rivals) < RIVALS:
         drawn = tuple(_drawn(order, count, draw))
@@ -244,7 +230,7 @@ def copied(loaded: LoadedModel, twice: Twice, at: Place) -> tuple[float, float]:
         return float("nan"), float("nan")
     site = own_sites(loaded)[at[0]]
     z = run(loaded.model, twice.rows, {site.hook("z")})[site.hook("z")][:, at[1]]
-    written = torch.from_numpy(head_weights(loaded, site, at[1]).o) @ z.double().transpose(1, 2)
+    written = torch.from_numpy(output_of(loaded, site, at[1])) @ z.double().transpose(1, 2)
     out = torch.from_numpy(unembedding(loaded))
     queries = torch.from_numpy(places_of(twice)["induction"][0])
     hits, guess, count = 0, 0.0, 0
@@ -293,7 +279,6 @@ def show(induction: Circuit | None, view: View) -> b.Blocks:
     if made_of == BY_HAND:
         yield b.Note(view.t("circuits.by_hand_note"))
     if induction.counts:
-        yield from _removed(view, induction)
         yield from _alone(view, induction)
     yield b.Formula.of(
         view.t("circuits.circuit_formula"),
@@ -319,15 +304,14 @@ def _reading(view: View, induction: Circuit) -> str:
         return in_a_row([view.t("circuits.second_lacks"), *sentences])
     if not induction.counts:
         return in_a_row([*sentences, view.t("circuits.no_first")])
-    left = {
+    off = {
+        "count": induction.n_off,
         "left": percent(float(induction.together[induction.chosen])),
-        "others": percent(float(induction.others[:, induction.chosen].mean())),
+        "sets": len(induction.rivals),
+        "others": percent(float(induction.rivals.min())),
     }
-    sentences.append(view.t("circuits.off_many", count=induction.n_off, **left))
-    if not induction.depends:
-        return in_a_row([*sentences, view.t("circuits.verdict_alone")])
-    depends = view.t("circuits.verdict_depends", sets=len(induction.rivals))
-    return in_a_row([*sentences, depends])
+    verdict = "circuits.verdict_depends" if induction.depends else "circuits.verdict_alone"
+    return in_a_row([*sentences, view.t("circuits.off_many", **off), view.t(verdict)])
 
 
 def _steps(view: View, induction: Circuit) -> b.Blocks:
@@ -383,30 +367,6 @@ def _labels(view: View, induction: Circuit) -> list[str]:
         tokens[sequences.start + at] = str(at + 1)
         tokens[sequences.start + sequences.n + at] = f"{at + 1}′"
     return tokens
-
-
-def _removed(view: View, induction: Circuit) -> b.Blocks:
-    """The induction head's score by the number of ablated heads: previous-token heads, or
-    others."""
-    counts = np.array([0, *induction.counts])
-    curves = np.array(
-        [
-            [induction.intact, *induction.together],
-            [induction.intact, *induction.others.mean(0)],
-            np.full(len(counts), induction.even),
-        ]
-    )
-    draw = partial(
-        lines,
-        counts,
-        100 * curves,
-        [view.t(f"circuits.curve_{name}") for name in ("first", "others", "even")],
-        **view.axes("circuits.heads_off", "circuits.percent_left"),
-        height=280,
-        points=True,
-    )
-    title = view.t("circuits.removed_title")
-    yield from titled(view, "circuits.removed", draw, title)
 
 
 def _alone(view: View, induction: Circuit) -> b.Blocks:

@@ -13,10 +13,9 @@ from explorer.analysis.circuits.behaviour import (
     best_by_chance,
     looked,
     places_of,
-    successors,
 )
 from explorer.analysis.circuits.chance import COPIES, Chance, by_chance, shuffle
-from explorer.analysis.circuits.rows import Twice, random_twice, series_of, twice
+from explorer.analysis.circuits.rows import Twice, random_twice, twice
 from explorer.components.mount import Index
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits import measured
@@ -69,7 +68,7 @@ def compute(
     """With the clearest behaviour and its best head by default. Raises InputProblem."""
     chance = (yield from measured.chance.steps(loaded.name)) if asked else None
     behaviours, own = measured.behaviour(loaded.name), measured.behaviour(loaded.name, text)
-    name = behaviour if behaviour in behaviours.scores else behaviours.clearest(chance)
+    name = behaviour or behaviours.clearest(chance)
     layer, head = at or behaviours.best(name)
     sequences, cut = measured.said_twice(loaded, text)
     hooks = [own.sites[layer].hook(part) for part in ("pattern", "mask")]
@@ -82,42 +81,33 @@ def show(roles: Roles, view: View) -> b.Blocks:
     """The ranking of all heads by one behaviour, and the open head's pattern."""
     yield from scope(view)
     behaviours, chance, name = roles.found, roles.chance, roles.name
-    names = [name for name in BEHAVIOURS if name in behaviours.scores]
     pictures = b.Columns((_map(view, roles), [*_pattern(view, roles)]))
     yield b.Hero((b.Sentence("circuits", _reading(view, roles)), pictures))
     if chance is None:
         test = b.choose(by_chance=view.loaded.name)
         yield b.Button("circuits.test", view.t("circuits.test"), test)
-    yield pick_one(view, "circuits.behaviour", names, name, said=partial(role_name, view))
+    yield pick_one(view, "circuits.behaviour", BEHAVIOURS, name, said=partial(role_name, view))
     yield b.Note(view.t(f"circuits.what_{name}"))
     if name == "induction" and not np.isnan(behaviours.copied):
         halves = {"first": fixed(behaviours.first_half), "second": fixed(behaviours.second_half)}
         yield b.Note(view.t("circuits.copied", copied=percent(behaviours.copied), **halves))
-    yield _best_of_all(view, behaviours, chance, names)
+    yield _best_of_all(view, behaviours, chance)
     notes = [view.t("circuits.measured_on", rows=behaviours.n_rows, n=behaviours.n)]
     if chance is not None:
         notes.append(view.t("circuits.chance_note", copies=COPIES))
     yield b.Note(" ".join(notes))
-    if "successor" not in behaviours.scores:
-        yield b.Note(view.t(f"circuits.{_no_successors(view)}"))
     yield b.Formula.of(
         view.t("circuits.formula"),
         r"\text{score}(h) = \frac1{|Q|}\sum_{i \in Q} \text{pattern}_{h,\,i,\,j(i)}",
         r"j(i) = i - 1, \qquad i - n, \qquad i - n + 1, \qquad 0",
     )
-    yield b.Code(_code(behaviours, chance))
-    yield b.Numbers(lambda: _numbers(view, behaviours, names))
+    yield b.Code(_code(chance))
+    yield b.Numbers(lambda: _numbers(view, behaviours))
 
 
 def role_name(view: View, name: Behaviour) -> str:
     """The name of a role of heads, as the atlas has it."""
     return view.t(f"roles.{'repeat' if name == 'duplicate' else name}")
-
-
-def _no_successors(view: View) -> str:
-    """Why `successors` measured nothing."""
-    config = view.loaded.config
-    return "no_output" if not config.lm_head else "head_net" if config.head_net else "no_series"
 
 
 def _reading(view: View, roles: Roles) -> str:
@@ -128,14 +118,14 @@ def _reading(view: View, roles: Roles) -> str:
         "verdict": view.t(f"circuits.best_{strength}", place=head_name(view, best)),
         "name": view.t(f"circuits.names.{name}"),
         "score": percent(float(behaviours.scores[name][best])),
-        "even": _baseline(view, roles),
+        "even": _uniform(view, roles),
     }
     if chance is None:
         sentences = [view.t("circuits.reading", **values)]
     else:
         most = percent(chance.most(name))
         sentences = [view.t("circuits.reading_tested", chance=most, **values)]
-    if name != "successor" and own.n > 1:
+    if own.n > 1:
         sentences.append(
             view.t(
                 "circuits.on_text",
@@ -147,10 +137,9 @@ def _reading(view: View, roles: Roles) -> str:
     return in_a_row(sentences)
 
 
-def _baseline(view: View, roles: Roles) -> str:
-    """The score of uniform attention, or of guessing."""
-    baseline = "guessing" if roles.name == "successor" else "even"
-    return view.t(f"circuits.{baseline}", even=percent(roles.found.even[roles.name]))
+def _uniform(view: View, roles: Roles) -> str:
+    """The score of uniform attention."""
+    return view.t("circuits.even", even=percent(roles.found.even[roles.name]))
 
 
 def _map(view: View, roles: Roles) -> list[b.Block]:
@@ -159,7 +148,7 @@ def _map(view: View, roles: Roles) -> list[b.Block]:
     values = behaviours.scores[name]
     shown = head_maps(
         [values],
-        [_baseline(view, roles)],
+        [_uniform(view, roles)],
         top=round(max(float(values.max()), behaviours.even[name], 0.05), 2),
         selected=(0, *roles.at),
         words=view.words("figures.maps") | {"value": view.t("circuits.score")},
@@ -174,22 +163,19 @@ def _map(view: View, roles: Roles) -> list[b.Block]:
 def _pattern(view: View, roles: Roles) -> b.Blocks:
     """The open head on the repeated open text, with the cells that define the behaviour."""
     labels = view.loaded.str_tokens(roles.given.tokens[0].tolist())
-    rings = None if roles.name == "successor" else places_of(roles.given)[roles.name]
+    rings = places_of(roles.given)[roles.name]
     drawn = tokens_matrix(view, roles.pattern, roles.mask, labels, rings)
     title = view.t("circuits.pattern_title", place=head_name(view, roles.at))
     yield b.Matrices("circuits.pattern", ((title, drawn),))
-    if rings is not None:
-        yield b.Note(view.t("circuits.rings", name=view.t(f"circuits.names.{roles.name}")))
+    yield b.Note(view.t("circuits.rings", name=view.t(f"circuits.names.{roles.name}")))
     if roles.cut:
         yield b.Note(view.t("circuits.cut", count=roles.given.n))
 
 
-def _best_of_all(
-    view: View, head_scores: HeadScores, chance: Chance | None, names: list[Behaviour]
-) -> b.Table:
+def _best_of_all(view: View, head_scores: HeadScores, chance: Chance | None) -> b.Table:
     """The best head of each behaviour, in the model and in copies with shuffled weights."""
     rows = []
-    for name in names:
+    for name in BEHAVIOURS:
         best = head_scores.best(name)
         rows.append(
             [
@@ -204,18 +190,15 @@ def _best_of_all(
     return b.Table([view.t(f"circuits.columns.{name}") for name in columns], rows, "llrrr")
 
 
-def _code(head_scores: HeadScores, chance: Chance | None) -> list[object]:
-    further = [successors, series_of] if "successor" in head_scores.scores else []
-    further += [best_by_chance, by_chance, shuffle] if chance is not None else []
+def _code(chance: Chance | None) -> list[object]:
+    further = [] if chance is None else [best_by_chance, by_chance, shuffle]
     return [behaviour, random_twice, twice, looked, places_of, *further]
 
 
-def _numbers(
-    view: View, head_scores: HeadScores, names: list[Behaviour]
-) -> dict[str, list[object]]:
+def _numbers(view: View, head_scores: HeadScores) -> dict[str, list[object]]:
     places = [*np.ndindex(*head_scores.scores["previous"].shape)]
     columns = head_columns(view, places)
-    for name in names:
+    for name in BEHAVIOURS:
         title = role_name(view, name)
         columns[title] = [f"{head_scores.scores[name][at]:.3f}" for at in places]
     return columns

@@ -13,9 +13,9 @@ from functools import partial
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from explorer.analysis.circuits.rows import ordinary, own_sites
+from explorer.analysis.circuits.rows import ordinary, output_of, own_sites, unembedding
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits.choices import MAPS, CircuitsChoices, Map
 from explorer.exhibits.circuits.measured import behaviour, chosen_head, open_head, scope
@@ -124,24 +124,13 @@ def _qk(
 def _ov(
     loaded: LoadedModel, site: AttentionSite, head: int, tokens: Tensor
 ) -> tuple[Float[Tensor, "token d_head"], Float[Tensor, "token d_head"]]:
-    config = loaded.config
-    if not config.lm_head:
-        raise ValueError(f"{loaded.name} has no LM head")
-    x = _read(loaded, site, tokens)
-    group, d = head // (config.n_heads // config.kv_heads), config.d_head
-    stack = loaded.stacks[-1]
-    norm = loaded.part(stack.path("final_norm"))
+    out = torch.from_numpy(unembedding(loaded, tokens.tolist())).float()
+    o = torch.from_numpy(output_of(loaded, site, head)).float()
+    d = loaded.config.d_head
+    group = head // (loaded.config.n_heads // loaded.config.kv_heads)
     with torch.inference_mode():
-        v = loaded.part(f"{site.name}.w_v")(x)[:, group * d : (group + 1) * d]
-        o = loaded.part(f"{site.name}.w_o").get_parameter("weight")[:, head * d : (head + 1) * d]
-        out = loaded.part("unembed").get_parameter("weight")[tokens].float()
-        if config.head_net:  # its linear map; its activation and norm have no matrix
-            out = out @ loaded.part("head").get_parameter("linear.weight").float()
-        if not isinstance(norm, nn.Identity):
-            out = out * norm.get_parameter("weight").float()
-            if norm.centres:
-                out = out - out.mean(1, keepdim=True)
-        return v, out @ o.float()
+        v = loaded.part(f"{site.name}.w_v")(_read(loaded, site, tokens))
+    return v[:, group * d : (group + 1) * d], out @ o
 
 
 def _copying(left: Tensor, right: Tensor) -> float:

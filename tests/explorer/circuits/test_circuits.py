@@ -1,9 +1,7 @@
-"""Heads by behaviour, the induction circuit, composition and maps: on weights placed by hand."""
+"""Heads by behaviour, the induction circuit and maps: on weights placed by hand."""
 
 from collections import Counter
 from dataclasses import replace
-from inspect import unwrap
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,26 +13,22 @@ from explorer.analysis.circuits.behaviour import (
     best_by_chance,
     looked,
     places_of,
-    successors,
 )
 from explorer.analysis.circuits.chance import COPIES, RATE, by_chance, shuffle
 from explorer.analysis.circuits.rows import (
-    HeadWeights,
     Twice,
     half_for,
-    head_weights,
     ordinary,
+    output_of,
     own_sites,
     random_twice,
-    series_of,
     twice,
     unembedding,
 )
-from explorer.exhibits.circuits.composition import WAYS, composed, composition, random_scores
 from explorer.exhibits.circuits.induction import circuit, copied
 from explorer.exhibits.circuits.measured import LETTERS, by_hand
 from explorer.exhibits.circuits.vocabulary import vocabulary_map
-from explorer.library import LoadedModel, open_model
+from explorer.library import LoadedModel
 from explorer.runs.passes import walked
 from explorer.runs.run import run
 from models.rows import Rows
@@ -60,7 +54,7 @@ def test_each_behaviour_is_found_at_the_head_that_has_it(built, found) -> None:
     assert found.scores["induction"][SECOND] > 0.95
     drawn = walked(best_by_chance(built))
     assert found.strength("induction", drawn) == found.strength("previous", drawn) == "clear"
-    for name in ("duplicate", "first", "successor"):
+    for name in ("duplicate", "first"):
         assert found.strength(name, drawn) == "none"
     assert found.strength("induction", None) == "untested"
     # In a short text the uniform baseline is high: twice as much may be more than everything.
@@ -97,7 +91,6 @@ def test_without_the_first_head_the_second_fails_and_controls_do_not(built, foun
     assert shown.intact > 0.95
     assert (shown.counts, shown.n_off) == ((1,), 1)
     assert shown.together[0] == pytest.approx(shown.even, abs=1e-5)
-    assert shown.others.min() == pytest.approx(shown.intact, abs=1e-5)
     assert shown.stands_out
     assert shown.depends
     assert shown.rivals == pytest.approx([shown.intact], abs=1e-5)  # the one other head
@@ -106,7 +99,7 @@ def test_without_the_first_head_the_second_fails_and_controls_do_not(built, foun
     assert np.isnan(shown.alone[1]).all()
     assert shown.lost[FIRST] < -1
     assert shown.lost[EMPTY] == pytest.approx(0, abs=1e-5)
-    assert (shown.wrote, told[COPIES - 1], told[-2:]) == (1.0, (19, 19), [(6, 6), (1, 1)])
+    assert (shown.wrote, told[COPIES - 1], told[-2:]) == (1.0, (19, 19), [(3, 3), (1, 1)])
     assert shown.guess == pytest.approx(1 / len(LETTERS))
     queries, keys = places_of(shown.given)["induction"]
     assert shown.after is not None
@@ -132,7 +125,7 @@ def test_what_does_not_fall_or_falls_with_any_head_does_not_depend(built, found)
     # The fewest heads that halve the score are chosen.
     for left, n_off in (((0.6, 0.4, 0.1), 2), ((0.9, 0.8, 0.7), 4)):
         part = even + np.array(left) * (intact - even)
-        assert replace(shown, counts=(1, 2, 4), together=part, others=part[None]).n_off == n_off
+        assert replace(shown, counts=(1, 2, 4), together=part).n_off == n_off
     # A head of the first layer has none before it.
     first = {**found.scores, "induction": found.scores["induction"][::-1].copy()}
     shown = walked(circuit(built, replace(found, scores=first)))
@@ -141,41 +134,6 @@ def test_what_does_not_fall_or_falls_with_any_head_does_not_depend(built, found)
     assert not shown.depends
     with pytest.raises(ValueError, match="precedes the second"):
         _ = shown.chosen
-
-
-def test_a_pair_stands_out_above_the_strongest_of_shuffled_copies() -> None:
-    shown = walked(composition(open_model("masked-en")))
-    assert shown.chance is not None
-    strongest = float(np.nanmax(shown.scores["k"]))
-    assert shown.stands_out("k")
-    assert strongest > shown.chance.most("k") > shown.baseline + 2 * shown.spread
-    high = replace(shown.chance, best={**shown.chance.best, "k": np.full(19, strongest)})
-    assert not replace(shown, chance=high).stands_out("k")
-    assert replace(shown, chance=None).stands_out("k") is None
-
-
-def test_composition_is_the_quotient_of_norms(built) -> None:
-    draw = np.random.default_rng(1)
-    one, other = (
-        HeadWeights(*draw.normal(size=(3, 3, 7)), draw.normal(size=(7, 3))) for _ in range(2)
-    )
-    qk, ov = one.q.T @ one.k, one.o @ one.v
-    written = other.o @ other.v
-    for way, matrix in {"k": qk, "q": qk.T, "v": ov}.items():
-        expected = np.linalg.norm(matrix @ written)
-        expected /= np.linalg.norm(matrix) * np.linalg.norm(written)
-        assert composed(one, [other], way)[0] == pytest.approx(expected)  # type: ignore[arg-type]
-    assert random_scores(64, 8).mean() == pytest.approx(1 / 8, rel=0.1)
-    assert set(WAYS) == {"k", "q", "v"}
-    shown = walked(composition(built))
-    assert shown.strongest("k") == (SECOND, FIRST)
-    later, earlier = shown.heads.index(SECOND), shown.heads.index(FIRST)
-    # W_QK reads all 16 directions that W_OV writes, each once: 4 / (4 x 4).
-    assert shown.scores["k"][later, earlier] == pytest.approx(1 / 4)
-    assert shown.baseline + 10 * shown.spread < 1 / 4
-    assert shown.scores["q"][later, earlier] == pytest.approx(0)
-    assert shown.scores["v"][later, earlier] == pytest.approx(0)
-    assert np.isnan(shown.scores["k"][earlier, later])
 
 
 def test_the_second_heads_ov_copies_and_chunks_change_nothing(built, tiny, monkeypatch) -> None:
@@ -217,24 +175,8 @@ def test_maps_are_the_models_own_scores_and_logits(tiny, changes) -> None:
     source, target, logit = walked(vocabulary_map(loaded, site, head, "ov")).pairs[0]
     v = run(loaded.model, Rows(torch.tensor([[source]])), {site.hook("v")})[site.hook("v")]
     group = head // (loaded.config.n_heads // loaded.config.kv_heads)
-    written = head_weights(loaded, site, head).o @ v[0, group, 0].double().numpy()
+    written = output_of(loaded, site, head) @ v[0, group, 0].double().numpy()
     assert unembedding(loaded)[target] @ written == pytest.approx(logit, rel=1e-4)
-
-
-def test_a_head_that_writes_the_next_of_a_series_is_a_successor() -> None:
-    loaded = unwrap(by_hand)()
-    (members,) = series_of(loaded)
-    assert len(members) == len(LETTERS)
-    weight = loaded.model.get_parameter("blocks.1.attn.w_o.weight")
-    write = loaded.config.d_model - loaded.config.vocab_size
-    with torch.no_grad():
-        weight.zero_()
-        for one, following in pairwise(members):
-            weight[write + following, one] = 1
-    scores, guess = successors(loaded, own_sites(loaded)) or (np.zeros((2, 2)), 0.0)
-    assert scores[1].tolist() == [1.0, 0.0]
-    assert scores[0, 0] < 1
-    assert guess == pytest.approx(1 / len(members))
 
 
 def test_rows_are_made_for_every_family(translator, tiny) -> None:
@@ -307,8 +249,6 @@ def test_of_a_hundred_untrained_models_five_at_most_are_told_of_a_kind(tiny, kin
         alarms.update(name for name in found.scores if found.strength(name, chance) != "none")
         alarms["opens on a clear one"] += found.strength(found.clearest(chance), chance) == "clear"
         alarms["depends"] += walked(circuit(other, found, chance=chance)).depends
-        drawn = walked(composition(other))
-        alarms.update(f"composed {way}" for way in WAYS if drawn.stands_out(way))
     print(kind, dict(alarms))
     assert MOST == RATE * N_SEEDS
     assert max(alarms.values()) <= MOST, alarms

@@ -120,7 +120,6 @@ FILLED = partial(Matrix, AXES, PATTERN, Scale("attention", 0, 1))
         (partial(FILLED, blocked=MASK), "blocked runs from 0 to 1, but there are 0 rules"),
         (partial(FILLED, rules=tuple("abcdefgh")), "7 rules, at most 6"),
         (partial(units, np.zeros((2, 2)), [4, 90], ["a"], **UNITS), "values"),
-        (partial(maps.composed, np.ones((3, 4)), [(0, 0)] * 4, baseline=0.1, **MAPS), "values"),
         (partial(token_losses, [["a"]], [[0.1, 0.2]], title="", x_title=""), "differ"),
         (partial(maps.head_maps, [np.zeros((1, 1))] * 2, ["one"], top=1.0, **MAPS), "zip"),
     ],
@@ -280,14 +279,3 @@ def test_units_keep_their_numbers_positions_their_scale_and_composition_its_chan
     assert (table.scale.low, table.scale.high) == (-2, 2)
     with pytest.raises(ValueError, match=r"values has shape \(2, 3\), expected \(2, 2\)"):
         encoding.gram(np.ones((2, 3)), **words)
-    found = np.full((4, 4), np.nan)
-    found[2:, :2] = [[0.2, 0.1], [0.15, 0.05]]
-    heads = [(0, 0), (0, 1), (1, 0), (1, 1)]
-    (panel,) = sent(
-        maps.composed(
-            found, heads, baseline=0.1, **MAPS | {"words": family("figures.composed", lang="en")}
-        )
-    )
-    assert panel["codes"][2:, :2].tolist() == [[248, 0], [124, 0]]
-    assert (panel["codes"][:, 2:] == BLANK).all()
-    assert panel["rows"]["tokens"] == ["1.1", "1.2", "2.1", "2.2"]
