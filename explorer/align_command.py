@@ -9,9 +9,7 @@ from tqdm import tqdm
 
 from explorer import text
 from explorer.analysis.alignment.aligned import Alignment, align_all
-from explorer.analysis.alignment.links import Method
 from explorer.analysis.alignment.reading import cross_sites
-from explorer.exports.alignments import to_csv, to_json, to_moses, to_words
 from explorer.library import LoadedModel, list_models, open_model, translators
 from explorer.numbers import fixed
 from explorer.runs.passes import walked
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from explorer.analysis.alignment.study import Study
 
 NONE = "none"
-USUAL: Method = "grow-diag-final-and"
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -37,8 +34,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         required=True,
-        help="the file to write: .json or .csv; any other extension writes Moses lines (0-0 1-2), "
-        "with the tokenized texts next to it as .src and .tgt",
+        help="the file to write, in Moses lines (0-0 1-2); the words that these count are written "
+        "next to it, as .src and .tgt",
     )
     command.add_argument(
         "--back", help="the model of the other direction, or `none` (default: found by its name)"
@@ -63,9 +60,9 @@ def align_file(loaded: LoadedModel, args: argparse.Namespace) -> int:
     ranked = walked(study(loaded, back, own, () if other == own else other))
     _say(ranked, loaded, back, args.lang)
     with tqdm(total=len(pairs), unit="", disable=not sys.stderr.isatty()) as bar:
-        steps = align_all(loaded, back, pairs, ranked.aligner(""), USUAL)
+        steps = align_all(loaded, back, pairs, ranked.aligner(""))
         aligned, refused = walked(steps, lambda done, total: bar.update(done - bar.n))
-    for number, problem in refused:
+    for number, problem in refused.items():
         why = text.problem(problem.key, problem.values, lang=args.lang)
         words = text.t("align.refused", lang=args.lang, number=number + 1, reason=why)
         print(words, file=sys.stderr)
@@ -74,23 +71,17 @@ def align_file(loaded: LoadedModel, args: argparse.Namespace) -> int:
     return 1 if refused else 0
 
 
-def write(aligned: tuple[Alignment, ...], out: Path) -> list[Path]:
-    """Write the file in the format of its suffix, and for Moses lines the two texts; all paths."""
-    if out.suffix == ".json":
-        files = {out: to_json(aligned)}
-    elif out.suffix == ".csv":
-        files = {out: to_csv(aligned)}
-    else:
-        source, target = to_words(aligned)
-        files = {
-            out: to_moses(aligned),
-            out.with_name(f"{out.name}.src"): source,
-            out.with_name(f"{out.name}.tgt"): target,
-        }
-    for path, content in files.items():
-        encoding = "utf-8-sig" if path.suffix == ".csv" else "utf-8"
-        path.write_bytes(content.encode(encoding))
-    return list(files)
+def write(aligned: tuple[Alignment | None, ...], out: Path) -> list[Path]:
+    """Write the links, and the words of both texts with spaces between them; a line per pair, empty
+    without an alignment. Returns the paths."""
+    lines = {
+        out: (pair and pair.moses for pair in aligned),
+        out.with_name(f"{out.name}.src"): (pair and " ".join(pair.src) for pair in aligned),
+        out.with_name(f"{out.name}.tgt"): (pair and " ".join(pair.tgt) for pair in aligned),
+    }
+    for path, of_pairs in lines.items():
+        path.write_text("".join(f"{line or ''}\n" for line in of_pairs), encoding="utf-8")
+    return list(lines)
 
 
 def _back(loaded: LoadedModel, asked: str | None) -> LoadedModel | None:

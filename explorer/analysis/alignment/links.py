@@ -2,19 +2,17 @@
 
 Links are Bool [tgt_word, src_word]. Each direction gives every word of its own target exactly one
 link, to the source word with the most weight. Combining two such sets is symmetrization (Och and
-Ney 2003, section 3.2; the grow-diag family: Koehn et al. 2005, "Edinburgh System Description").
+Ney 2003, section 3.2), here by grow-diag-final-and (Koehn et al. 2005, "Edinburgh System
+Description").
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 Links = Bool[np.ndarray, "tgt_word src_word"]
-Method = Literal["forward", "reverse", "intersection", "union", "grow-diag", "grow-diag-final-and"]
-METHODS: tuple[Method, ...] = get_args(Method)
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
@@ -33,21 +31,9 @@ def strongest(
     return links
 
 
-def symmetrised(forward: Links, reverse: Links, method: Method) -> Links:
-    """Combine both directions into one set of links."""
-    match method:
-        case "forward":
-            return forward.copy()
-        case "reverse":
-            return reverse.copy()
-        case "intersection":
-            return forward & reverse
-        case "union":
-            return forward | reverse
-        case "grow-diag":
-            return grow_diag(forward, reverse)
-        case "grow-diag-final-and":
-            return final_and(grow_diag(forward, reverse), forward, reverse)
+def symmetrised(forward: Links, reverse: Links) -> Links:
+    """Combine both directions into one set of links, by grow-diag-final-and."""
+    return final_and(grow_diag(forward, reverse), forward, reverse)
 
 
 def grow_diag(forward: Links, reverse: Links) -> Links:

@@ -25,20 +25,10 @@ from explorer.analysis.alignment.agreement import (
     along_diagonal,
     best_pair,
     learn,
-    links_of,
     one_head,
 )
-from explorer.analysis.alignment.links import (
-    METHODS,
-    Known,
-    LinkQuality,
-    Links,
-    Method,
-    diagonal,
-    score,
-    strongest,
-    symmetrised,
-)
+from explorer.analysis.alignment.aligned import align
+from explorer.analysis.alignment.links import Known, LinkQuality, Links, diagonal, score, strongest
 from explorer.analysis.alignment.reading import (
     Pair,
     Reading,
@@ -188,7 +178,7 @@ class Checked:
     """The chosen aligners evaluated against known links, on pairs not used for the choice.
 
     `errors` [shift, head] is the alignment error rate of every single head; `scores` those of an
-    aligner ("best", "mean") under a method; `diagonal` that of the diagonal baseline.
+    aligner ("best", "mean"); `diagonal` that of the diagonal baseline.
     """
 
     source: Source
@@ -196,7 +186,7 @@ class Checked:
     n_links: int
     errors: Heads
     diagonal: LinkQuality
-    scores: dict[tuple[str, Method], LinkQuality] = field(repr=False)
+    scores: dict[str, LinkQuality] = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,9 +388,8 @@ def _checked(
     scores = {}
     others: Sequence[Reading | None] = backs or [None] * len(readings)
     for name, aligner in aligners.items():
-        both = [links_of(*pair, aligner) for pair in zip(readings, others, strict=True)]
-        for method in METHODS if backs is not None else METHODS[:1]:
-            scores[name, method] = score([symmetrised(*entry, method) for entry in both], known)
+        aligned = [align(*pair, aligner) for pair in zip(readings, others, strict=True)]
+        scores[name] = score([entry.links for entry in aligned], known)
     shapes = [(len(entry.tgt), len(entry.src)) for entry in readings]
     return Checked(
         source=source,

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from explorer.analysis.alignment.links import METHODS, Method
 from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import choice, one_of
 
 NO_MODEL = "none"
-USUAL_METHOD: Method = "grow-diag-final-and"
 WRITES, READS = ROWS = ("write", "read")
 """Names in links for the two shifts of `analysis.alignment.reading`."""
 
@@ -16,8 +14,8 @@ WRITES, READS = ROWS = ("write", "read")
 @dataclass(frozen=True)
 class AlignmentChoices(PageChoices):
     """`aligner` is the source of links: a learned mean, the best head, or the open head ("": the
-    one with higher agreement on held-out sentences). `word_row` is the row of that head,
-    `symmetrise` the symmetrization method, `back` the reverse model ("": found by its name)."""
+    one with higher agreement on held-out sentences). `word_row` is the row of that head, `back` the
+    reverse model ("": found by its name)."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "words": ("alignment.words",),
@@ -25,5 +23,4 @@ class AlignmentChoices(PageChoices):
     }
     aligner: str = choice("", one_of(("mean", "best", "head")))
     word_row: str = choice(READS, one_of(ROWS))
-    symmetrise: Method = choice(USUAL_METHOD, one_of(METHODS))
     back: str = choice("", str)

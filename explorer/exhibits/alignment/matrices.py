@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.analysis.alignment.agreement import agreement, best_pair, learn
-from explorer.analysis.alignment.links import METHODS
-from explorer.analysis.alignment.study import Study, errors, sharpness, study
+from explorer.analysis.alignment.study import Checked, Study, errors, sharpness, study
 from explorer.components.mount import Index
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.alignment import opened
@@ -25,7 +24,7 @@ TIE = 0.005
 
 
 def show(alignment: Study, view: View) -> b.Blocks:
-    """The map of all matrices, the best ones, and what each method finds."""
+    """The map of all matrices, the best ones, and the aligners on known links."""
     choice = AlignmentView(view, alignment)
     note = b.Note(view.t("alignment.map_note"))
     yield b.Hero((b.Sentence("matrices", _reading(choice)), _map(choice), note))
@@ -40,8 +39,7 @@ def show(alignment: Study, view: View) -> b.Blocks:
     yield b.Title(view.t("alignment.first_heads"))
     yield _first(choice)
     if alignment.checked is not None:
-        yield b.Title(view.t("alignment.methods_title"))
-        yield from _methods(view, alignment)
+        yield from _checked(view, alignment.checked)
     yield b.Formula(_formula(alignment), view.t(f"alignment.matrices_formula_{alignment.basis}"))
     yield b.Code(_code(alignment))
     yield b.Numbers(lambda: _numbers(view, alignment))
@@ -131,30 +129,17 @@ def _first(choice: AlignmentView) -> b.Table:
     return b.Table(head, rows, "rllrr"[: len(head)])
 
 
-def _methods(view: View, alignment: Study) -> b.Blocks:
-    """Precision, recall and error rate of both aligners with every method, on known links."""
-    checked = alignment.checked
-    assert checked is not None
-    head = [view.t("alignment.symmetrise")]
-    names = [name for name in ("best", "mean") if (name, METHODS[0]) in checked.scores]
-    for name in names:
-        head += [
-            f"{view.t(f'alignment.aligners.{name}')}: {view.t(f'alignment.{column}')}"
-            for column in ("precision", "recall", "error")
-        ]
-    rows = []
-    for method in METHODS:
-        if (names[0], method) not in checked.scores:
-            continue
-        row = [view.t(f"alignment.methods.{method}")]
-        for name in names:
-            score = checked.scores[name, method]
-            row += [fixed(score.precision), fixed(score.recall), fixed(score.error)]
-        rows.append(row)
-    diagonal = checked.diagonal
-    own = [fixed(diagonal.precision), fixed(diagonal.recall), fixed(diagonal.error)]
-    rows.append([view.t("alignment.diagonal"), *own * len(names)])
-    yield b.Table(head, rows)
+def _checked(view: View, checked: Checked) -> b.Blocks:
+    """Precision, recall and error rate of the aligners and of the diagonal, on known links."""
+    columns = [view.t(f"alignment.{name}") for name in ("precision", "recall", "error")]
+    named = {view.t(f"alignment.aligners.{name}"): score for name, score in checked.scores.items()}
+    named[view.t("alignment.diagonal")] = checked.diagonal
+    rows = [
+        [name, fixed(score.precision), fixed(score.recall), fixed(score.error)]
+        for name, score in named.items()
+    ]
+    yield b.Title(view.t("alignment.methods_title"))
+    yield b.Table(["", *columns], rows, "lrrr")
     counts = {"pairs": checked.n_pairs, "links": checked.n_links}
     yield b.Note(view.t(f"alignment.known_{checked.source}", **counts))
 

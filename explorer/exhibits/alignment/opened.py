@@ -7,7 +7,6 @@ from typing import Any
 from explorer.analysis.alignment import study as studying
 from explorer.analysis.alignment.agreement import Aligner, one_head
 from explorer.analysis.alignment.aligned import Alignment, align
-from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.alignment.reading import Reading
 from explorer.analysis.alignment.study import Study, other_direction
 from explorer.engine import cache
@@ -83,8 +82,8 @@ class AlignmentView:
         return "mean" if aligner is study.mean else "best", (shift, head), aligner
 
     def align(self, readings: tuple[Reading, Reading | None]) -> Alignment:
-        """The links of a pair, with the chosen aligner and method."""
-        return align(*readings, self._chosen[2], self.view.choices(AlignmentChoices).symmetrise)
+        """The links of a pair, with the chosen aligner."""
+        return align(*readings, self._chosen[2])
 
     def words_of(self, shift: int, head: int) -> str:
         """A head and its row in words."""
@@ -105,20 +104,12 @@ def pick_back(view: View) -> b.Pick:
     return pick_one(view, "alignment.back", options, now, **more)
 
 
-def _pick_method(view: View) -> b.Pick:
-    now, help = view.choices(AlignmentChoices).symmetrise, view.t("alignment.symmetrise_help")
-    more = b.More(said="alignment.methods.", form="menu", width=230, help=help)
-    return pick_one(view, "alignment.symmetrise", METHODS, now, **more)
-
-
 def pick_aligner(choice: AlignmentView) -> tuple[b.Row, ...]:
-    """The aligner and the symmetrization."""
+    """The aligner and the reverse model."""
     view, heads = choice.view, choice.study.heads
     names = ("mean", "best", "head") if choice.study.mean is not None else ("best", "head")
-    picks = [pick_one(view, "alignment.aligner", names, choice.name, said="alignment.aligners.")]
-    if choice.back is not None:
-        picks.append(_pick_method(view))
-    row = b.Row((*picks, pick_back(view)))
+    aligner = pick_one(view, "alignment.aligner", names, choice.name, said="alignment.aligners.")
+    row = b.Row((aligner, pick_back(view)))
     if choice.name != "head":
         return (row,)
     more = b.More(

@@ -17,7 +17,6 @@ from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.opened import AlignmentView
 from explorer.exhibits.exhibit import TRANSLATES
 from explorer.exhibits.saying import in_a_row
-from explorer.exports.alignments import to_csv, to_json, to_moses
 from explorer.figures.alignment import lines, matrix as matrix_of_words
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
@@ -55,14 +54,7 @@ def show(words: PairReadings, view: View) -> b.Blocks:
     alignment = choice.align(words.readings)
     yield b.Hero((b.Sentence("alignment", _reading(choice, alignment)), _pictures(view, alignment)))
     yield from opened.pick_aligner(choice)
-    files = b.Row(
-        (
-            b.Download("alignment.take.txt", "Moses", lambda: to_moses([alignment]), "txt"),
-            b.Download("alignment.take.json", "JSON", lambda: to_json([alignment]), "json"),
-            b.Download("alignment.take.csv", "CSV", lambda: f"\ufeff{to_csv([alignment])}", "csv"),
-        )
-    )
-    yield b.Fold(view.t("alignment.take"), (b.Verbatim(alignment.moses), files))
+    yield b.Fold(view.t("alignment.take"), (b.Verbatim(alignment.moses),))
     notes = in_a_row(_notes(choice, alignment))
     yield b.Formula(_formula(choice), f"{notes}\n\n{view.t('alignment.formula')}")
     yield b.Code(_code(choice))

@@ -1,8 +1,5 @@
 """Links of words: out of weights by hand, by both directions, and which head has them."""
 
-import csv
-import io
-import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,7 +10,7 @@ import pytest
 from explorer import library
 from explorer.__main__ import main
 from explorer.analysis.alignment import agreement as agreeing, links as linking, study as answers
-from explorer.analysis.alignment.aligned import align_pairs, completed
+from explorer.analysis.alignment.aligned import align_all
 from explorer.analysis.alignment.links import moses
 from explorer.analysis.alignment.reading import Reading, heads_of, read, read_back, translated
 from explorer.analysis.alignment.study import other_direction, sharpness, study
@@ -54,12 +51,9 @@ def test_each_target_word_has_its_strongest_source_word_written_from_zero():
 FORWARD, REVERSE = grid("x... ..x. .x.. ...."), grid("x... .... .x.. .xxx")
 
 
-def test_methods_lie_between_intersection_and_union_and_grow_by_neighbours():
-    both = [linking.symmetrised(FORWARD, REVERSE, method) for method in ("intersection", "union")]
-    np.testing.assert_array_equal(both[0], grid("x... .... .x.. ...."))
-    np.testing.assert_array_equal(both[1], grid("x... ..x. .x.. .xxx"))
-    np.testing.assert_array_equal(linking.symmetrised(FORWARD, REVERSE, "forward"), FORWARD)
-    np.testing.assert_array_equal(linking.symmetrised(FORWARD, REVERSE, "reverse"), REVERSE)
+def test_links_of_both_directions_grow_by_neighbours():
+    grown = linking.symmetrised(FORWARD, REVERSE)
+    np.testing.assert_array_equal(grown, grid("x... ..x. .x.. .x.."))
     # In order, the neighbours of (2, 1): (3, 1) links word 3, and (1, 2), at a corner, word 1. Then
     # (3, 2) links nobody new, so that (3, 3), which would, has no neighbour.
     np.testing.assert_array_equal(linking.grow_diag(FORWARD, REVERSE), grid("x... ..x. .x.. .x.."))
@@ -166,24 +160,6 @@ def test_the_command_writes_moses_lines_or_refuses_a_model_of_one_text(data, tmp
     command = ["align", "stories", "--data", str(data), "--out", str(tmp_path / "x")]
     assert main(command) == 2
     assert "no cross-attention" in capsys.readouterr().err
-
-
-def test_json_and_csv_name_the_words(data, tmp_path, capsys):
-    data = data.with_suffix(".csv")
-    data.write_text("id,source\n1,c a b\n", encoding="utf-8")
-    out = tmp_path / "rows.json"
-    options = ["--data", str(data)]
-    assert main(["align", "copy", *options, "--out", str(out)]) == 0
-    assert "first row skipped, a header: id, source" in capsys.readouterr().err
-    (record,) = json.loads(out.read_text(encoding="utf-8"))
-    assert record["source_words"] == record["target_words"] == ["c", "a", "b"]
-    assert record["links"] == [[0, 0], [1, 1], [2, 2]]
-    assert record["method"] == "grow-diag-final-and"
-    out = tmp_path / "rows.csv"
-    assert main(["align", "copy", *options, "--back", "none", "--out", str(out)]) == 0
-    rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8-sig"))))
-    assert [row["target_word"] for row in rows] == ["c", "a", "b"]
-    assert {row["found_by"] for row in rows} == {"forward"}
 
 
 def test_each_link_is_a_line_between_its_words():
@@ -348,20 +324,18 @@ def translators() -> tuple[LoadedModel, LoadedModel]:
 
 def test_a_file_is_aligned_in_its_order_and_read_back(translators):
     own, back = translators
-    pairs = completed(own, [("Run!", "跑！"), ("I ate an apple.", "")])
-    assert pairs[1] == next(translated(own, ["I ate an apple."]))
+    pairs = [("Run!", "跑！"), ("I ate an apple.", "")]
     shape = (2, len(heads_of(own)))
     aligner = agreeing.Aligner(agreeing.one_head(shape, 1, 0), agreeing.one_head(shape, 1, 0))
-    found = align_pairs(own, back, [*pairs, ("I", "")], aligner, "union")
-    assert [each.pair for each in found] == [*pairs, ("I", "")]
+    found, refused = walked(align_all(own, back, [*pairs, ("a " * 900, "")], aligner))
+    assert list(refused) == [2]
+    assert found[2] is None
     assert found[0].moses == "0-0 1-1"
-    assert found[2].moses == ""
-    forward = found[1]
-    assert forward.method == "union"
-    assert forward.back is not None
-    alone = align_pairs(own, None, pairs, agreeing.Aligner(aligner.forward), "union")[1]
-    assert alone.method == "forward"
-    np.testing.assert_array_equal(alone.links, forward.forward)
+    assert found[1].pair == next(translated(own, ["I ate an apple."]))
+    assert found[1].back is not None
+    (alone,), _ = walked(align_all(own, None, pairs[1:], agreeing.Aligner(aligner.forward)))
+    assert alone.back is None
+    np.testing.assert_array_equal(alone.links, found[1].forward)
     reading = next(read(own, [("She reads a book.", "她看书。")]))
     turned = next(read_back(back, [reading]))
     assert turned.weights.shape == reading.weights.shape
