@@ -163,7 +163,7 @@ def measures(run: Run, kind: Role) -> Steps[dict[HeadMeasure, NDArray[np.float64
 
 @cached
 def aggregates(run: Run, kind: Role) -> tuple[Aggregate, ...]:
-    """Means, rollout and flow of one kind of attention. Raises InputProblem."""
+    """Means and rollout of one kind of attention. Raises InputProblem."""
     return aggregates_of(trace(run), kind)
 
 

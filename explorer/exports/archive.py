@@ -3,11 +3,10 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from explorer.runs.edits import format_edits
 from explorer.runs.trace import Trace
@@ -52,23 +51,9 @@ def to_npz(traced: Trace) -> bytes:
     return file.getvalue()
 
 
-def to_csv(
-    pattern: Float[np.ndarray, "query key"],
-    mask: Bool[np.ndarray, "query key"],
-    queries: Sequence[str],
-    keys: Sequence[str],
-) -> str:
-    """One head as a table: keys across, queries down, blocked cells empty.
-
-    A token that a spreadsheet would evaluate as a formula ("=1+1") is prefixed with an apostrophe.
-    """
-    cells = np.where(mask, np.char.mod("%.6g", pattern), "").tolist()
-    rows = ([query, *row] for query, row in zip(queries, cells, strict=True))
-    return to_rows(["", *map(_plain, keys)], rows)
-
-
 def to_rows(names: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """A table with a header line; formulas are prefixed with an apostrophe, as in `to_csv`."""
+    """A table with a header line. Text that a spreadsheet would evaluate as a formula ("=1+1") is
+    prefixed with an apostrophe."""
     file = io.StringIO()
     table = csv.writer(file, lineterminator="\r\n")
     table.writerow(names)

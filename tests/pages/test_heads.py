@@ -55,7 +55,7 @@ def test_all_heads_are_sent_and_the_opened_one_exactly_with_what_blocks_its_cell
     at = open_page("heads", site="decoder", layer="2", head="4")
     head, arrays = sent(at)
     assert head["labels"][:8] == [f"L{layer}·H{h}" for layer in (1, 2) for h in (1, 2, 3, 4)]
-    assert head["labels"][8:] == ["L1 avg", "L2 avg", "Rollout", "Flow"]
+    assert head["labels"][8:] == ["L1 avg", "L2 avg", "Rollout"]
     assert (chosen(at)["opened"], chosen(at)["shown"]) == (7, [7])
     assert arrays["exact"].shape[0] == 1
     assert "L2·H4" in reading(at, "attends to")
@@ -78,7 +78,7 @@ HERE = {"text": TEXT, "layer": "1", "head": "1"}
         ({"row": "2", "key": "900"}, {"query": 2, "key": None}),
         ({"row": "free", "key": "3"}, {"query": None, "key": None}),
         ({"key": "3"}, {"key": None}),
-        ({"pins": "9.9_mean-7_flow"}, {"pinned": []}),  # cross-attention has no flow
+        ({"pins": "9.9_mean-7"}, {"pinned": []}),
     ],
 )
 def test_what_is_open_pinned_and_chosen_comes_from_the_link(open_page, params, expected):
@@ -88,15 +88,13 @@ def test_what_is_open_pinned_and_chosen_comes_from_the_link(open_page, params, e
     assert params.get("row") in (None, at.query_params.get("row"))
 
 
-@pytest.mark.parametrize(
-    ("site", "name"), [("decoder", "mean-2"), ("decoder", "rollout"), ("encoder", "flow")]
-)
+@pytest.mark.parametrize(("site", "name"), [("decoder", "mean-2"), ("encoder", "rollout")])
 def test_extras_open_like_heads_and_are_read_by_their_name(open_page, site, name):
     closed = open_page("heads", text=TEXT, site=site, instead="none")
     assert chosen(closed)["opened"] is None
     assert t("heads.closed", lang="en") in everything(closed)
     at = open_page("heads", text=TEXT, site=site, instead=name, row="2")
-    label = {"mean-2": "L2 avg", "rollout": "Rollout", "flow": "Flow"}[name]
+    label = {"mean-2": "L2 avg", "rollout": "Rollout"}[name]
     head, _ = sent(at)
     assert head["labels"][chosen(at)["opened"]] == label
     assert reading(at, "attends to").startswith(f"{label}: ")

@@ -36,7 +36,7 @@ from models.strategies import Beam, Greedy, Sample
 index = st.none() | st.integers(0, 900)
 place = st.one_of(
     st.tuples(st.integers(0, 900), st.integers(0, 900)),
-    st.sampled_from(["mean-1", "mean-12", "rollout", "flow"]),
+    st.sampled_from(["mean-1", "mean-12", "rollout"]),
 )
 beam = st.builds(
     Beam, width=st.integers(1, 8), length_penalty=st.sampled_from([0.0, 0.6, 1.0, 1.9, 2.0])
@@ -61,7 +61,7 @@ states = st.builds(
     step=index,
     edits=st.sampled_from([(), parse_edits("causal-off~head-blocks.1.attn-2")]),
     pads=st.none() | st.integers(0, MOST_PADS),
-    instead=st.sampled_from(["", "none", "mean-2", "rollout", "flow"]),
+    instead=st.sampled_from(["", "none", "mean-2", "rollout"]),
     pins=st.lists(place, max_size=MAX_PINNED, unique=True).map(tuple),
     strategy=strategy,
     dims=st.none() | st.lists(st.integers(0, 1023), max_size=MOST_DIMS, unique=True).map(tuple),
@@ -194,7 +194,7 @@ def test_the_picture_that_a_choice_changes_is_painted_before_those_above_it(open
 
 OLD = (
     "?site=encoder&layer=2&head=1&row=3&measure=entropy&with=writer",
-    "heads?site=decoder&layer=1&head=2&instead=flow&pins=2.1_rollout&scale=log&own_range=1&words=1",
+    "heads?site=decoder&layer=1&head=2&instead=rollout&pins=2.1_mean-1&scale=log&own_range=1&words=1",
     "cell?layer=2&head=3&row=1&key=2&stage=2&goal=2&aside=backward&scaling=model&init=gpt2&drop=20",
     "masks?part=conventions&pads=2&edits=causal-off&rendering=billion&reader=added&picture=scores",
     "masks?part=fills&way=added&lowered=2",

@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,7 @@ from streamlit.testing.v1 import AppTest
 from explorer import library
 from explorer.analysis.heads.versus import versus
 from explorer.components.heads_payload import HeadsSelection
-from explorer.exhibits.heads import exports
-from explorer.exhibits.heads.sides import Sides
 from explorer.exhibits.heads.verdict import LEAST
-from explorer.exhibits.heads.versus import open_heads
-from explorer.figures.theme import show
 from explorer.render import drawing
 from explorer.runs.trace import trace
 from explorer.text import t
@@ -72,9 +67,8 @@ def test_a_model_and_its_tuned_version_side_by_side(open_page, lang):
     assert drawn["scale"]["palette"] == "diverging"
 
 
-def test_the_control_chooses_a_model_orders_by_difference_and_takes_away(open_page):
+def test_the_control_chooses_a_model_and_orders_by_difference(open_page):
     at = open_page("heads", text=TEXT)
-    assert t("take.versus", lang="en") not in [each.value for each in at.caption]
     menu = at.selectbox(key="heads.with")
     assert menu.value == ""
     assert menu.options[1] == "tuned"  # it reads the same tokens
@@ -168,23 +162,3 @@ def test_a_click_in_the_other_picture_is_taken(open_page, monkeypatch, model, ot
     place = 4 * opened[0] + opened[1]
     first = place if "layer" in said else 4
     assert [sent(at, index)["chosen"]["opened"] for index in (0, 1)] == [first, place]
-
-
-def test_the_difference_of_every_pair_of_heads_is_a_table_to_keep(open_page, monkeypatch):
-    seen: list[Sides] = []
-    files = exports.files
-    monkeypatch.setattr(exports, "files", lambda *of: seen.append(of[0]) or files(*of))
-    at = compared(open_page, measure="differs")
-    captions = [each.value for each in at.caption]
-    assert {t("take.versus", lang="en"), t("take.difference", lang="en")} <= set(captions)
-    two = seen[-1].pair
-    opened = open_heads(two)
-    svg = exports.difference(two, opened)
-    for said in ("of “tuned” minus", *(f">{escape(show(each))}<" for each in opened.keys)):
-        assert said in svg
-    found = two.compared
-    lines = exports.differences(two).decode("utf-8-sig").splitlines()
-    assert len(lines) == 1 + found.difference.size
-    layer, head, bits = lines[1].split(",")
-    assert float(bits) == pytest.approx(found.difference.max(), rel=1e-4)
-    assert float(bits) == pytest.approx(found.difference[int(layer) - 1, int(head) - 1], rel=1e-4)

@@ -1,1 +1,1 @@
-"""What heads do: measures, roles, ablation, attribution, rollout and flow."""
+"""What heads do: measures, roles, ablation, attribution and rollout."""

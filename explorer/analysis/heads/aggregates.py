@@ -1,17 +1,14 @@
-"""Aggregated patterns shown like heads: the mean of each layer, rollout and attention flow."""
+"""Aggregated patterns shown like heads: the mean of each layer, and rollout."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, Role
 
-MAX_FLOW = 24
-"""Longer sequences have no flow among the aggregates: 24 tokens take two thirds of a second."""
 MAX_ROWS = 256
 """Longer sequences have no aggregates: for 30 layers they would take 160 MB at 1,024 tokens."""
 
@@ -30,9 +27,9 @@ class Aggregate:
 
 
 def aggregates_of(traced: Trace, kind: Role) -> tuple[Aggregate, ...]:
-    """The aggregates of one kind: "mean-1" … per layer, "rollout", and for self-attention "flow".
+    """The aggregates of one kind: "mean-1" … per layer, and "rollout" through all layers; that of
+    cross-attention goes through the encoder too.
 
-    Rollout and flow go through all layers; rollout of cross-attention through the encoder too.
     Sequences of more than `MAX_ROWS` tokens have none.
     Raises ValueError for a kind that the model does not have.
     """
@@ -53,11 +50,7 @@ def aggregates_of(traced: Trace, kind: Role) -> tuple[Aggregate, ...]:
     ]
     open_cells = _open_cells(traced, kind)
     rolled = cross_rollout(traced).aligned[-1] if kind == "cross" else rollout(traced, kind)[-1]
-    through = [Aggregate("rollout", None, rolled.astype(np.float32), open_cells)]
-    if kind != "cross" and len(open_cells) <= MAX_FLOW:
-        flow = attention_flow(traced, kind)
-        through.append(Aggregate("flow", None, flow.astype(np.float32), open_cells))
-    return (*means, *through)
+    return (*means, Aggregate("rollout", None, rolled.astype(np.float32), open_cells))
 
 
 def _seen(traced: Trace, site: AttentionSite) -> Bool[np.ndarray, "query key"]:

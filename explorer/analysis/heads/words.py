@@ -57,22 +57,7 @@ def by_word(
     Summed over keys, since attention to a word is attention to any of its tokens; averaged over
     queries, since each of them has a full distribution (Clark et al. 2019, section 4.1).
     """
-    return _averaged(np.add.reduceat(patterns, keys.starts, axis=-1), queries)
-
-
-def flow_by_word(
-    flow: Float[np.ndarray, "*heads query key"], queries: Words, keys: Words
-) -> Float[np.ndarray, "*heads query_word key_word"]:
-    """Attention flow to words: the largest flow into a token of the word, averaged over queries.
-
-    Flows into several tokens share edges, so their sum would count these twice, and could exceed 1.
-    """
-    return _averaged(np.maximum.reduceat(flow, keys.starts, axis=-1), queries)
-
-
-def _averaged(
-    of_keys: Float[np.ndarray, "*heads query key_word"], queries: Words
-) -> Float[np.ndarray, "*heads query_word key_word"]:
+    of_keys = np.add.reduceat(patterns, keys.starts, axis=-1)
     total = np.add.reduceat(of_keys, queries.starts, axis=-2)
     sizes = np.diff((*queries.starts, of_keys.shape[-2]))
     return (total / sizes[:, None]).astype(of_keys.dtype)

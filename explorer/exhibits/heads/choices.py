@@ -17,11 +17,11 @@ HeadOrAggregate = tuple[int, int] | str
 """A head (layer, head), counted from 0, or the name of an aggregate."""
 
 _HEAD = re.compile(r"([1-9][0-9]{0,2})\.([1-9][0-9]{0,2})", re.ASCII)
-_AGGREGATE = re.compile(r"mean-[1-9][0-9]{0,2}|rollout|flow", re.ASCII)
+_AGGREGATE = re.compile(r"mean-[1-9][0-9]{0,2}|rollout", re.ASCII)
 
 
 def parse_head(text: str) -> HeadOrAggregate:
-    """Read `2.5` (layer 2, head 5), `mean-2`, `rollout` or `flow`. Raises ValueError."""
+    """Read `2.5` (layer 2, head 5), `mean-2` or `rollout`. Raises ValueError."""
     head = _HEAD.fullmatch(text)
     if head:
         return int(head[1]) - 1, int(head[2]) - 1
@@ -70,7 +70,7 @@ class HeadsChoices(PageChoices):
     word are merged. `with_` is the compared model, `with_head` its open head."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "": ("heads.verdict", "heads.heads", "heads.versus", "heads.matter", "heads.measured")
+        "": ("heads.verdict", "heads.heads", "heads.versus", "heads.matter")
     }
     reads_pictures: ClassVar[bool] = True
     instead: str = choice("", _instead, of_site=True)

@@ -6,7 +6,6 @@ from typing import Any
 
 from explorer.analysis.heads.ablation import ablating
 from explorer.analysis.heads.aggregates import MAX_ROWS
-from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.measures import (
     HEAD_MEASURES,
     LANDMARKS,
@@ -44,8 +43,6 @@ Asked = tuple[Run, Role, bool, str]
 AGGREGATES = {
     "mean": r"\bar A_\ell = \frac1H \sum_h A_{\ell h}",
     "rollout": r"R_\ell = \tfrac12(\bar A_\ell + I)\,R_{\ell - 1}, \qquad R_0 = I",
-    "flow": r"F_{ij} = \max\ \sum_{i \to j} f, \qquad "
-    r"0 \le f_\ell \le \tfrac12(\bar A_\ell + I)",
 }
 """The formulas of the aggregates: Abnar & Zuidema 2020."""
 
@@ -98,7 +95,7 @@ def show(values: tuple[Values, ...] | None, view: View) -> b.Blocks:
     yield b.Formula(_formula(choice), view.t("heads.formula"))
     yield b.Code(_code(choice))
     yield b.Numbers(lambda: _numbers(choice))
-    yield b.Export(lambda is_local: exports.files(sides, is_local))
+    yield b.Export(lambda is_local: exports.files(choice, is_local))
 
 
 # One query in words.
@@ -187,11 +184,10 @@ def _even(choice: Opened, name: HeadMeasure) -> Iterator[b.Note]:
 
 
 def _aggregates(choice: Opened) -> str:
-    """An explanation of the aggregates; flow exists only for short self-attention."""
+    """An explanation of the aggregates."""
     if not choice.aggregates:
         return choice.view.t("heads.no_aggregates", limit=MAX_ROWS)
-    through = (each.name for each in choice.aggregates if each.layer is None)
-    return " ".join(choice.view.t(f"heads.{name}_note") for name in ("mean", *through))
+    return f"{choice.view.t('heads.mean_note')} {choice.view.t('heads.rollout_note')}"
 
 
 def _switch_off(choice: Opened) -> Iterator[b.Toggle]:
@@ -260,7 +256,7 @@ def _code(choice: Opened) -> list[object]:
     aggregate = shown.aggregate if shown else None
     if aggregate is not None:
         rolled = cross_rollout if view.kind == "cross" else rollout
-        code.insert(0, {"rollout": rolled, "flow": attention_flow}.get(aggregate.name, mean_head))
+        code.insert(0, rolled if aggregate.name == "rollout" else mean_head)
     if choice.measure is not None:
         known: dict[str, list[object]] = {"needed": [ablating], "differs": [mean_divergence]}
         code += known.get(choice.measure, [head_measures, measures_of])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from explorer.analysis.heads.aggregates import Aggregate
 from explorer.analysis.heads.measures import measure_names
-from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
+from explorer.analysis.heads.words import Words, by_word, mask_by_word, words_of
 from explorer.components.heads_payload import (
     Cells,
     HeadGrid,
@@ -35,7 +35,7 @@ from models.hooks import AttentionSite, Role
 @cached
 def grid_of(run: Run, kind: Role, by_words: bool) -> Steps[HeadGrid]:
     """Thumbnails of all heads of one kind of attention, layer by layer, then of the aggregates.
-    Cached for every measure and selection; the atlas draws them too. Raises InputProblem."""
+    Cached for every measure and selection. Raises InputProblem."""
     trace, extras = cache.trace(run), cache.aggregates(run, kind)
     sites = trace.sites_of(kind)
     tokens = trace.query_tokens(sites[0].name), trace.key_tokens(sites[0].name)
@@ -49,16 +49,15 @@ def grid_of(run: Run, kind: Role, by_words: bool) -> Steps[HeadGrid]:
     for extra in extras:
         cells = extra.pattern[None], extra.mask[None]
         if words is not None:
-            cells = merged(cells, words, flows=extra.name == "flow")
+            cells = merged(cells, words)
         parts.append(pooled(cells, step))
     return joined((len(sites), sites[0].n_heads, n_query, n_key), step, parts)
 
 
-def merged(cells: Cells, words: tuple[Words, Words], flows: bool = False) -> Cells:
-    """Weights and mask by word instead of by token; `flows` are sums, not shares."""
+def merged(cells: Cells, words: tuple[Words, Words]) -> Cells:
+    """Weights and mask by word instead of by token."""
     weights, mask = cells
-    by_words = (flow_by_word if flows else by_word)(weights, *words)
-    return by_words, mask_by_word(mask, *words)
+    return by_word(weights, *words), mask_by_word(mask, *words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +109,7 @@ class Opened:
 
     @once
     def aggregates(self) -> tuple[Aggregate, ...]:
-        """The aggregates: means, rollout, flow."""
+        """The aggregates: means and rollout."""
         return cache.aggregates(self.view.run, self.view.kind)
 
     @once
@@ -124,8 +123,7 @@ class Opened:
     def cells(self, shown: EnlargedPattern) -> Cells:
         """The weights and the mask of a shown head, by word if the picture is by word."""
         cells = shown.pattern, shown.mask
-        flows = shown.aggregate is not None and shown.aggregate.name == "flow"
-        return cells if self.words is None else merged(cells, self.words, flows)
+        return cells if self.words is None else merged(cells, self.words)
 
     @once
     def selection(self) -> HeadsSelection:
@@ -182,7 +180,7 @@ class Opened:
         """An aggregate's short name, in the user's language."""
         if aggregate.layer is not None:
             return self.view.t("heads.mean", layer=aggregate.layer + 1)
-        return self.view.t("heads.rollout" if aggregate.name == "rollout" else "heads.flow")
+        return self.view.t("heads.rollout")
 
     def address(self, place: HeadOrAggregate) -> tuple[int, int] | None:
         """The view's address of a head or aggregate; None if this model and sentence do not have

@@ -117,15 +117,13 @@ def _heads(pair: ViewPair, versus: Versus) -> b.Blocks:
     if opened is None:
         yield b.Note(view.t("versus.closed"))
         return
-    drawn = changed(pair, versus, opened, _piece(versus.queries, view.row))
+    drawn = _changed(pair, versus, opened)
     caption = view.t("versus.difference", **opened.names(view), **names_of(pair))
     yield b.Matrices("heads.versus", ((caption, drawn),))
     yield from _closest(pair, opened)
 
 
-def changed(
-    pair: ViewPair, versus: Versus, opened: OpenHeads, selected: int | None = None
-) -> Matrix:
+def _changed(pair: ViewPair, versus: Versus, opened: OpenHeads) -> Matrix:
     """The other model's weights in the open head minus this model's."""
     view = pair.view
     before, after = (model_title(view, side.loaded.name) for side in (view, pair.other))
@@ -134,7 +132,7 @@ def changed(
         opened.other,
         site_axes(view, tokens=(versus.queries.labels, opened.keys)),
         masks=(opened.one > 0, opened.other > 0),
-        selected=selected,
+        selected=_piece(versus.queries, view.row),
         words={**view.words("figures.heatmap"), "before": before, "after": after},
     )
 

@@ -17,10 +17,9 @@ from new_kinds import registered
 import explorer
 from explorer import library
 from explorer.__main__ import main
-from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.rollout import cross_rollout, rollout
 from explorer.exhibits.heads.exports import snippet
-from explorer.exports.archive import META, to_csv, to_npz
+from explorer.exports.archive import META, to_npz, to_rows
 from explorer.exports.picture import HATCHES, axes_of, matrices_svg, site_svg
 from explorer.figures.matrix import Axes, Axis, Mark, Matrix, Scale, change
 from explorer.figures.theme import LIGHT
@@ -71,7 +70,7 @@ def test_the_code_of_a_view_gives_its_numbers(site, text, target, edits, pads, f
     traced = trace(loaded, text, target, edits, pads)
     pattern = ran(snippet(traced, site, 2, target=target))
     np.testing.assert_array_equal(pattern, traced.pattern(site)[2])
-    rolled = ran(snippet(traced, site, 1, view="rollout", target=target))
+    rolled = ran(snippet(traced, site, 1, rolled=True, target=target))
     if site == CROSS:
         np.testing.assert_array_equal(rolled, cross_rollout(traced).aligned[1])
     else:
@@ -79,10 +78,7 @@ def test_the_code_of_a_view_gives_its_numbers(site, text, target, edits, pads, f
         np.testing.assert_array_equal(rolled, rollout(traced, kind)[layer])
 
 
-def test_the_code_of_flow_and_of_ones_own_model_runs(folder):
-    traced = trace(open_model(folder), "The cat ran", "我爱你猫")
-    flow = ran(snippet(traced, ENCODER, 0, view="flow", target="我爱你猫"))
-    np.testing.assert_array_equal(flow, attention_flow(traced, "encoder"))
+def test_the_code_of_ones_own_model_runs(folder):
     loaded = open_model(folder)
     traced = trace(loaded, "The cat ran", "我爱你猫")
     code = snippet(traced, CROSS, 1, target="我爱你猫", folder=folder.absolute())
@@ -98,17 +94,11 @@ def test_code_for_a_model_of_one_text_compiles(writer):
     compile(snippet(trace(writer, "cat"), "blocks.0.attn", 0), "view.py", "exec")
 
 
-def test_a_table_has_gaps_where_blocked_and_a_picture_the_hatching_of_the_app():
-    pattern = np.array([[0.25, 0.75], [1.0, 0.0]])
-    mask = np.array([[True, True], [True, False]])
-    text = to_csv(pattern, mask, ("a", 'say "b"'), ("x,y", "=1+1"))
-    rows = list(csv.reader(io.StringIO(text)))
-    assert rows == [["", "x,y", "'=1+1"], ["a", "0.25", "0.75"], ['say "b"', "1", ""]]
-    tokens = ("+1", "-1", "@x", "\t=1", "=", "a=b")
-    rows = list(
-        csv.reader(io.StringIO(to_csv(np.zeros((6, 0)), np.ones((6, 0), bool), tokens, ())))
-    )
-    assert [row[0] for row in rows[1:]] == ["'+1", "'-1", "'@x", "'\t=1", "'=", "a=b"]
+def test_a_table_holds_no_formula_and_a_picture_the_hatching_of_the_app():
+    tokens = ("+1", "-1", "@x", "\t=1", "=", "a=b", 'say "b"')
+    rows = list(csv.reader(io.StringIO(to_rows(["x,y"], [[token] for token in tokens]))))
+    cells = ["x,y", "'+1", "'-1", "'@x", "'\t=1", "'=", "a=b", 'say "b"']
+    assert [row[0] for row in rows] == cells
     script = Path(explorer.__file__).parent / "components" / "canvas.js"
     moves = script.read_text(encoding="utf-8").split("const HATCHES = [")[1].split("];")[0]
     strokes = [len(re.findall("moveTo", line)) for line in moves.splitlines() if "moveTo" in line]

@@ -17,7 +17,7 @@ from explorer.analysis.heads.measures import (
     measure_names,
     top_keys,
 )
-from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
+from explorer.analysis.heads.words import Words, by_word, mask_by_word, words_of
 from explorer.labels import SpecialToken, str_tokens
 from explorer.runs.edits import HeadOff
 from explorer.runs.passes import walked
@@ -199,7 +199,7 @@ def test_a_character_in_several_tokens_and_the_blank_before_a_word_are_no_words(
     assert words_of(row).starts[:4] == (0, 2, 6, 9)
 
 
-def test_weights_masks_and_flows_between_words() -> None:
+def test_weights_and_masks_between_words() -> None:
     pattern = np.array([[[1.0, 0.0, 0.0], [0.25, 0.5, 0.25], [0.125, 0.125, 0.75]]], np.float32)
     # Keys: [1, 0], [0.75, 0.25], [0.25, 0.75]; the first two queries are one word.
     expected = [[[0.875, 0.125], [0.25, 0.75]]]
@@ -209,8 +209,6 @@ def test_weights_masks_and_flows_between_words() -> None:
     np.testing.assert_array_equal(by_word(pattern, alone, alone), pattern)
     causal = np.tril(np.ones((3, 3), bool))
     np.testing.assert_array_equal(mask_by_word(causal, ROW, ROW), [[True, False], [True, True]])
-    flow = np.array([[0.5, 0.75, 0.25], [1.0, 0.25, 0.25], [0.5, 0.25, 1.0]])
-    np.testing.assert_array_equal(flow_by_word(flow, ROW, ROW), [[0.875, 0.25], [0.5, 1.0]])
     pattern = np.array([[1.0, 0.0, 0.0], [0.25, 0.5, 0.25], [0.125, 0.125, 0.75]])
     found = gathered(pattern, [(0,), (1, 2)], [(1, 2)])
     # Row 0: nothing on the piece; rows 1 and 2: 0.75 and 0.875, on average 0.8125.

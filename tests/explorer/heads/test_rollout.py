@@ -1,7 +1,6 @@
-"""Rollout and flow, worked by hand: every head of every layer looks one token back."""
+"""Rollout, worked by hand: every head of every layer looks one token back; and ablations."""
 
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -9,11 +8,9 @@ import torch
 
 from explorer.analysis.heads import ablation
 from explorer.analysis.heads.ablation import Ablation, ablate, ablating
-from explorer.analysis.heads.aggregates import MAX_FLOW, aggregates_of
-from explorer.analysis.heads.flow import MAX_FLOW_TOKENS, attention_flow, max_flow
+from explorer.analysis.heads.aggregates import MAX_ROWS, aggregates_of
 from explorer.analysis.heads.rollout import cross_rollout, layer_mixes, mean_head, rollout
 from explorer.library import LoadedModel
-from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
 from explorer.runs.rerun import token_logprobs, written_tokens
 from explorer.runs.trace import Trace, trace
@@ -39,7 +36,7 @@ def back(traced: Trace) -> Trace:
     return with_patterns(traced, {f"encoder.blocks.{layer}.attn": BACK for layer in range(3)})
 
 
-def test_rollout_and_flow_of_one_token_back(back) -> None:
+def test_rollout_of_one_token_back(back) -> None:
     rolled = rollout(back, "encoder")
     # Half stays, half goes one back: after 3 layers the steps back are 1 3 3 1, the wall gathers.
     assert rolled[2].tolist() == [
@@ -50,47 +47,18 @@ def test_rollout_and_flow_of_one_token_back(back) -> None:
     ]
     assert rolled[0].tolist() == ((np.array(BACK) + np.eye(4)) / 2).tolist()
     assert rolled[1][3].tolist() == [0, 1 / 4, 2 / 4, 1 / 4]
-    # Every pipe is 1/2 wide. From 3 to 0 leads one way, and so from each token to itself; else
-    # two ways without a common pipe, which is all that leaves the upper end.
-    flow = [[1, 0, 0, 0], [1, 0.5, 0, 0], [1, 1, 0.5, 0], [0.5, 1, 1, 0.5]]
-    assert attention_flow(back, "encoder").tolist() == flow
-
-
-def test_flow_is_the_least_cut_of_small_graphs(translator, traced) -> None:
-    rng = np.random.default_rng(3)
-    n_layers, n = 3, 4
-    for _ in range(12):
-        pipes = rng.random((n_layers, n, n)) * (rng.random((n_layers, n, n)) < 0.7)
-        cuts = []
-        for sides in product((False, True), repeat=n * (n_layers - 1)):
-            inner = np.array(sides).reshape(n_layers - 1, n)
-            upper = np.vstack([np.arange(n) == 1, inner])  # True: on the source's side
-            lower = np.vstack([inner, np.arange(n) != 2])
-            cuts.append((pipes * upper[:, :, None] * ~lower[:, None, :]).sum())
-        # The last layer's other nodes are on the source's side: their pipes lead nowhere.
-        assert max_flow(pipes, 1, 2) == pytest.approx(min(cuts), abs=1e-9)
-        assert max_flow(pipes[:1], 1, 2) == pipes[0, 1, 2]
-    assert max_flow(np.zeros((3, 4, 4)), 1, 2) == 0
-    text = " ".join(["cat"] * MAX_FLOW_TOKENS)
-    with pytest.raises(InputProblem) as caught:
-        attention_flow(trace(translator, text, "猫"), "encoder")
-    assert caught.value.key == "too_many_tokens"
-    assert caught.value.values == {"limit": MAX_FLOW_TOKENS, "length": MAX_FLOW_TOKENS + 1}
-    for analysis in (attention_flow, rollout):
-        with pytest.raises(ValueError, match="cross"):
-            analysis(traced, "cross")
 
 
 def test_blocked_cells_stay_zero(translator, writer) -> None:
     traced = trace(translator, "The cat ran", "我爱你猫", pads=2)
     future = np.triu(np.ones((5, 5), dtype=bool), 1)
-    for result in (rollout(traced, "decoder")[-1], attention_flow(traced, "decoder")):
-        assert (result[future] == 0).all()
-        assert (result[:3, :3][~future[:3, :3]] > 0).all()
+    rolled = rollout(traced, "decoder")[-1]
+    assert (rolled[future] == 0).all()
+    assert (rolled[:3, :3][~future[:3, :3]] > 0).all()
     n_src, n_tgt = 4, 3
-    for result in (rollout(traced, "encoder")[-1], attention_flow(traced, "encoder")):
-        assert (result[:n_src, n_src:] == 0).all()
-        assert (result[:n_src, :n_src] > 0).all()
+    rolled = rollout(traced, "encoder")[-1]
+    assert (rolled[:n_src, n_src:] == 0).all()
+    assert (rolled[:n_src, :n_src] > 0).all()
     crossed = cross_rollout(traced)
     assert (crossed.source[:, :, n_src:] == 0).all()
     assert (crossed.source[:, :n_tgt, :n_src] > 0).all()
@@ -100,6 +68,8 @@ def test_blocked_cells_stay_zero(translator, writer) -> None:
     assert (rollout(text, "decoder")[:, np.triu(np.ones((n, n), dtype=bool), 1)] == 0).all()
     with pytest.raises(ValueError, match="'encoder'"):
         rollout(text, "encoder")
+    with pytest.raises(ValueError, match="cross"):
+        rollout(traced, "cross")
     with pytest.raises(ValueError, match="no cross"):
         cross_rollout(text)
 
@@ -148,33 +118,22 @@ def test_rollout_through_the_whole_translator_carries_what_crossed_over_before(b
     assert crossed.target[1][1].tolist() == [1 / 8, 1 / 8, 0]
 
 
-def test_aggregates_are_what_analysis_computes_and_long_rows_have_no_flow(traced, writer) -> None:
+def test_aggregates_are_what_analysis_computes_and_long_rows_have_none(traced, writer) -> None:
     aggregates = {aggregate.name: aggregate for aggregate in aggregates_of(traced, "encoder")}
-    assert list(aggregates) == ["mean-1", "mean-2", "mean-3", "rollout", "flow"]
+    assert list(aggregates) == ["mean-1", "mean-2", "mean-3", "rollout"]
     site = traced.sites_of("encoder")[1].name
     for name, expected in (
         ("mean-2", mean_head(traced, site)),
         ("rollout", rollout(traced, "encoder")[-1]),
-        ("flow", attention_flow(traced, "encoder")),
     ):
         np.testing.assert_allclose(aggregates[name].pattern, expected, rtol=1e-6, err_msg=name)
     assert (aggregates["mean-2"].layer, aggregates["rollout"].layer) == (1, None)
-    assert aggregates["flow"].pattern.dtype == np.float32
+    assert aggregates["rollout"].pattern.dtype == np.float32
     aggregates = aggregates_of(traced, "cross")
     assert [aggregate.name for aggregate in aggregates] == ["mean-1", "mean-2", "rollout"]
     np.testing.assert_allclose(aggregates[-1].pattern, cross_rollout(traced).aligned[-1], rtol=1e-6)
-    long = replace(
-        traced,
-        activations={
-            name: np.pad(cells, ((0, 0), (0, 30), (0, 30))) if cells.shape[-2:] == (4, 4) else cells
-            for name, cells in traced.activations.items()
-        },
-        src_tokens=traced.src_tokens + (5,) * 30,
-        src_str_tokens=traced.src_str_tokens + ("x",) * 30,
-        src_valid=np.ones(34, np.bool_),
-    )
-    assert len(long.src_tokens) > MAX_FLOW
-    assert [aggregate.name for aggregate in aggregates_of(long, "encoder")][-1] == "rollout"
+    long = replace(traced, src_str_tokens=("x",) * (MAX_ROWS + 1))
+    assert aggregates_of(long, "encoder") == ()
     with pytest.raises(ValueError, match="no attention of the kind 'cross'"):
         aggregates_of(trace(writer, "The cat"), "cross")
 
