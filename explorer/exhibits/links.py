@@ -31,7 +31,7 @@ MOST_PADS = 8
 FREE = -1
 """The value of `row` if no query is highlighted."""
 
-_GONE_PARTS = "speculation flow without file paper search asked paths compare composition"
+_GONE_PARTS = "speculation flow without file paper search asked paths learned compare composition"
 GONE: dict[str, tuple[str, ...]] = {
     "part": tuple(_GONE_PARTS.split()),
     "question": (),

@@ -5,7 +5,6 @@ from typing import Any
 
 from explorer.exhibits import PageChoices, View, block as b
 from explorer.figures.matrix import Matrix
-from models.rows import Stream
 
 
 def titled(
@@ -157,12 +156,9 @@ def pick_token(
     return b.Pick(key, view.t(label), places, now, change, "menu", b.Display(width))
 
 
-def pick_stream(
-    view: View, key: str, streams: tuple[Stream, ...] | None = None
-) -> tuple[b.Pick, ...]:
-    """Token sequence, by default of the open model; no control if there is one only."""
-    streams = view.loaded.model.reads if streams is None else streams
-    now = next((stream for stream in streams if stream == view.chosen("chosen_stream")), streams[0])
+def pick_stream(view: View, key: str) -> tuple[b.Pick, ...]:
+    """Token sequence; no control if the model has only one."""
+    streams = view.loaded.model.reads
     names = {stream: view.t(f"streams.{stream}") for stream in streams}
-    one = b.Pick(key, view.t("streams.which"), names, now, b.sets("stream"))
+    one = b.Pick(key, view.t("streams.which"), names, view.sequence, b.sets("stream"))
     return (one,) if len(streams) > 1 else ()

@@ -33,10 +33,9 @@ PLACE: dict[str, Callable[["View"], Any]] = {
     "others": lambda view: view.others,
     "stream": lambda view: view.sequence,
     "chosen_row": lambda view: view.state.row,
-    "chosen_stream": lambda view: view.choices(PartChoices).stream,
 }
-"""The selected place: values of a view by name, corrected so that they exist in the run. Two are
-uncorrected: the row that was chosen, and the sequence, which another model may have."""
+"""The selected place: values of a view by name, corrected so that they exist in the run, except for
+the row that was chosen."""
 UNNAMED = "en-zh"
 """The model of a link that names none, since the first version."""
 MOST_OTHERS = 7

@@ -1,35 +1,16 @@
 """The Positions page: every kind of positions, what its widgets change, what comes from a link."""
 
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from shown import charts, everything, link, numbers, panels, reading
 
 from explorer import library
-from explorer.exhibits.positions import learned, length
+from explorer.exhibits.positions import length
 from explorer.text import t
-from models.config import ModelConfig
-from models.training.saving import save_checkpoint
-from models.training.vocabulary import train_tokenizer
-from models.transformer import build_model
 
-SEED = 1
 WRITER = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
-
-
-def _begun(folder: Path) -> None:
-    """A model with learned positions from a known seed, the first 7 of the source moved."""
-    tokenizer = train_tokenizer(["She reads a book."] * 2, vocab_size=60)
-    sizes = {"d_model": 24, "n_layers": 1, "n_heads": 4, "d_ff": 20, "n_ctx": 40}
-    config = ModelConfig(vocab_size=tokenizer.vocab_size, positions="learned", **sizes)
-    with torch.random.fork_rng():
-        torch.manual_seed(SEED)
-        model = build_model(config).requires_grad_(False)
-    model.get_parameter("encoder.positions.weight")[:7] *= 1.25
-    save_checkpoint(folder, model, tokenizer)
 
 
 @pytest.fixture(scope="session")
@@ -43,14 +24,12 @@ def wide_shelf(tmp_path_factory, save_small) -> Path:
     save_small(folder / "alibi", positions="alibi", **WRITER)
     save_small(folder / "t5", positions="t5")
     save_small(folder / "twin-learned", positions="learned")
-    _begun(folder / "twin-right")
     return folder
 
 
 @pytest.fixture(autouse=True)
 def _use_wide_shelf(_use_shelf, wide_shelf, monkeypatch):
     monkeypatch.setattr(library, "CHECKPOINTS", wide_shelf)
-    monkeypatch.setitem(learned.SEEDS, "twin-right", SEED)
 
 
 def test_base_and_width_move_the_wavelengths(open_page):
@@ -146,40 +125,8 @@ def test_query_and_key_of_the_arrows_are_chosen(open_page):
     assert t("positions.as_if", lang="en") in as_if
 
 
-def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page):
-    at = open_page("positions", part="learned")
-    assert "The 64 position vectors of **Control model: learned" in everything(at)
-    assert t("positions.learned_unknown", lang="en") in everything(at)  # no training made it
-    assert t("positions.learned_alike_note", lang="en", last=63) in everything(at)
-    assert "Neighbouring sinusoidal encodings have **0.95**" in everything(at)
-    sines, before = (each["cells"] for each in panels(at)[:2])
-    at.segmented_control(key="positions.stream.learned").set_value("tgt").run()
-    assert at.query_params["stream"] == "tgt"
-    np.testing.assert_array_equal(panels(at)[0]["cells"], sines)
-    assert (panels(at)[1]["cells"] != before).any()
-
-
-@pytest.mark.parametrize(("model", "said"), [("bert", False), ("marian", True)])
-def test_neighbours_are_close_where_they_are_closer_than_all_pairs(open_page, add_own, model, said):
-    """BERT's vectors are all alike; Marian's, stored as weights, are sines that nothing learned."""
-    at = open_page("positions", part="learned", model=f"my-{model}")
-    words = everything(at)
-    assert ("They were not learned" in words) == said
-    said_of = reading(at, "can be chance").replace("−", "-")
-    own, far, chance = map(float, re.findall(r"-?\d\.\d\d", said_of)[:3])
-    assert (own - far > chance) == said
-
-
-def test_how_far_training_came_is_measured_or_that_nothing_was_learned(
-    open_page, shelf, monkeypatch
-):
-    at = open_page("positions", part="learned", model="twin-right")
-    assert "The 40 position vectors of" in everything(at)
-    assert "Training moved the first **7** of 40 vectors, by 25 % of their norm" in everything(at)
-    assert t("positions.learned_alike_note", lang="en", last=6) in everything(at)
+def test_without_logits_there_is_no_loss_at_later_positions(open_page, shelf, monkeypatch):
     monkeypatch.setattr(library, "CHECKPOINTS", shelf)
-    at = open_page("positions", part="learned")
-    assert t("positions.learned_nobody", lang="en") in everything(at)
     said = everything(open_page("positions", part="length", model="headless"))
     assert t("positions.no_loss", lang="en") in said
     assert "longer sentence" not in said

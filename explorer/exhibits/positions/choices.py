@@ -29,7 +29,6 @@ class PositionsChoices(PageChoices):
         "order": ("positions.order", "positions.texts"),
         "head": ("positions.head",),
         "table": ("positions.table",),
-        "learned": ("positions.learned",),
         "rotary": ("positions.rotary",),
         "sum": ("positions.sum",),
         "length": ("positions.length",),
