@@ -1,4 +1,4 @@
-"""Record the attention of any torch module while it runs, without changing its results.
+"""Record the attention of any torch module while it runs.
 
 Attention is recognised wherever it is computed:
 
@@ -18,15 +18,14 @@ input (`axes`). What gradient checkpointing computes again in the backward pass 
 A recomputed pattern is shown only if it reproduces the result of the call. Otherwise the module is
 named in `unseen`, as is any call that cannot be inspected.
 
-Three torch modules take a fused path if no mode of `torch.overrides` is active. Capture switches
-its mode off while such a module runs its own code, and on while any other module runs. So the model
-takes the same path as without capture, and no global setting is changed.
+Three torch modules have a fused path for inference, which torch does not take while a mode of
+`torch.overrides` is active.
 """
 
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Literal, ParamSpec
 
@@ -40,26 +39,17 @@ from explorer.notebook import kernels
 from explorer.notebook.axes import AxisEvidence, Why
 from explorer.notebook.by_hand import ByHand, Softmax, Weights, product_of
 from explorer.notebook.captured import Attention, Captured
-from explorer.notebook.torch_modules import (
-    FUSED,
-    Running,
-    agreeing,
-    layer_again,
-    looks_like_attention,
-    may_fuse,
-    multi_head,
-    of_module,
-    patterns_in,
-)
+from explorer.notebook.torch_modules import FUSED, looks_like_attention, multi_head, patterns_in
 
 
 class capture:  # noqa: N801 (used as a function: `with capture() as seen`)
     """`with capture() as seen: model(batch)` records every attention call of this thread.
 
-    Results, gradients and random numbers do not change. Captures may be nested (both record) and
-    used in several threads at once (each records its own thread). After an error all hooks are
-    removed, and calls recorded before it remain available. While a capture is active, compiled
-    modules run in eager mode.
+    Gradients and random numbers do not change, nor do results; but while a capture is active,
+    compiled modules run in eager mode and `nn.Transformer*` on torch's plain path, whose results
+    can differ by rounding. Captures may be nested (both record) and used in several threads at once
+    (each records its own thread). After an error all hooks are removed, and calls recorded before
+    it remain available.
 
     `sequences` is the number of sequences in the batch, by default the batch of the model's input.
     `show(seen, heads=…)` divides an axis that may hold heads, sequences or both.
@@ -142,13 +132,24 @@ def _unheard(function: Callable[P, None]) -> Callable[P, None]:
     return call
 
 
+@dataclass(eq=False)
+class _Running:
+    """A module that is running. `first` is the number of calls recorded before it."""
+
+    module: nn.Module
+    name: str
+    names: Mapping[int, str]
+    first: int
+    hides: bool = False  # multiplied weights that are not a pattern
+
+
 class _Watch(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.listeners: list[Captured] = []
         self._n_seen = 0
         self._thread = threading.get_ident()
-        self._running: list[Running] = []
+        self._running: list[_Running] = []
         self.by_hand, self.evidence, self.keeps_scores = ByHand(), AxisEvidence(), False
         self._may_compile = _COMPILER in sys.modules
 
@@ -158,10 +159,10 @@ class _Watch(TorchFunctionMode):
             hooks.register_module_forward_hook(self._leave, with_kwargs=True, always_call=True),
         ]
         _Eager.begin()
-        self._switch(True)
+        kernels.set_modes([*kernels.active_modes(), self])
 
     def stop(self) -> None:
-        self._switch(False)
+        kernels.set_modes([mode for mode in kernels.active_modes() if mode is not self])
         _Eager.end()
         for handle in self._handles:
             handle.remove()
@@ -189,17 +190,6 @@ class _Watch(TorchFunctionMode):
         else:
             self._name_in("unseen", f"{module} (softmax)")
 
-    @property
-    def _on(self) -> bool:
-        return self in kernels.active_modes()
-
-    def _switch(self, on: bool) -> None:
-        """Become the innermost mode, or leave the stack of modes."""
-        if on == self._on:
-            return
-        others = [mode for mode in kernels.active_modes() if mode is not self]
-        kernels.set_modes([*others, self] if on else others)
-
     # Which module is running.
 
     def _enter(self, module: nn.Module, args: Any) -> None:
@@ -209,18 +199,13 @@ class _Watch(TorchFunctionMode):
             return
         if self._running:
             names = self._running[0].names
-            self._running[-1].has_parts = True
         else:
             names = {id(part): path for path, part in module.named_modules()}
             self.by_hand.begin(module)
             with torch._C.DisableTorchFunction():
                 self.evidence.begin(args)
         name = names.get(id(module)) or type(module).__name__
-        was_on = self._on
-        with torch._C.DisableTorchFunction():
-            dark = may_fuse(module, self)
-        self._running.append(Running(module, name, names, self._n_seen, was_on, dark, args))
-        self._switch(not dark)
+        self._running.append(_Running(module, name, names, self._n_seen))
 
     def _leave(self, module: nn.Module, args: Any, *rest: Any) -> None:
         if torch.compiler.is_compiling():
@@ -230,52 +215,25 @@ class _Watch(TorchFunctionMode):
         running = self._running[-1]
         if running.module is not module:  # it began before the capture
             return
-        self._switch(running.was_on)
         if len(rest) == 2:  # after an error there are no keyword arguments
-            kwargs, output = rest
-            self._look(self._ended, running, args, kwargs, output)
+            self._look(self._ended, running, rest[1])
         self._running.pop()
         if not self._running:
             if len(rest) == 2:
                 self.name_unused()
             self._end()
 
-    def _ended(self, call: Running, args: Any, kwargs: Any, output: Any) -> None:
-        module, returned = call.module, False
-        if call.dark and isinstance(module, nn.MultiheadAttention):
-            self._found(of_module(module, args, kwargs, output))
-        elif call.dark and isinstance(module, nn.TransformerEncoderLayer) and not call.has_parts:
-            self._layer(call, args, kwargs, output)
+    def _ended(self, call: "_Running", output: Any) -> None:
+        returned = False
         if self._n_seen == call.first:
             for pattern in patterns_in(output):
                 self.by_hand.returned(pattern)
                 self._record(Attention(call.name, pattern))
                 returned = True
-        if self._n_seen == call.first and looks_like_attention(module):
+        if self._n_seen == call.first and looks_like_attention(call.module):
             self._miss(call.name)
         if call.hides and not returned:
             self._miss(call.name)
-
-    def _layer(self, call: Running, args: Any, kwargs: Any, output: Any) -> None:
-        """Rerun a layer that took its fused path on the plain path, and record that."""
-        outer = self._running[-2] if len(self._running) > 1 else None
-        listeners, n_seen, attention = self.listeners, self._n_seen, None
-        try:
-            for run in layer_again(call, outer, args, kwargs, output):
-                trial = Captured()
-                self.listeners = [trial]
-                with kernels.aside(), self:
-                    outputs = run()
-                with kernels.aside():
-                    attention = agreeing(trial, outputs)
-                if attention is not None:
-                    break
-        finally:
-            self.listeners, self._n_seen = listeners, n_seen
-        if attention is None:
-            self._miss(f"{call.name}.self_attn")
-        else:
-            self._record(attention)
 
     @property
     def _name(self) -> str:

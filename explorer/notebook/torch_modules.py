@@ -1,28 +1,17 @@
-"""Attention of torch's own modules: calls of `F.multi_head_attention_forward`, and modules that may
-take a fused path."""
+"""Attention of torch's own modules: calls of `F.multi_head_attention_forward`, and what modules
+return."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
 from inspect import signature
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from explorer.notebook.captured import Attention, Captured
-from explorer.notebook.kernels import (
-    active_modes,
-    allowed,
-    aside,
-    largest,
-    opaque,
-    same,
-    softmax_of,
-    sums_to_one,
-)
+from explorer.notebook.captured import Attention
+from explorer.notebook.kernels import allowed, largest, opaque, same, softmax_of, sums_to_one
 
 
 def multi_head(func: Any, args: Any, kwargs: Any, result: Any) -> Attention | None:
@@ -84,8 +73,8 @@ def _masks(
 ) -> Iterator[tuple[Tensor | None, Tensor | None]]:
     """Candidates for the additive mask that torch used, each also as Bool, True = may attend.
 
-    torch's plain path uses `is_causal` instead of the mask if there is no padding mask and no
-    weights are requested; its fused path treats every nonzero number in the mask as blocked.
+    torch uses `is_causal` instead of the mask if there is no padding mask and no weights are
+    requested.
     """
     hinted = given["is_causal"] and given["key_padding_mask"] is None
     if hinted and not given["need_weights"]:
@@ -95,21 +84,18 @@ def _masks(
             torch.zeros_like(keep, dtype=q.dtype).masked_fill(~keep, -math.inf),
             keep.expand(shape),
         )
-    yield _merged(given, q, k, as_bool=False)
-    yield _merged(given, q, k, as_bool=True)
+    yield _merged(given, q, k)
 
 
-def _merged(
-    given: Mapping[str, Any], q: Tensor, k: Tensor, as_bool: bool
-) -> tuple[Tensor | None, Tensor | None]:
+def _merged(given: Mapping[str, Any], q: Tensor, k: Tensor) -> tuple[Tensor | None, Tensor | None]:
     shape = (*q.shape[:3], given["key"].shape[0])
     added = None
     for name in ("attn_mask", "key_padding_mask"):
         mask = given[name]
         if mask is None:
             continue
-        if as_bool or mask.dtype == torch.bool:
-            blocked = mask.detach().bool()
+        if mask.dtype == torch.bool:
+            blocked = mask.detach()
             mask = torch.zeros(mask.shape, dtype=q.dtype, device=q.device)
             mask = mask.masked_fill(blocked, -math.inf)
         if name == "key_padding_mask":
@@ -130,125 +116,8 @@ def _joined(z: Tensor, given: Mapping[str, Any]) -> Tensor:
     return F.linear(joined, weight, bias)
 
 
-class _Caught(TorchFunctionMode):
-    """Records the arguments of `F.multi_head_attention_forward` without running it."""
-
-    arguments: tuple[Any, Any] | None = None
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is F.multi_head_attention_forward:
-            self.arguments = args, kwargs or {}
-            return args[0], None
-        return func(*args, **(kwargs or {}))
-
-
-def of_module(module: nn.MultiheadAttention, args: Any, kwargs: Any, result: Any) -> Any:
-    """The attention of a module that returned `result` on either path; None as in `multi_head`."""
-    out = result[0]
-    if opaque(out, *args, *kwargs.values()):
-        return None
-    with aside(), _Caught() as caught:
-        module.forward(*args, **kwargs)
-    if caught.arguments is None:
-        return None
-    out = out.transpose(0, 1) if module.batch_first and out.ndim == 3 else out
-    given_args, given_kwargs = caught.arguments
-    with aside():
-        return multi_head(None, given_args, given_kwargs, (out, None))
-
-
-# Modules that may take a fused path.
-
 FUSED = ("attention", "attn", "_transformer_encoder_layer_fwd")
 """Parts of the names of fused operators, whose pattern is hidden."""
-
-_DECIDING = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
-
-
-@dataclass(eq=False)
-class Running:
-    """A module that is running. `first` is the number of calls recorded before it, `was_on` whether
-    the capture was active in its caller."""
-
-    module: nn.Module
-    name: str
-    names: Mapping[int, str]
-    first: int
-    was_on: bool
-    dark: bool  # capture is off, since it may take a fused path
-    args: Any
-    hides: bool = False  # multiplied weights that are not a pattern
-    has_parts: bool = False  # another module ran inside it
-
-
-def may_fuse(module: nn.Module, watch: TorchFunctionMode) -> bool:
-    """Whether a module may take a fused path if no mode but `watch` is active.
-
-    A module in training mode, or whose parameters need gradients, always takes the plain path.
-    """
-    kind = next((member for member in _DECIDING if isinstance(module, member)), None)
-    if kind is None or type(module).forward is not kind.forward or "forward" in vars(module):
-        return False
-    if any(mode is not watch for mode in active_modes()):
-        return False
-    if module.training and kind is not nn.TransformerEncoder:
-        return False
-    needs = torch.is_grad_enabled() and any(member.requires_grad for member in module.parameters())
-    return not needs
-
-
-def layer_again(
-    call: Running, outer: Running | None, args: Any, kwargs: Any, output: Tensor
-) -> Iterator[Callable[[], tuple[Tensor, Tensor]]]:
-    """Candidate reruns of an `nn.TransformerEncoderLayer` on its plain path. Each returns its own
-    output and the fused path's, [batch, pos, d_model], 0 at padding that was skipped.
-
-    The fused path ignores the hint `is_causal` and treats every nonzero number in the mask as
-    blocked, so an additive mask is also tried as a Bool mask. A nested tensor, which
-    `nn.TransformerEncoder` makes of a padded batch, is padded again.
-    """
-    layer: Any = call.module
-    arguments = dict(signature(layer.forward).bind(*args, **kwargs).arguments) | {
-        "is_causal": False
-    }
-    src, real = arguments["src"], None
-    if src.is_nested:
-        lengths = torch.tensor([len(tensor) for tensor in src.unbind()], device=output.device)
-        width = int(lengths.max())
-        if outer is not None and isinstance(outer.module, nn.TransformerEncoder) and outer.args:
-            width = max(width, outer.args[0].shape[1])
-        size = (len(lengths), width, layer.self_attn.embed_dim)
-        src, output = (tensor.to_padded_tensor(0.0, size) for tensor in (src, output))
-        real = torch.arange(width, device=output.device) < lengths[:, None]
-        arguments |= {"src": src, "src_key_padding_mask": ~real}
-
-    def run(changed: dict[str, Any]) -> tuple[Tensor, Tensor]:
-        result: Tensor = layer.forward(**(arguments | changed))
-        return result if real is None else result.masked_fill(~real[..., None], 0.0), output
-
-    yield lambda: run({})
-    mask = arguments.get("src_mask")
-    if mask is not None and mask.is_floating_point():
-        yield lambda: run({"src_mask": mask.bool()})
-
-
-def agreeing(trial: Captured, made: tuple[Tensor, Tensor]) -> Attention | None:
-    """The attention of a rerun that reproduced the original output; None if it did not.
-
-    A query without visible keys is NaN on the fused path only.
-    """
-    output, expected = made
-    if len(trial) != 1:
-        return None
-    (seen,) = trial
-    lost = expected.isnan().any(-1) & ~output.isnan().any(-1)  # [batch, query]
-    if bool(lost.any()):
-        empty = None if seen.mask is None else ~seen.mask.any(-1).all(1)
-        if empty is None or bool((lost & ~empty).any()):
-            return None
-        output = output.masked_fill(lost[..., None], math.nan)
-        seen = replace(seen, pattern=seen.pattern.masked_fill(lost[:, None, :, None], math.nan))
-    return seen if same(output, expected, largest(expected)) else None
 
 
 def looks_like_attention(module: nn.Module) -> bool:
