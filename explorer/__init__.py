@@ -18,7 +18,6 @@ _HOMES = {
     "attribute": "explorer.analysis.heads.attribution",
     "capture": "explorer.notebook.capture",
     "certify": "explorer.notebook.certify",
-    "mask": "explorer.notebook.masks",
     "trace": "explorer.notebook.opening",
     "open_model": "explorer.notebook.opening",
     "show": "explorer.render.notebook",

@@ -9,7 +9,7 @@ import explorer
 
 DOCS = Path("docs")
 PAGES = {
-    "pictures": ("Pictures", ("show", "mask", "table", "Picture")),
+    "pictures": ("Pictures", ("show", "table", "Picture")),
     "models": (
         "Models and captures",
         ("open_model", "trace", "ablate", "attribute", "capture", "Attention", "Captured"),

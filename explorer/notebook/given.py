@@ -137,7 +137,9 @@ def layers_of(given: Any, batch: int, lang: str) -> tuple[np.ndarray, list[str]]
     else:
         array = as_array(given)
     if array.dtype == np.bool_:
-        raise ValueError("these are masks, not weights: use mask(…)")
+        raise ValueError(
+            "these are masks, not weights: show(mask / mask.sum(-1, keepdims=True), mask=mask)"
+        )
     if not 2 <= array.ndim <= 5:
         raise ValueError(
             f"attention has shape {list(array.shape)}, expected [layer, head, query, key]"

@@ -1,22 +1,14 @@
-"""`mask`, and the conversion of masks of any common form to Bool, True = may attend."""
+"""The conversion of masks of any common form to Bool, True = may attend."""
 
-from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from explorer.components.matrices import Panel, pack_matrices
-from explorer.components.standalone import Block, Component, Paragraph
-from explorer.exports.picture import matrices_svg
-from explorer.figures.matrix import MAX_RULES, Matrix
 from explorer.notebook import kernels
-from explorer.notebook.given import Patterns, as_array, tokens_for
-from explorer.notebook.opening import worded
-from explorer.notebook.picture import Picture, Table, axes_of_part, cells_table
+from explorer.notebook.given import as_array
 from explorer.numbers import minus
-from explorer.text import family, t
+from explorer.text import t
 
 EXPECTED = (
     "expected Bool with True = may attend, 0 and 1 with 1 = may attend, or numbers added to the "
@@ -113,125 +105,3 @@ def _looks_inverted(allowed: np.ndarray) -> bool:
     if allowed.ndim < 2 or allowed.shape[-1] != allowed.shape[-2]:
         return False
     return bool(allowed.any()) and not np.tril(allowed).any()
-
-
-def _for_queries(
-    allowed: np.ndarray, n_query: int | None, lang: str
-) -> tuple[np.ndarray, list[str]]:
-    """Broadcast a padding mask [..., key] or [..., 1, key] to [..., query, key].
-
-    If `n_query` is None (unknown), the query axis keeps length 1.
-    """
-    rows = allowed[None] if allowed.ndim == 1 else allowed
-    if n_query is None or rows.shape[-2] != 1 or n_query == 1:
-        return rows, []
-    shape = (*rows.shape[:-2], n_query, rows.shape[-1])
-    note = t("notebook.convention.rows", lang=lang, count=n_query)
-    return np.broadcast_to(rows, shape), [note]
-
-
-def _n_queries(
-    allowed: np.ndarray, tokens: Sequence[str] | None, key_tokens: Sequence[str] | None
-) -> int | None:
-    """The number of queries to broadcast a padding mask to: the number of `tokens`.
-
-    Raises ValueError if the mask may be a batch [batch, key].
-    """
-    if tokens is None or isinstance(tokens, str):
-        return None
-    n_key = allowed.shape[-1]
-    if (
-        allowed.ndim == 2
-        and allowed.shape[0] not in (1, len(tokens))
-        and n_key == len(key_tokens or tokens)
-    ):
-        raise ValueError(
-            f"the mask has shape {list(allowed.shape)} and there are {len(tokens)} tokens; of a "
-            "padding mask [batch, key], give one sequence: mask[0]"
-        )
-    return len(tokens)
-
-
-@worded
-def mask(
-    mask: Any,
-    tokens: Sequence[str] | None = None,
-    key_tokens: Sequence[str] | None = None,
-    *,
-    why: Any = None,
-    layer: int = 0,
-    head: int = 0,
-    title: str | None = None,
-    lang: str = "en",
-) -> Picture:
-    """Your own mask [query, key] as a matrix, queries down and keys across.
-
-    `layer` and `head` select from leading axes. It may be Bool (True = may attend), 0 and 1 of any
-    dtype (1 = may attend), or numbers added to the scores (0 = may attend, -inf or a number of
-    -5,000 or less that lies apart from the others = blocked). The picture notes how numbers were
-    interpreted, and if the mask looks inverted. A padding mask [key] or [1, 1, 1, key] is broadcast
-    to the number of `tokens`. `why` [query, key] may give a reason as text for each blocked cell,
-    at most six different ones. The masks of a model are an exhibit:
-    `show("masks.matrices", model, text)`.
-    Raises ValueError for numbers that block nothing, and if shapes and token lists do not match.
-    """
-    if isinstance(tokens, str):
-        raise ValueError("tokens are one string; give a list of tokens")
-    name = title or t("notebook.masks", lang=lang)
-    allowed, notes = read_mask(mask, lang)
-    allowed, more = _for_queries(allowed, _n_queries(allowed, tokens, key_tokens), lang)
-    allowed = _chosen(allowed, layer, head)
-    if key_tokens is None and allowed.shape[0] == allowed.shape[1]:
-        key_tokens = tokens
-    part = Patterns(
-        name,
-        np.zeros((1, 1, *allowed.shape), np.float32),
-        tokens_for(tokens, allowed.shape[0], "query"),
-        tokens_for(key_tokens, allowed.shape[1], "key"),
-        allowed[None, None],
-    )
-    number, rules = _reasons(allowed, why, family("figures.heatmap", lang=lang)["blocked"])
-    rules = [t("components.mask_matrix.open", lang=lang), *rules]
-    matrix = Matrix(axes_of_part(part, lang), blocked=number, rules=rules)
-    words = family("components.matrices", lang=lang)
-    words["hint"] = t("components.seen.hint", lang=lang)
-    packed = pack_matrices([Panel(name, matrix, "headlight-mask")], words=words, captioned=False)
-    blocks: list[Block] = [*map(Paragraph, notes + more), Component("matrices", packed)]
-
-    def table() -> Table:
-        columns = dict(cells_table([part]))
-        del columns["layer"], columns["head"], columns["weight"]
-        return columns | {"why": np.array(["", *rules[1:]], dtype=object)[number.ravel()]}
-
-    drawn = partial(matrices_svg, [(name, matrix)], title=name)
-    return Picture(name, blocks, lang, {name: allowed}, table, drawn, still=drawn)
-
-
-def _index(name: str, index: int, count: int) -> int:
-    if not 0 <= index < count:
-        raise ValueError(f"{name} is {index}, but there are {count}; they count from 0")
-    return index
-
-
-def _chosen(array: np.ndarray, layer: int, head: int) -> np.ndarray:
-    if not 2 <= array.ndim <= 4 or 0 in array.shape:
-        raise ValueError(f"the mask has shape {list(array.shape)}, expected [query, key]")
-    for name, index in (("layer", layer), ("head", head))[4 - array.ndim :]:
-        array = array[_index(name, index, len(array)) if len(array) > 1 else 0]
-    return array
-
-
-def _reasons(allowed: np.ndarray, why: Any, blocked: str) -> tuple[np.ndarray, list[str]]:
-    """For each cell 0 if it is open, else the number of its reason, from 1; and the reasons."""
-    if why is None:
-        return (~allowed).astype(np.uint8), [blocked]
-    reasons = np.asarray(why, dtype=object)
-    if reasons.shape != allowed.shape:
-        raise ValueError(f"why has shape {reasons.shape}, the mask {allowed.shape}")
-    cells = zip(reasons.flat, allowed.flat, strict=True)
-    words = ["" if may else str(word or blocked) for word, may in cells]
-    rules = [word for word in dict.fromkeys(words) if word]
-    if len(rules) > MAX_RULES:
-        raise ValueError(f"{len(rules)} different reasons, at most {MAX_RULES} can be told apart")
-    number = {word: at for at, word in enumerate(["", *rules])}
-    return np.array([number[word] for word in words], np.uint8).reshape(allowed.shape), rules

@@ -1,4 +1,4 @@
-"""`Picture`, the result of `show` and `mask`: display, export and numbers."""
+"""`Picture`, the result of `show`: display, export and numbers."""
 
 import base64
 import re

@@ -54,8 +54,10 @@ def show(
       precision, with the `tokens` of the queries and `key_tokens` (by default the same, if there
       are as many keys as queries). Leading axes may be omitted. A batch is [layer, batch, head,
       query, key], or a list with one [batch, head, query, key] per layer; `batch` selects the
-      sequence. `mask` takes any form that `hl.mask` accepts and must be broadcastable to the
-      weights;
+      sequence. `mask` must be broadcastable to the weights; it may be Bool (True = may attend), 0
+      and 1 of any dtype (1 = may attend), or numbers added to the scores (0 = may attend, -inf or a
+      number of -5,000 or less that lies apart from the others = blocked). The picture notes how
+      numbers were interpreted, and if the mask looks inverted;
     - the result of `capture`, for the sequence `batch`. Attention calls of the same kind form one
       view, with the calls as layers, and the steps of a cached decoding one row each. A token
       list is used for the axes of its length. `heads` divides an axis that may hold heads,

@@ -76,18 +76,6 @@ def test_a_page_kept_from_the_app_marks_what_it_knows_only_roughly(offline, tmp_
         expect(panel).to_have_attribute("aria-busy", "false")
 
 
-def test_a_mask_is_saved_as_a_png_made_in_the_browser(offline, tmp_path):
-    file = hl.mask(np.tri(9, dtype=bool)).save(tmp_path / "x.html")
-    offline.goto(file.as_uri())
-    with offline.expect_download() as started:
-        offline.get_by_role("button", name="save as an image (PNG): Masks").click()
-    assert started.value.suggested_filename == "headlight-mask.png"
-    data = started.value.path().read_bytes()
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    shown = offline.locator("canvas").first.bounding_box()
-    assert int.from_bytes(data[16:20], "big") >= 2 * shown["width"]
-
-
 def test_a_frame_takes_its_height_and_follows_the_notebooks_theme(offline, tmp_path):
     notebook = tmp_path / "notebook.html"
     notebook.write_text(

@@ -1,4 +1,4 @@
-"""show, mask, film, positions: what they accept and refuse, and the page that they make."""
+"""show: what it accepts and refuses, and the page that it makes."""
 
 import base64
 import re
@@ -9,11 +9,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
-from payloads import unpack, unpack_matrices
+from payloads import unpack
 from PIL import Image
 
 import explorer as hl
 from explorer.notebook.given import image_axis
+from explorer.notebook.masks import read_mask
 from explorer.text import t
 
 NASTY = '</script><script>alert(1)</script>"><img src=x onerror=alert(1)>'
@@ -209,7 +210,9 @@ def test_the_steps_of_generate_form_one_picture() -> None:
         (_weights(1, 1, 4, 4), {"lang": "de"}, "lang is 'de', expected one of en, zh"),
         (np.ones((4, 4), bool), {}, "these are masks"),
         (_weights(1, 1, 4, 4), {"mask": np.ones((3, 3), bool)}, "the mask has shape"),
-        (_weights(1, 1, 4, 4), {"mask": np.full((4, 4), 0.5)}, "none blocks"),
+        (_weights(1, 1, 4, 4), {"mask": np.full((4, 4), 0.5)}, "from 0.5 to 0.5; none blocks"),
+        (_weights(1, 1, 4, 4), {"mask": np.full((4, 4), np.nan)}, "the mask contains NaN"),
+        (_weights(1, 1, 4, 4), {"mask": np.ones((0, 4), bool)}, "and is empty"),
     ],
 )
 def test_refusals(given, more, message) -> None:
@@ -250,25 +253,23 @@ def test_a_capture_takes_tokens_for_both_sides_and_says_what_it_did_not_see() ->
 def test_what_users_give_is_escaped_everywhere() -> None:
     tokens = [NASTY, "b", "c", "d"]
     shown = hl.show(_weights(1, 1, 4, 4), tokens, title=NASTY)
-    masked = hl.mask(np.tri(4, dtype=bool), tokens, title=NASTY, why=[[NASTY] * 4] * 4)
-    for picture in (shown, masked):
-        assert NASTY not in picture.html()
-        assert NASTY not in picture.svg()
-        assert "<img src=x" not in picture._repr_html_()
-        assert "<script" not in picture._repr_html_()
-        ElementTree.fromstring(picture.svg())
+    assert NASTY not in shown.html()
+    assert NASTY not in shown.svg()
+    assert "<img src=x" not in shown._repr_html_()
+    assert "<script" not in shown._repr_html_()
+    ElementTree.fromstring(shown.svg())
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_where_frames_are_taken_out_a_still_picture_and_what_to_do_remain(lang) -> None:
     """As JupyterLab does in a notebook that is not trusted: no frame, no style sheet, no script."""
-    for shown in (hl.show(_weights(12, 12, 128, 128), lang=lang), hl.mask(np.tri(3, dtype=bool))):
-        left = re.sub(r"<(iframe|style).*?</\1>", "", shown._repr_html_(), flags=re.DOTALL)
-        drawn = re.search(r'<img alt="[^"]*" src="data:image/svg\+xml;base64,([^"]*)">', left)
-        assert len(drawn[1]) < 200_000
-        ElementTree.fromstring(base64.b64decode(drawn[1]).decode())
-        assert t("notebook.untrusted", lang=shown.lang) in left
-        assert t("notebook.no_script", lang=shown.lang) in shown.html()
+    shown = hl.show(_weights(12, 12, 128, 128), lang=lang)
+    left = re.sub(r"<(iframe|style).*?</\1>", "", shown._repr_html_(), flags=re.DOTALL)
+    drawn = re.search(r'<img alt="[^"]*" src="data:image/svg\+xml;base64,([^"]*)">', left)
+    assert len(drawn[1]) < 200_000
+    ElementTree.fromstring(base64.b64decode(drawn[1]).decode())
+    assert t("notebook.untrusted", lang=lang) in left
+    assert t("notebook.no_script", lang=lang) in shown.html()
 
 
 def test_saving(tmp_path) -> None:
@@ -282,39 +283,6 @@ def test_saving(tmp_path) -> None:
     assert len(lines) == 1 + 4 + 1
     with pytest.raises(ValueError, match=r"x.png: a picture is saved as .html, .svg or .csv"):
         shown.save(tmp_path / "x.png")
-
-
-def test_masks_of_your_own_say_why() -> None:
-    shown = hl.mask(np.tri(3, dtype=bool), ["a", "b", "c"], why=[["later"] * 3] * 3)
-    assert sorted(set(shown.dataframe().why)) == ["", "later"]
-    (drawn,) = unpack_matrices(_sent(shown.html())[0])
-    later = "blocked: later"
-    assert drawn["cells"].tolist()[:2] == [["visible", later, later], ["visible", "visible", later]]
-    six = hl.mask(np.zeros((1, 6), bool), why=[list("abcdef")])
-    assert sorted(six.dataframe().why) == list("abcdef")
-    chosen = np.stack([np.ones((2, 3, 3), bool), np.tri(3, dtype=bool)[None].repeat(2, 0)])
-    assert np.array_equal(hl.mask(chosen, layer=1, head=1).numpy()["Masks"], np.tri(3, dtype=bool))
-    assert hl.mask(np.zeros((2, 2))).numpy()["Masks"].all()
-    assert not hl.mask(np.zeros((2, 2), int)).numpy()["Masks"].any()
-
-
-@pytest.mark.parametrize(
-    ("given", "more", "message"),
-    [
-        (np.full((2, 2), 0.5), {}, "numbers from 0.5 to 0.5; none blocks; expected Bool"),
-        (np.full((2, 2), np.nan), {}, "the mask contains NaN"),
-        (np.ones((0, 2), bool), {}, "and is empty"),
-        (np.ones((1, 1, 1, 2, 2), bool), {}, "expected \\[query, key\\]"),
-        (np.ones((2, 3), bool), {"tokens": list("abc")}, "give one sequence: mask\\[0\\]"),
-        (np.ones((2, 2, 2), bool), {"head": 2}, "head is 2, but there are 2"),
-        (np.zeros((2, 2), bool), {"why": [["a"]]}, "why has shape"),
-        (np.zeros((1, 7), bool), {"why": [list("abcdefg")]}, "7 different reasons, at most 6"),
-        (np.ones((2, 2), bool), {"tokens": ["a"]}, "1 query tokens"),
-    ],
-)
-def test_refusals_of_masks(given, more, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        hl.mask(given, **more)
 
 
 TRI = np.tri(3, dtype=bool)
@@ -337,42 +305,28 @@ ADDED = np.where(TRI, 0.0, -np.inf)
     ],
 )
 def test_masks_as_people_have_them_are_drawn_and_the_convention_is_named(given, said) -> None:
-    shown = hl.mask(given, ["a", "b", "c"])
-    assert np.array_equal(shown.numpy()["Masks"], TRI)
-    assert said in shown.html()
-    if not said:
-        assert "Mask read as" not in shown.html()
     over = hl.show(_weights(1, 1, 3, 3), mask=given)
     assert said in over.html()
+    if not said:
+        assert "Mask read as" not in over.html()
     assert np.array_equal(over.dataframe().allowed.to_numpy().reshape(3, 3), TRI)
-
-
-@pytest.mark.parametrize("shape", [(3,), (1, 3), (1, 1, 3), (1, 1, 1, 3)])
-def test_a_padding_mask_has_a_row_for_every_query(shape) -> None:
-    padding = np.array([1, 1, 0]).reshape(shape)
-    shown = hl.mask(padding, ["a", "b", "PAD"])
-    assert np.array_equal(shown.numpy()["Masks"], np.array([[1, 1, 0]] * 3, bool))
-    assert "applies to each of the 3 queries" in shown.html()
-    assert hl.mask(padding).numpy()["Masks"].shape == (1, 3)
-    crossed = hl.mask(padding, ["x", "y"], ["a", "b", "PAD"])
-    assert crossed.numpy()["Masks"].shape == (2, 3)
 
 
 def test_inverted_masks_are_noted_and_torchs_rules_written_out() -> None:
     wrong = ~TRI  # True = blocked, as nn.MultiheadAttention has it
-    shown = hl.mask(wrong)
-    assert np.array_equal(shown.numpy()["Masks"], wrong)
-    assert "If True means blocked, as in nn.MultiheadAttention" in shown.html()
-    assert "If 1 means blocked" in hl.mask(wrong.astype(int)).html()
+    allowed, (note,) = read_mask(wrong, "en")
+    assert np.array_equal(allowed, wrong)
+    assert "If True means blocked, as in nn.MultiheadAttention" in note
+    assert "If 1 means blocked" in read_mask(wrong.astype(int), "en")[1][-1]
     for right in (TRI, np.tri(3, k=-1, dtype=bool), np.zeros((3, 3), bool)):
-        assert "means blocked" not in hl.mask(right).html()
+        assert read_mask(right, "en")[1] == []
     from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 
-    lower = hl.mask(causal_lower_right(2, 5)).numpy()["Masks"]
+    lower, _ = read_mask(causal_lower_right(2, 5), "en")
     assert np.array_equal(lower, np.tri(2, 5, 3, dtype=bool))
-    upper = hl.mask(causal_upper_left(2, 5)).numpy()["Masks"]
+    upper, _ = read_mask(causal_upper_left(2, 5), "en")
     assert np.array_equal(upper, np.tri(2, 5, dtype=bool))
     from torch.nn.attention.flex_attention import create_block_mask
 
     blocks = create_block_mask(lambda b, h, q, k: q >= k, None, None, 4, 4, device="cpu")
-    assert np.array_equal(hl.mask(blocks).numpy()["Masks"], np.tri(4, dtype=bool))
+    assert np.array_equal(read_mask(blocks, "en")[0][0, 0], np.tri(4, dtype=bool))
