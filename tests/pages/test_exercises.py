@@ -221,11 +221,10 @@ def test_programs_go_through_a_link_and_back_and_others_are_refused():
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_every_task_stands_on_paper_and_made_up_answers_are_harmless(open_page, lang):
+def test_made_up_answers_are_harmless(open_page, lang):
     made_up = {"solved": "no_such_task", "task": "<b>x</b>", "lang": lang}
-    at = open_page("exercises", part="overview", on_paper="1", **made_up)
+    at = open_page("exercises", part="overview", **made_up)
     assert t("exercises.progress", lang=lang, done=0, count=len(tasks())) in everything(at)
-    assert all(task.text[lang] in everything(at) for task in tasks())
     at = open_page("exercises", **made_up)
     assert "&#60;b&#62;" in str(at.warning[0].value)
     assert tasks()[0].text[lang] in everything(at)

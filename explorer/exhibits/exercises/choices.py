@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from explorer.exhibits import PageChoices
-from explorer.exhibits.choices import RefusedError, as_digit, choice, switch, unlinked
+from explorer.exhibits.choices import RefusedError, choice, unlinked
 
 MOST_IDS = 200
 """Most tasks, or entries of the course, in a link; more than exist."""
@@ -71,8 +71,7 @@ def write_programs(programs: tuple[tuple[str, str], ...]) -> str:
 class ExercisesChoices(PageChoices):
     """`task` is the open task ("" is the first), `solved` the solved ones.
 
-    `programs` are answers received in a link, by task; `solver` is the name in earlier links,
-    `on_paper` whether all tasks are written out to print.
+    `programs` are answers received in a link, by task; `solver` is the name in earlier links.
     `drafts` are the user's own programs, by task, which stay in the session until a link with them
     is requested. `helped` counts the hints shown, by task. `planted` is the task and the program
     that the user last put into the model.
@@ -87,7 +86,6 @@ class ExercisesChoices(PageChoices):
     solved: tuple[str, ...] = choice((), read_ids, "~".join)
     programs: tuple[tuple[str, str], ...] = choice((), read_programs, write_programs)
     solver: str = choice("", str)
-    on_paper: bool = choice(False, switch, as_digit)
     drafts: tuple[tuple[str, str], ...] = unlinked(())
     helped: tuple[tuple[str, int], ...] = unlinked(())
     planted: tuple[str, str] | None = unlinked(None)

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from explorer.analysis.blocks.norms import NORMS, Norm, normalised, statistics
+from explorer.analysis.blocks.norms import NORMS, Norm, normalised
 from explorer.analysis.blocks.residual import PLACEMENTS, StreamNorms
-from explorer.analysis.model.parameters import count
 from explorer.analysis.positions.order import reading_stream
 from explorer.exhibits import View
 from explorer.exhibits.blocks.norms import Norms
@@ -15,12 +14,11 @@ from explorer.exhibits.blocks.residual import Flows
 from explorer.exhibits.tour import pictures
 from explorer.exhibits.tour.attention import times
 from explorer.exhibits.tour.pictures import Drawing, Exhibited
-from explorer.exhibits.tour.posed import Posed, grouped
+from explorer.exhibits.tour.posed import Posed
 from explorer.exhibits.tour.rows import MissingError, require
-from explorer.figures.bars import measured
 from explorer.figures.blocks import WiringNumbers, wiring
 from explorer.figures.curves import lines
-from explorer.numbers import fixed, percent, share
+from explorer.numbers import percent, share
 from explorer.problems import InputProblem
 from models.config import NormPlacement
 
@@ -39,20 +37,6 @@ def _normed(view: View) -> tuple[Norms, int, Norm, dict[str, Any]]:
     except InputProblem:
         raise MissingError("flat") from None
     return answer, int(answer.batch.valid[0].sum()), norm, place
-
-
-def divides(view: View) -> Posed:
-    """The divisors of this model's norm for the input of its first block."""
-    (answer, n, norm, place), width = _normed(view), view.loaded.config.d_model
-    require(n >= 2, "short")
-    scales = statistics(answer.batch.x[:1, :n], norm).scale
-    low, high = (fixed(float(end), 2) for end in (scales.min(), scales.max()))
-    words = {"norm": view.t(f"designs.norm.{norm}"), "count": n, "width": grouped(width)}
-    before = pictures.strip(view, reading_stream(view.loaded), answer.batch.tokens[0][:n])
-    after = Exhibited("blocks.norms", "blocks.statistics.scale", place)
-    words |= {"low": low, "high": high}
-    options = (n, width, 1, n * width)
-    return Posed(options, words, [before], [after], place=place, spelt=grouped)
 
 
 def tenfold(view: View) -> Posed:
@@ -139,22 +123,3 @@ def summed(view: View) -> Posed:
     before = partial(lines, x, 100 * curve[None], [view.t("blocks.sum_on")], **axes)
     words, shares = {"depth": DEPTH, "on": on}, (off, on, min(0.99, 1.5 * on), on / 2)
     return Posed(shares, words, [before], [after], place=RESIDUAL, spelt=percent)
-
-
-def parts(view: View) -> Posed:
-    """The parameters of each part of the first block of the stack that generates."""
-    block = view.loaded.model.get_submodule(view.trace.stack("tgt").path("blocks", 0))
-    counts = count(block).by_kind
-    attention, ffn = counts["attention"] + counts["cross_attention"], counts["ffn"]
-    require(ffn and attention, "other_shape")
-    kinds = {"attention": attention, "ffn": ffn, "norms": counts["norms"]}
-    named, whole = block.named_parameters(), sum(kinds.values())
-    matrices = {name.removesuffix(".weight"): of.numel() for name, of in named if of.ndim == 2}
-    groups = {view.t(f"model.kinds.{kind}"): size for kind, size in kinds.items()}
-    before, after = (
-        partial(measured, [*sizes], np.array([*sizes.values()]), title=view.t("tour.numbers_held"))
-        for sizes in (matrices, groups)
-    )
-    shares = (ffn / whole, attention / whole, 2 / 3, 1 / 2, 1 / 3, kinds["norms"] / whole)
-    words = {kind: grouped(size) for kind, size in kinds.items()}
-    return Posed(shares, words, [before], [after], spelt=percent)

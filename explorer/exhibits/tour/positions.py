@@ -64,23 +64,6 @@ def leak(view: View) -> Posed:
     return Posed(options, words, drawn[:1], drawn, place=place)
 
 
-def length(view: View) -> Posed:
-    """The norm of a sinusoidal vector that this model adds to a word."""
-    config, stream = view.loaded.config, reading_stream(view.loaded)
-    width, n_real = config.width, tokens_of(view.trace, stream)[1]
-    require(config.positions == "sinusoidal", "no_sines")
-    require(width % 2 == 0, "odd")
-    require(n_real >= 2, "short")
-    at = round(varied(view.trace, 1, n_real - 1))
-    place = {"part": "sum", "stream": stream, "place": at}
-    after = Exhibited("positions.sum", "sums.strips", place)
-    _, right, _ = after.answer(view)[0].lengths(at)
-    options = [fixed(option, 1) for option in (right, width**0.5, width / 2, 1.0)]
-    words = {"place": at, "width": width, "pairs": width // 2}
-    before, _ = _exhibited("table", "table", base=int(config.rope_base), width=width, length=LENGTH)
-    return Posed(options, words, before, [after], place=place)
-
-
 def waves(view: View) -> Posed:
     """A dimension, of a table as wide as the model, that repeats within the figure."""
     config, width = view.loaded.config, view.loaded.config.d_model

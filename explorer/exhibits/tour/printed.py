@@ -52,7 +52,7 @@ def _entry(view: View, name: str, posed: PosedStep | Missing | None) -> tuple[li
     """An entry on paper, and its solution; "–" if there is none here."""
     kind, _, id = name.partition("_")
     if kind == "task" and (task := task_of(id)):
-        return [*task_on_paper(view, task)], task.solution[view.lang]
+        return [*_task_on_paper(view, task)], task.solution[view.lang]
     assert posed is not None
     introduction = b.Prose(lead(view, name))
     if isinstance(posed, Missing):
@@ -63,7 +63,7 @@ def _entry(view: View, name: str, posed: PosedStep | Missing | None) -> tuple[li
     return [sides], f"{LETTERS[question.right]}. {question.answer}"
 
 
-def task_on_paper(view: View, task: Task) -> b.Blocks:
+def _task_on_paper(view: View, task: Task) -> b.Blocks:
     """A task: description, formula, and the line or the program to begin with."""
     yield b.Prose(f"{task.text[view.lang]} {task.note[view.lang]}")
     if not task.is_given_away:

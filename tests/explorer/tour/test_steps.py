@@ -141,13 +141,6 @@ def same_distance(case: Case) -> str:
     return min(case.one.question.options, key=lambda option: abs(dot(option) - wanted))
 
 
-def share_of_ffn(case: Case) -> str:
-    stack = case.view.loaded.stacks[-1]
-    block = case.view.loaded.model.get_submodule(stack.path("blocks", 0))
-    net = sum(each.numel() for each in block.get_submodule("ffn").parameters())
-    return percent(net / sum(each.numel() for each in block.parameters()))
-
-
 def additions(case: Case) -> str:
     own = case.trace.sites_of(case.view.own_role)
     return str(2 * len(own) + len(case.trace.sites_of("cross")))
@@ -218,12 +211,10 @@ EXPECTED: dict[str, Callable[[Case], str]] = {
     ),
     "half": refused,
     "bag": lambda case: "0 %",
-    "length": lambda case: fixed(math.sqrt(case.config.d_model / 2), 1),
     "waves": wavelength,
     "distance": same_distance,
     "leak": lambda case: controls.quoted_at(case.view, case.trace.tgt_str_tokens, 0),
     "rotary": rotated,
-    "divides": lambda case: str(len(case.trace.src_tokens or case.trace.tgt_tokens)),
     "tenfold": lambda case: times(1.0),
     "company": lambda case: case.view.t("designs.norm.batchnorm"),
     "added": additions,
@@ -231,7 +222,6 @@ EXPECTED: dict[str, Callable[[Case], str]] = {
     "summed": lambda case: min(
         case.one.question.options, key=lambda option: float(option.split()[0])
     ),
-    "parts": share_of_ffn,
     "given": row_so_far,
     "ended": lambda case: controls.quoted(
         case.view, case.view.loaded.str_tokens([case.view.loaded.marks.end])[0]
