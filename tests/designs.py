@@ -1,7 +1,7 @@
 """The shipped models, and what each page is asked of them: the sweep, and the core of it.
 
 The sweep asks everything of every model (`make sweep`). Its core is what `make test` runs: each
-visit with one model in turn, so that every model has several, and whatever once failed.
+visit with one model in turn, so that every model has several.
 """
 
 from inspect import isgeneratorfunction
@@ -19,8 +19,6 @@ from explorer.pages import LESSONS
 Visit = tuple[str, dict[str, str]]
 SHELF = library.CHECKPOINTS
 MODELS = library.list_models(SHELF)
-FAILED = {("offset_only", "twin-learned")}
-"""What a link asked of a model when a frame broke: a claim, a case or a part, and the model."""
 
 
 def parts_of(*pages: str) -> list[Visit]:
@@ -69,10 +67,9 @@ assert {page for asked in VISITS.values() for page, _ in asked} == {page.name fo
 
 
 def _is_core(visits: list[Visit], at: int, model: str, turns: int) -> bool:
-    """Whether this model is one of those whose turn it is, or once failed here."""
+    """Whether this model is one of those whose turn it is."""
     behind = (5 * at + len(visits) - MODELS.index(model)) % len(MODELS)
-    failed = any((asked, model) in FAILED for asked in visits[at][1].values())
-    return failed or behind in [turn * len(MODELS) // turns for turn in range(turns)]
+    return behind in [turn * len(MODELS) // turns for turn in range(turns)]
 
 
 def shares(visits: list[Visit], turns: int | None = 1, name: str = "cases") -> list[Any]:

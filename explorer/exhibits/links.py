@@ -31,9 +31,22 @@ MOST_PADS = 8
 FREE = -1
 """The value of `row` if no query is highlighted."""
 
-_GONE_PARTS = "speculation flow without file paper search asked paths learned compare composition"
 GONE: dict[str, tuple[str, ...]] = {
-    "part": tuple(_GONE_PARTS.split()),
+    "part": (
+        "speculation", "flow", "without", "file", "paper", "search", "asked", "paths", "learned",
+        "compare", "composition",
+    ),
+    "case": (
+        "row_per_head", "rotated_heads", "norm_backward", "copied_projections", "unpacked_batch",
+        "extra_axis", "half_fill", "added_fill",
+    ),
+    "claim": (
+        "fills", "reference", "ffn_table", "layer_shapes", "totals", "tied_logits", "fused_qkv",
+        "free_heads", "offset_only", "frequencies", "no_positions", "deep_pre", "batch_norm",
+        "swiglu_equal", "rms_quality", "parallel", "extrapolation", "shape_flow", "reach",
+        "tying",
+    ),
+    "option": ("layouts", "options"),
     "question": (),
     "further": (),
     "aside": ("engines", "layouts", "widths", "single", "groups"),
@@ -41,7 +54,8 @@ GONE: dict[str, tuple[str, ...]] = {
     "ahead": (),
     "story": (),
     "seeds": (),
-}
+    "on_paper": (),
+}  # fmt: skip
 """Choices that links of earlier versions may name, and that no page has any longer: the values of
 each, or () for all. A link with one opens the nearest view, and the app says so."""
 

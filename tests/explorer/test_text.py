@@ -181,7 +181,7 @@ def test_the_words_of_a_problem_use_values_that_it_has():
 def test_the_terminal_is_told_nothing_of_boxes_and_buttons(lang):
     """Of all that the commands of the shell can be refused."""
     shell = "empty whitespace_only nothing_left too_long_chars too_many_tokens target_too_long "
-    shell += "bad_number bad_edit unknown_model broken_model nothing_to_fill writes_nothing"
+    shell += "bad_number bad_edit unknown_model broken_model nothing_to_fill"
     for key in shell.split():
         values = dict.fromkeys(placeholders(words(lang)[f"problems.{key}"]), "1")
         said = refusal(InputProblem(key, **values), lang)

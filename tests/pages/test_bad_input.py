@@ -55,6 +55,8 @@ REMOVED = [
     ("circuits", {"part": "composition", "composed": "q"}),
     ("alignment", {"part": "file"}),
     ("patching", {"part": "flow", "written": "2", "edge_share": "2", "how": "replace"}),
+    ("cases", {"part": "bugs", "case": "unpacked_batch"}),
+    ("cases", {"part": "claims", "claim": "tied_logits", "guessed": "1" + 32 * "-" + "0"}),
 ]
 """Links of earlier versions, and the page on which each opens the nearest view."""
 

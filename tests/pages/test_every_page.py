@@ -117,7 +117,7 @@ OTHERS = [
 QUICK = [
     ("cases", {"part": "claims", "claim": claim.id, "guess": "true"})
     for claim in CLAIMS
-    if inputs(claim.measure, True, True) and claim.id not in ("tying", "causal_order")
+    if inputs(claim.measure, True, True)
 ]
 TEXTS = {"reader": FILL_IN, "headless": FILL_IN, "my-bert": "We love the [MASK], 我 too."}
 

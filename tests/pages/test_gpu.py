@@ -55,7 +55,7 @@ def test_a_page_says_the_same(open_page, monkeypatch, page, model):
 def test_exchanged_parts_are_made_where_the_model_computes(monkeypatch, shelf):
     """Options of the page Model that make parts, as on the CPU; an added norm among them."""
     folder, found = shelf / "en-zh", []
-    made = {"final", "norm", "positions", "tying"}
+    made = {"final", "positions", "tying"}
     some = tuple(option for option in design.every_option() if option.choice in made)
     monkeypatch.setattr(design, "every_option", lambda: some)
     for device in ("cpu", "cuda"):

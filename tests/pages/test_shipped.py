@@ -14,7 +14,7 @@ from designs import SHELF, VISITS, Visit, shares
 from pretended import gpu
 
 from explorer import library
-from explorer.analysis.cases import BY_ID, CLAIMS, Case, Result, cost, positions, training
+from explorer.analysis.cases import BY_ID, CLAIMS, Case, Result, compared, training
 from explorer.analysis.cases.case import inputs
 from explorer.analysis.heads import ablation
 from explorer.engine import caching
@@ -55,9 +55,7 @@ def visit(open_page, monkeypatch) -> Callable[[list[Visit], str], None]:
     monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
     for claim in CLAIMS:
         monkeypatch.setitem(BY_ID, claim.id, _once(claim))
-    monkeypatch.setattr(cost, "N_TOKENS", 4)
-    monkeypatch.setattr(cost, "TRIES", 1)
-    monkeypatch.setattr(positions, "STEPS", 1)
+    monkeypatch.setattr(compared, "STEPS", 1)
     monkeypatch.setattr(training, "SEEDS", (0,))
 
     def opened(visits: list[Visit], model: str) -> None:

@@ -5,8 +5,11 @@ The wrong code never runs as part of a model unless a user injects it. Only the 
 the exercises, the notebook's `certify`, which quotes it, and the tests import it.
 """
 
-from explorer.analysis.cases import attention, blocks, compared, cost, counting, positions
-from explorer.analysis.cases.backend import BACKEND, LAYOUTS, OPTIONS
+from collections.abc import Callable
+from typing import Any
+
+from explorer.analysis.cases import attention, blocks, compared, cost
+from explorer.analysis.cases.backend import BACKEND
 from explorer.analysis.cases.case import GROUPS, VERDICTS, Case, Result, ResultRow
 from explorer.analysis.cases.design import DESIGN
 from explorer.analysis.cases.fills import FILL, FILL_BUGS
@@ -22,6 +25,7 @@ __all__ = [
     "CHOICES",
     "CLAIMS",
     "GROUPS",
+    "GUESSED",
     "VERDICTS",
     "Case",
     "Result",
@@ -31,34 +35,26 @@ __all__ = [
 BUGS = (*MASKS, *SHAPES, *FILL_BUGS, *PADDING, *MODEL, *TRAINING)
 """Every bug, in the order of the page."""
 
-_EXPERIMENTS = {
-    "attention": (
-        attention.variance, attention.saturation, attention.fills, attention.reference,
-        compared.one_head,
-    ),
-    "counting": (
-        counting.mha_count, counting.ffn_table, counting.tying, counting.shape_flow,
-        counting.layer_shapes, counting.totals, compared.tying_quality,
-    ),
-    "cost": (
-        cost.rms_speed, cost.fused_speed, cost.fused_qkv, cost.free_heads, cost.parallel,
-        cost.quadratic,
-    ),
-    "positions": (
-        positions.offset_only, positions.frequencies, positions.extrapolation,
-        positions.causal_order, compared.no_positions, compared.learned_positions,
-    ),
+_EXPERIMENTS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "attention": (attention.variance, attention.saturation, compared.one_head),
+    "counting": (cost.mha_count, compared.tying_quality),
+    "cost": (cost.rms_speed, cost.fused_speed, cost.quadratic),
+    "positions": (compared.causal_order, compared.learned_positions),
     "blocks": (
-        compared.warmup, blocks.deep_pre, compared.norm_stabilises, compared.swiglu_equal,
-        compared.rms_quality, blocks.original, blocks.batch_norm, blocks.gelu_tanh,
+        compared.warmup, compared.norm_stabilises, blocks.original, blocks.gelu_tanh,
     ),
 }  # fmt: skip
-CLAIMS = (
-    *(Case(test.__name__, group, test) for group, tests in _EXPERIMENTS.items() for test in tests),
-    Case("reach", "attention", attention.reach),
-    Case("tied_logits", "counting", counting.tied_logits),
+CLAIMS = tuple(
+    Case(test.__name__, group, test) for group, tests in _EXPERIMENTS.items() for test in tests
 )
-"""Every claim; links hold the guesses in this order, so new ones are last."""
-CHOICES = (NOTATION, FILL, DESIGN, BACKEND, OPTIONS, LAYOUTS)
+"""Every claim, in the order of the page."""
+GUESSED = (
+    "variance", "saturation", "", "", "one_head", "mha_count", "", "", "", "", "",
+    "tying_quality", "rms_speed", "fused_speed", "", "", "", "quadratic", "", "",
+    "", "causal_order", "", "learned_positions", "warmup", "", "norm_stabilises",
+    "", "", "original", "", "gelu_tanh", "", "",
+)  # fmt: skip
+"""The claims in the order in which links hold the guesses, "" for one that has been removed."""
+CHOICES = (NOTATION, FILL, DESIGN, BACKEND)
 """Every choice, in the order of the page."""
 BY_ID = {case.id: case for case in (*BUGS, *CLAIMS, *CHOICES)}

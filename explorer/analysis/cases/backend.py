@@ -1,31 +1,22 @@
 """Three implementations of one attention layer: written out, fused, and torch's own module.
 
 All three read the layer's input with the layer's weights, so their outputs can be compared with the
-model's. Each has its own options and defaults, which are tested too.
+model's.
 """
 
 import math
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explorer.analysis.cases.case import Case, Result, ResultRow
-from explorer.analysis.score.steps import (
-    Scaling,
-    attend_as,
-    averaged,
-    bias_of,
-    divisor_of,
-    module_of,
-    site_inputs,
-)
+from explorer.analysis.score.steps import attend_as, bias_of, module_of, site_inputs
 from explorer.library import LoadedModel
 from explorer.runs.passes import seeded
 from explorer.runs.rerun import heads_off
 from explorer.runs.trace import Trace
-from models.attention import Attention, attend, share_heads
+from models.attention import Attention, share_heads
 from models.hooks import AttentionSite
 
 ENGINES = {"explicit": "cases.backend.explicit", "fused": "F.sdpa", "module": "nn.MHA"}
@@ -173,94 +164,4 @@ def _apart(one: Tensor, other: Tensor) -> float:
     return float((one - other).abs().max()) if one.numel() else math.nan
 
 
-def options(loaded: LoadedModel, traced: Trace, site: AttentionSite) -> Result:
-    """`scale`, `dropout_p`, `enable_gqa` and `is_causal` of the fused function, compared with
-    `attend` with the same option, and without it or with the wrong setting; without any cap.
-
-    `scale` is tried with the first divisor that is not the layer's own, `enable_gqa` with two
-    heads of keys and values if the layer has more, averages of its own.
-    """
-    layer = module_of(loaded, site)
-    q, k, v, mask, bias = _inputs(traced, site)
-    own, widths = layer.divisor, (layer.d_head, layer.w_q.in_features)
-    others: tuple[Scaling, ...] = ("head", "model", "none")
-    scaling = next(name for name in others if divisor_of(name, *widths) != own)
-    divisor = divisor_of(scaling, *widths)
-    n_kv_heads = min(layer.n_kv_heads, 2) if site.n_heads % 2 == 0 else layer.n_kv_heads
-    attn_mask = _with_bias(mask, bias)
-    plain, by_torch = partial(attend, divisor=own), F.scaled_dot_product_attention
-    with torch.no_grad(), seeded(0):
-        whole_k, whole_v = share_heads(q, k), share_heads(q, v)
-        usual, _ = plain(q, k, v, mask, bias=bias)
-        rescaled, _ = attend(q, k, v, mask, bias=bias, divisor=divisor)
-        scaled = by_torch(q, whole_k, whole_v, attn_mask=attn_mask, scale=1 / divisor)
-        dropped = fused(q, k, v, mask, bias, own, DROPOUT)
-        if n_kv_heads < k.shape[1]:
-            k, v = (averaged(tensor, n_kv_heads) for tensor in (k, v))
-        grouped, _ = plain(q, k, v, mask, bias=bias)
-        tile = (1, q.shape[1] // k.shape[1], 1, 1)
-        tiled, _ = plain(q, k.repeat(tile), v.repeat(tile), mask, bias=bias)
-        shared = by_torch(q, k, v, attn_mask=attn_mask, enable_gqa=True, scale=1 / own)
-        causal = torch.ones(mask.shape[-2:], dtype=torch.bool).tril()
-        triangle = by_torch(q, whole_k, whole_v, is_causal=True, scale=1 / own)
-        top_left, _ = plain(q, whole_k, whole_v, causal)
-    pairs = {
-        "scale": (_apart(scaled, rescaled), _apart(scaled, usual), f"score.scalings.{scaling}"),
-        "dropout_p": (math.nan, _apart(dropped, usual), f"{DROPOUT:g}"),
-        "enable_gqa": (_apart(shared, grouped), _apart(shared, tiled), str(n_kv_heads)),
-        "is_causal": (_apart(triangle, top_left), _apart(triangle, usual), ""),
-    }
-    rows = [ResultRow(f"option_{name}", pair[:2], pair[2]) for name, pair in pairs.items()]
-    why = () if traced.config.score_cap is None else ("uncapped",)
-    return Result("", ("same_setting", "other_setting"), rows, why=why)
-
-
-def layouts(loaded: LoadedModel, traced: Trace, site: AttentionSite) -> Result:
-    """One matrix each for Q, K and V; one small module per head; one fused W_qkv: the same results.
-
-    The weights are this site's own, cut or joined for each layout, and read the site's input. In
-    cross-attention the queries read another sequence, so only K and V can be fused. The values are
-    the number of matrices and of parameters, and the largest difference of any q, k or v from the
-    first layout.
-    """
-    module = module_of(loaded, site)
-    x, memory = site_inputs(loaded, traced, site)
-    linears = (module.w_q, module.w_k, module.w_v)
-    # Of each matrix its input, its rows and, if it has any, their biases.
-    one = [
-        (read, *(tensor for tensor in (linear.weight, linear.bias) if tensor is not None))
-        for read, linear in zip((x, memory, memory), linears, strict=True)
-    ]
-    per_head = [
-        (read, *head)
-        for read, *tensors in one
-        for head in zip(
-            *(tensor.reshape(-1, module.d_head, *tensor.shape[1:]) for tensor in tensors),
-            strict=True,
-        )
-    ]
-    first = 0 if site.kind == "self" else 1
-    wide = [
-        torch.cat(tensors) for tensors in zip(*(matrix[1:] for matrix in one[first:]), strict=True)
-    ]
-    stored = {"one": one, "per_head": per_head, "fused": [*one[:first], (memory, *wide)]}
-    rows: list[ResultRow] = []
-    with torch.inference_mode():
-        outputs = {
-            name: torch.cat([F.linear(*matrix).T.flatten() for matrix in matrices])
-            for name, matrices in stored.items()
-        }
-    for name, matrices in stored.items():
-        difference = _apart(outputs[name], outputs["one"])
-        n_parameters = sum(tensor.numel() for _, *tensors in matrices for tensor in tensors)
-        kind = "differs" if difference >= SAME else "agrees"
-        values = (float(len(matrices)), float(n_parameters), difference)
-        rows.append(ResultRow(f"score.layout.{name}", values, outcomes=((kind, math.nan),)))
-    numbers = {"largest": max(row.values[2] for row in rows)}
-    columns = ("matrices", "parameters", "difference")
-    return Result("", columns, rows, why=("reading",), numbers=numbers)
-
-
 BACKEND = Case("backend", "backend", backend)
-OPTIONS = Case("options", "backend", options)
-LAYOUTS = Case("layouts", "backend", layouts)

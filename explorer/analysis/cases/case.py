@@ -99,8 +99,8 @@ class Measured:
     largest difference from the other way's. `picture`: a pattern [head, query, key], or a table
     [row, column], Bool if it shows visibility. `own`: measured on the user's sentence, else on a
     small fixed case. `site` is the attention site of a pattern from the user's sentence; otherwise
-    `labels` may name columns. `keep` is the mask of a single pattern [query, key]. `errors` lists
-    the error that each case raised, "" for none, if this varies.
+    `labels` may name columns. `keep` is the mask of a single pattern [query, key], `error` the
+    error that was raised, if any.
     """
 
     numbers: Mapping[Any, float | Tensor] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Measured:
     own: bool = False
     site: str = ""
     labels: tuple[str, ...] = ()
-    errors: Mapping[str, str] = field(default_factory=dict)
+    error: str = ""
     keep: Tensor | None = field(default=None, repr=False)
 
 
@@ -233,20 +233,6 @@ def source_of(function: Callable[..., Any] | None) -> str:
 def judged(true: bool, false: bool = False) -> Verdict:
     """The verdict: "false" if `false`, else "true" if `true`, else "depends"."""
     return "false" if false else "true" if true else "depends"
-
-
-def matching(
-    same: Sequence[bool],
-    columns: tuple[str, ...],
-    rows: Sequence[ResultRow],
-    *why: str,
-    bars: str = "",
-) -> Result:
-    """True if all rows agree with what they are compared with, false if none does; `why` are
-    further explanations."""
-    numbers = {"same": sum(same), "count": len(same)}
-    verdict = judged(all(same), false=not any(same))
-    return Result(verdict, columns, rows, bars=bars, why=("matches", *why), numbers=numbers)
 
 
 def part_of(steps: Steps[Done], turn: int, turns: int) -> Steps[Done]:

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from explorer.analysis.cases.case import Result, ResultRow, judged
 from explorer.analysis.cases.training import (
     PRE,
@@ -27,59 +25,15 @@ from explorer.analysis.cases.training import (
     several,
     shuffled,
     symbol_config,
-    times_here,
     train,
     two_back,
 )
-from explorer.analysis.model.parameters import numbers_of, on_paper
 from explorer.runs.passes import Steps
 from models.config import ModelConfig
-from models.transformer import build_model
 
 CLOSE = 0.05
 """Losses (nats) and shares that differ by less than this count as equal."""
-SIZED = ("parameters", "loss_after", "range")
 LEARNT = ("loss_mean", "loss_range", "right", "right_range")
-
-
-def swiglu_equal(learn: Learn = train) -> Steps[Result]:
-    """GELU of width 96 against SwiGLU of width 64: 2 x 96 = 3 x 64, without biases; three seeds."""
-    configs = {
-        "gelu_net": symbol_config(ffn="gelu", d_ff=96, bias=False),
-        "swiglu_net": symbol_config(ffn="swiglu", d_ff=64, bias=False),
-    }
-    rows, (gelu, swiglu) = yield from _losses_left(configs, learn)
-    verdict = judged(max(swiglu) < min(gelu), false=min(swiglu) > max(gelu))
-    return Result(verdict, SIZED, rows, bars="loss_after")
-
-
-def rms_quality(learn: Learn = train) -> Steps[Result]:
-    """The same pre-norm model with either norm in its blocks, three seeds."""
-    configs = {
-        "layernorm_net": symbol_config(**PRE),
-        "rmsnorm_net": symbol_config(norm="rmsnorm", **PRE),
-    }
-    rows, (layer, rms) = yield from _losses_left(configs, learn)
-    means_apart = abs(float(np.mean(layer)) - float(np.mean(rms)))
-    disjoint = max(layer) < min(rms) or max(rms) < min(layer)
-    farthest = max(max(layer) - min(rms), max(rms) - min(layer))
-    verdict = judged(farthest <= CLOSE, false=disjoint and means_apart > CLOSE)
-    return Result(verdict, SIZED, rows, bars="loss_after")
-
-
-def _losses_left(
-    configs: Mapping[str, ModelConfig], learn: Learn
-) -> Steps[tuple[Sequence[ResultRow], list[np.ndarray]]]:
-    """(a row of SIZED for each config; the final loss per seed)."""
-    arms = {
-        name: TaskTraining(config, larger_neighbour, 200, 5e-3) for name, config in configs.items()
-    }
-    results = yield from several(arms, learn)
-    rows = []
-    for name, seeds in results.items():
-        size = numbers_of(on_paper(partial(build_model, configs[name])))
-        rows.append(ResultRow(name, (size, *mean_and_range(seeds.left))))
-    return rows, [seeds.left for seeds in results.values()]
 
 
 def tying_quality(learn: Learn = train) -> Steps[Result]:
@@ -93,11 +47,38 @@ def tying_quality(learn: Learn = train) -> Steps[Result]:
     return _learnt(results, costs, holds=False)
 
 
-def no_positions(learn: Learn = train) -> Steps[Result]:
-    """Sinusoidal positions or none: on a task that depends on order, and on one that does not."""
-    results = yield from _placed({"order": two_back, "count": times_here}, "none", learn)
-    slower = [_loses(results, f"{name}_none", f"{name}_sinusoidal") for name in ("order", "count")]
-    return _learnt(results, slower)
+STEPS, LONGER = 200, 800
+"""Steps of a training run, and of the longer one that shows whether accuracy still grows."""
+
+
+def causal_order(learn: Learn = train) -> Steps[Result]:
+    """Small models on a task of order, with the causal mask and positions, with one or neither."""
+    arms = {
+        name: TaskTraining(
+            symbol_config(family=family, positions=positions, n_layers=2, **PRE),
+            two_back,
+            steps,
+            rate=5e-3,
+        )
+        for name, family, positions, steps in (
+            ("neither", "encoder-only", "none", STEPS),
+            ("mask_only", "decoder-only", "none", STEPS),
+            ("both_given", "decoder-only", "sinusoidal", STEPS),
+            ("mask_longer", "decoder-only", "none", LONGER),
+        )
+    }
+    results = yield from several(arms, learn)
+    rows = [ResultRow(name, mean_and_range(result.right)) for name, result in results.items()]
+    neither, mask, both, longer = (result.right for result in results.values())
+    helped, grows = min(both) > max(neither), above(longer, mask, 0.05)
+    verdict = judged(
+        helped and min(mask) > max(both) - 0.1,
+        false=helped and max(mask) < (min(neither) + min(both)) / 2 and grows is False,
+    )
+    between = helped and max(neither) < min(mask) and max(mask) < min(both)
+    why = of_seeds(verdict, [grows if between else None])
+    numbers = {"steps": STEPS, "more": LONGER}
+    return Result(verdict, ("right", "range"), rows, why=why, numbers=numbers)
 
 
 def learned_positions(learn: Learn = train) -> Steps[Result]:

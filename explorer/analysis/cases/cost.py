@@ -1,4 +1,4 @@
-"""Claims about time and memory, measured live on this machine."""
+"""Claims about sizes, time and memory, counted and measured live on this machine."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -12,22 +12,46 @@ from torch.profiler import ProfilerActivity, profile
 from explorer.analysis.blocks.norms import layer_norm_forward
 from explorer.analysis.cases.case import Result, ResultRow, curve_of, judged, part_of
 from explorer.analysis.cases.training import symbol_config
-from explorer.analysis.model.cost import Passes, best_time, measure_passes
+from explorer.analysis.model.cost import best_time
 from explorer.analysis.model.parameters import numbers_of, on_paper
 from explorer.library import LoadedModel
 from explorer.runs.passes import Exclusive, Steps
-from explorer.runs.trace import Trace
 from models.attention import Attention, attend
 from models.norms import LayerNorm, RMSNorm
 
 MEBI = 1024 * 1024
 LENGTHS = (32, 128, 512, 1024)
-N_TOKENS, TRIES = 64, 3
 TIMED = 5
 PEAK_LENGTHS = (256, 512, 1024)
 _PROFILING = Exclusive()
 Way = Callable[[], object]
 Seconds = Callable[[Way], float]
+
+
+def mha_count(loaded: LoadedModel, count: Callable[[nn.Module], int] = numbers_of) -> Result:
+    """Attention of width 64 with 1 to 16 heads, biases, shared keys; and the user's model."""
+    sized = partial(symbol_config, d_model=64, bias=False)
+    rows = []
+    for n_heads in (1, 4, 16):
+        module = on_paper(partial(Attention, sized(n_heads=n_heads)))
+        rows.append(ResultRow("heads", (count(module), 4 * 64**2), of=str(n_heads)))
+    biased = on_paper(partial(Attention, sized(bias=True)))
+    rows.append(ResultRow("with_biases", (count(biased), 4 * 64**2 + 4 * 64)))
+    shared = on_paper(partial(Attention, sized(n_heads=16, n_kv_heads=4)))
+    rows.append(ResultRow("shared_keys", (count(shared), 4 * 64**2)))
+    config = loaded.config
+    own = count(loaded.model.get_submodule(loaded.sites[0].name))
+    claim = 4 * config.d_model**2 + (4 * config.d_model if config.bias else 0)
+    rows.append(ResultRow("own_attention", (own, claim)))
+    same = [row.values[0] == row.values[1] for row in rows]
+    return Result(
+        judged(all(same), false=not any(same)),
+        ("counted", "said"),
+        rows,
+        bars="counted",
+        why=("matches", "why"),
+        numbers={"same": sum(same), "count": len(same)},
+    )
 
 
 def interleaved(ways: Mapping[str, Way], seconds: Seconds) -> Steps[dict[str, np.ndarray]]:
@@ -99,53 +123,6 @@ def fused_speed(seconds: Seconds = best_time) -> Steps[Result]:
     return Result(verdict, columns, rows, curve)
 
 
-def _of_heads(n_heads: int) -> tuple[int, int]:
-    """(parameters of attention of width 512, bytes of its pattern over 512 tokens)."""
-    x = torch.randn(1, n_heads, 512, 512 // n_heads)
-    _, pattern = attend(x, x, x)
-    module = on_paper(partial(Attention, symbol_config(d_model=512, n_heads=n_heads)))
-    return numbers_of(module), pattern.nbytes
-
-
-def free_heads(
-    loaded: LoadedModel, traced: Trace, of_heads: Callable[[int], tuple[int, int]] = _of_heads
-) -> Result:
-    """Width 512 and 512 tokens with 1 to 8 heads: parameters, and bytes of the patterns."""
-    rows = []
-    for n_heads in (1, 2, 4, 8):
-        parameters, n_bytes = of_heads(n_heads)
-        rows.append(ResultRow("heads", (parameters, n_bytes / MEBI), str(n_heads)))
-    site = traced.sites[-1]
-    own = numbers_of(loaded.model.get_submodule(site.name))
-    rows.append(ResultRow("own_site", (own, traced.pattern(site.name).nbytes / MEBI)))
-    (less, small), (more, large) = rows[0].values, rows[3].values
-    verdict = judged(less == more and large < 1.1 * small, false=more > less)
-    return Result(verdict, ("parameters", "mebibytes"), rows, bars="mebibytes")
-
-
-def parallel(
-    loaded: LoadedModel, traced: Trace, measure: Callable[..., Steps[Passes]] = measure_passes
-) -> Steps[Result]:
-    """The user's model over 64 tokens: at once, one by one, and one by one with the cache. Steps
-    and tokens are counted as the model reads them."""
-    n_tokens = min(N_TOKENS, traced.config.n_ctx)
-    tries = []
-    for turn in range(TRIES):
-        steps = measure(loaded, traced, n_tokens)
-        tries.append((yield from part_of(steps, turn, TRIES)))
-    rows = []
-    for passes in zip(*(run.passes for run in tries), strict=True):
-        first, times = passes[0], [1000 * run.seconds for run in passes]
-        rows.append(ResultRow(first.name, (first.steps, first.tokens, *_middle(times))))
-    once, *one_by_one = rows
-    difference = max(run.difference for run in tries)
-    fits = [row.values[0] == n_tokens and once.values[0] == 1 for row in one_by_one]
-    verdict = judged(all(fits) and difference < 1e-3, false=not any(fits))
-    numbers = {"n": n_tokens, "difference": difference}
-    columns = ("steps", "tokens_read", "milliseconds", "milliseconds_range")
-    return Result(verdict, columns, rows, bars="milliseconds", numbers=numbers)
-
-
 KERNELS: dict[str, Callable[[Tensor, Tensor, Tensor], object]] = {
     "by_hand": attend,
     "four_axes": nn.functional.scaled_dot_product_attention,
@@ -186,28 +163,3 @@ def peak_bytes(function: Callable[[], object]) -> int:
     events = [e for e in profiled.profiler.kineto_results.events() if e.name() == "[memory]"]
     sizes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
     return max(itertools.accumulate(sizes), default=0)
-
-
-TOKENS = (1, 32, 512)
-
-
-def fused_qkv(seconds: Seconds = best_time) -> Steps[Result]:
-    """Three projections of width 512 against one of 1536, for 1, 32 and 512 tokens."""
-    rows, faster = [], []
-    three = [nn.Linear(512, 512) for _ in range(3)]
-    one = nn.Linear(512, 3 * 512)
-    with torch.inference_mode():
-        for step, n_tokens in enumerate(TOKENS):
-            x = torch.randn(1, n_tokens, 512)
-            ways: dict[str, Way] = {
-                "three": partial(lambda x: [linear(x) for linear in three], x),
-                "one": partial(lambda x: one(x).chunk(3, dim=-1), x),
-            }
-            times = yield from part_of(interleaved(ways, seconds), step, len(TOKENS))
-            ratios = times["three"] / times["one"]
-            medians = (_middle(tries)[0] for tries in times.values())
-            rows.append(ResultRow("tokens", (*medians, *_middle(ratios)), of=str(n_tokens)))
-            faster.append(ratios.min() > 1.05)
-    verdict = judged(all(faster), false=not any(faster))
-    columns = ("three_matrices", "one_matrix", "ratio", "ratio_range")
-    return Result(verdict, columns, rows, bars="ratio")

@@ -18,14 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from explorer.analysis.cases.case import Case, Plant, Result, ResultRow
-from explorer.analysis.cases.fills import hidden_with_a_billion, hidden_with_ten_thousand
-from explorer.analysis.cases.masks import mask_after_softmax
-from explorer.analysis.cases.planting import plant_pattern, plant_scale
+from explorer.analysis.cases.planting import plant_scale
 from explorer.analysis.mask_tests.probe import Subject
 from explorer.analysis.model.parameters import numbers_of
 from explorer.analysis.score.steps import SCALINGS, Scaling, divisor_of
 from explorer.library import SMALL, LoadedModel
-from explorer.numerics import masked_softmax
 from explorer.runs import rerun
 from explorer.runs.passes import Steps, seeded
 from explorer.runs.run import run
@@ -36,7 +33,7 @@ from models.config import CHOICES, ModelConfig, NormPlacement
 from models.fast import without_numbers
 from models.feedforward import ACTIVATIONS, GATED, FeedForward
 from models.hooks import LOGITS, NO_EDITS, Edits
-from models.norms import NORMS, LayerNorm, RMSNorm
+from models.norms import NORMS
 from models.positions import POSITIONS, Sinusoidal
 from models.rows import Rows
 from models.transformer import Model, Stack
@@ -172,47 +169,6 @@ def _divides_otherwise(config: ModelConfig) -> bool:
     return not any(_divides(scaling, config) for scaling in SCALINGS)
 
 
-def _read_as_blocked(scores: Tensor, keep: Tensor) -> Tensor:
-    """A mask passed to code that reads True as blocked."""
-    return masked_softmax(scores, ~keep)
-
-
-class _WrittenNorm(nn.Module):
-    """LayerNorm by hand: another divisor of the variance, or eps outside the root."""
-
-    def __init__(self, norm: LayerNorm, ddof: int, eps: float, outside: bool) -> None:
-        super().__init__()
-        assert norm.bias is not None
-        self.weight, self.bias = norm.weight, norm.bias
-        self.ddof, self.eps, self.outside = ddof, eps, outside
-
-    def forward(self, x: Tensor) -> Tensor:
-        centred = x - x.mean(-1, keepdim=True)
-        var = x.var(-1, correction=self.ddof, keepdim=True)
-        spread = var.sqrt() + self.eps if self.outside else (var + self.eps).sqrt()
-        return self.weight * (centred / spread) + self.bias
-
-
-def _written(ddof: int = 0, eps: float | None = None, outside: bool = False) -> Plant:
-    """Every LayerNorm written in this way."""
-    return _norms(lambda n: _WrittenNorm(n, ddof, n.eps if eps is None else eps, outside))
-
-
-def _norms(make: Callable[[LayerNorm], nn.Module]) -> Plant:
-    def change(parent: nn.Module, config: ModelConfig) -> None:
-        for name, child in list(parent.named_children()):
-            if isinstance(child, LayerNorm):
-                setattr(parent, name, make(child))
-
-    return _in_each(nn.Module, change)
-
-
-def _rms(norm: LayerNorm) -> RMSNorm:
-    other = RMSNorm(len(norm.weight), norm.eps)
-    other.weight = norm.weight
-    return other
-
-
 def _placed(placement: NormPlacement) -> Option:
     return Option(
         "placement",
@@ -283,10 +239,6 @@ def _dropping(where: type[nn.Module]) -> Plant:
     return _in_each(where, lambda module, config: vars(module.dropout).update(on))
 
 
-def _is_layernorm(config: ModelConfig) -> bool:
-    return config.norm == "layernorm"
-
-
 def _always(config: ModelConfig) -> bool:
     return True
 
@@ -298,12 +250,6 @@ def every_option() -> tuple[Option, ...]:
         _divided("d_head", "head"),
         _divided("d_model", "model"),
         _divided("none", "none"),
-        Option("fill", "excluded", own=_always),
-        Option("fill", "e9", plant_pattern(hidden_with_a_billion)),
-        Option("fill", "e4", plant_pattern(hidden_with_ten_thousand)),
-        Option("fill", "after", plant_pattern(mask_after_softmax)),
-        Option("sense", "may", own=_always),
-        Option("sense", "blocked", plant_pattern(_read_as_blocked)),
         *(_placed(placement) for placement in get_args(NormPlacement)),
         Option("final", "with", _with(Stack, final_norm=_fresh_norm), lambda c: c.final_norm),
         Option(
@@ -312,12 +258,6 @@ def every_option() -> tuple[Option, ...]:
             _with(Stack, final_norm=lambda s, c: nn.Identity()),
             lambda c: not c.final_norm,
         ),
-        Option("norm", "inside", own=_is_layernorm, fits=_is_layernorm),
-        Option("norm", "unbiased", _written(ddof=1), fits=_is_layernorm),
-        Option("norm", "outside", _written(outside=True), fits=_is_layernorm),
-        Option("norm", "both", _written(ddof=1, eps=1e-6, outside=True), fits=_is_layernorm),
-        Option("norm", "tiny", _written(eps=1e-12), fits=_is_layernorm),
-        Option("norm", "rms", _norms(_rms), fits=_is_layernorm),
         *(_activation(name) for name in ACTIVATIONS),
         Option(
             "embedding",

@@ -15,13 +15,7 @@ from torch import Tensor
 from explorer.analysis.cases.case import Case, Measured, Result, ResultRow
 from explorer.analysis.cases.masks import pattern_case
 from explorer.analysis.cases.notation import judge
-from explorer.analysis.cases.planting import (
-    Pattern,
-    causal_keep,
-    fixed_scores,
-    fixed_table,
-    hidden_mass,
-)
+from explorer.analysis.cases.planting import Pattern, fixed_scores, fixed_table, hidden_mass
 from explorer.numerics import masked_softmax, stored
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
@@ -49,11 +43,6 @@ def hidden_with_ten_thousand(scores: Tensor, keep: Tensor) -> Tensor:
     return scores.masked_fill(~keep, -1e4).softmax(-1)
 
 
-def ten_thousand_added(scores: Tensor, keep: Tensor) -> Tensor:
-    """-1e4 added to every hidden key; in a fully masked row, softmax cancels it."""
-    return (scores + (~keep).to(scores.dtype) * -1e4).softmax(-1)
-
-
 def hidden_with_a_billion(scores: Tensor, keep: Tensor) -> Tensor:
     """-1e9: a fully masked row has equal scores, hence equal weights."""
     return scores.masked_fill(~keep, -1e9).softmax(-1)
@@ -62,27 +51,6 @@ def hidden_with_a_billion(scores: Tensor, keep: Tensor) -> Tensor:
 def hidden_with_infinity(scores: Tensor, keep: Tensor) -> Tensor:
     """-inf: a fully masked row is 0 / 0."""
     return scores.masked_fill(~keep, float("-inf")).softmax(-1)
-
-
-def a_billion_in_half_precision(scores: Tensor, keep: Tensor) -> Tensor:
-    """The lowest float16 is -65504, so -1e9 cannot be used as a fill value."""
-    return scores.half().masked_fill(~keep, -1e9).softmax(-1)
-
-
-def lowest_of_the_type(scores: Tensor, keep: Tensor) -> Tensor:
-    """The lowest value of the dtype, whichever it is."""
-    half = scores.half()
-    return half.masked_fill(~keep, torch.finfo(half.dtype).min).softmax(-1)
-
-
-def fill_table() -> np.ndarray:
-    """[fill, dtype]: -1e4, -1e9, -inf and the lowest value, in float32, bfloat16, float16.
-
-    NaN if `masked_fill` rejects the value.
-    """
-    names = ("ten_thousand", "billion", "infinity", "lowest")
-    dtypes = (torch.float32, torch.bfloat16, torch.float16)
-    return np.array([[stored(value_of(fill, dtype), dtype) for dtype in dtypes] for fill in names])
 
 
 def nan_rows(layers: int, pattern_of: Pattern = hidden_with_infinity) -> int:
@@ -117,13 +85,6 @@ def _small_fill(way: Pattern, traced: Trace | None = None) -> Measured:
     return Measured({"hidden_mass": hidden_mass(pattern, keep)}, pattern[0])
 
 
-def _added_fill(way: Pattern, traced: Trace | None = None) -> Measured:
-    """A fully masked row: adding the same number to all scores changes nothing."""
-    scores = torch.tensor([1.0, -1.0, 0.0])[None, None, None]
-    pattern = way(scores, torch.zeros(1, 1, 1, 3, dtype=torch.bool))
-    return Measured({"hidden_mass": pattern.sum()}, pattern[0])
-
-
 def _empty_row(way: Pattern, traced: Trace | None = None) -> Measured:
     """A fully masked row of a pattern, and after it of whole layers."""
     pattern = way(fixed_scores(1, 1, 4, 4), torch.ones(1, 1, 4, 4).tril(-1).bool())
@@ -136,25 +97,8 @@ def _empty_row(way: Pattern, traced: Trace | None = None) -> Measured:
     return Measured(numbers, pattern[0])
 
 
-def _half(way: Pattern, traced: Trace | None = None) -> Measured:
-    """The stored value of some fills per dtype; the dtype's lowest value can always be stored."""
-    table, scores = fill_table(), fixed_scores()
-    keep = causal_keep(scores)
-    if way is lowest_of_the_type:
-        table = np.broadcast_to(table[-1], table.shape)
-    try:
-        mass = hidden_mass(way(scores, keep), keep)
-    except RuntimeError:  # the dtype cannot hold the fill value
-        mass = math.nan
-    names = ("float32", "bfloat16", "float16")
-    numbers = {("stored_fill", name): table[1, at] for at, name in enumerate(names)}
-    return Measured(numbers | {"hidden_mass": mass}, torch.tensor(table[:3]))
-
-
 FILL_BUGS = (
     pattern_case("small_fill", "fills", hidden_with_ten_thousand, _small_fill),
-    pattern_case("added_fill", "fills", ten_thousand_added, _added_fill),
-    Case("half_fill", "fills", _half, a_billion_in_half_precision, lowest_of_the_type),
     pattern_case("empty_row_nan", "fills", hidden_with_infinity, _empty_row),
     pattern_case("empty_row_uniform", "fills", hidden_with_a_billion, _empty_row),
 )

@@ -1,6 +1,5 @@
 """Bugs inside a model other than masks: scale, positions, norms, projections, dtypes."""
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -11,7 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from explorer.analysis.blocks.norms import layer_norm_backward
 from explorer.analysis.cases.case import Case, Measured
 from explorer.analysis.cases.planting import (
     decoder_self,
@@ -28,7 +26,7 @@ from explorer.numerics import masked_softmax
 from explorer.runs.passes import seeded
 from explorer.runs.trace import Trace
 from models.attention import share_heads
-from models.positions import rotate, rotation_at, sinusoidal_table
+from models.positions import sinusoidal_table
 
 WIDTH = 64
 """Maximum number of embedding features used of the user's model."""
@@ -58,18 +56,6 @@ def positions_by_the_length(x: Tensor, table: Tensor) -> Tensor:
     return x + table[: x.shape[1]]
 
 
-def rotated_by_head(x: Tensor) -> Tensor:
-    """x is already [batch, head, pos, d_head], but axis 1 is still used as the position axis."""
-    by_axis_1 = x.transpose(1, 2)
-    rotation = rotation_at(torch.arange(by_axis_1.shape[2]), x.shape[-1])
-    return rotate(by_axis_1, rotation).transpose(1, 2)
-
-
-def rotated_by_position(x: Tensor) -> Tensor:
-    """Axis 2 is the position axis."""
-    return rotate(x, rotation_at(torch.arange(x.shape[2]), x.shape[-1]))
-
-
 def norm_with_unbiased_variance(x: Tensor) -> Tensor:
     """torch's `var` divides by d - 1 unless told otherwise."""
     return (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.var(-1, keepdim=True) + 1e-5)
@@ -81,31 +67,9 @@ def norm_with_biased_variance(x: Tensor) -> Tensor:
     return (x - x.mean(-1, keepdim=True)) / torch.sqrt(variance + 1e-5)
 
 
-def backward_with_weight_outside(x: Tensor, weight: Tensor, grad_out: Tensor) -> Tensor:
-    """The weight multiplies the finished gradient: right only if all weights are equal."""
-    std = torch.sqrt(x.var(-1, keepdim=True, correction=0) + 1e-5)
-    n = (x - x.mean(-1, keepdim=True)) / std
-    g = grad_out
-    return weight * (g - g.mean(-1, keepdim=True) - n * (g * n).mean(-1, keepdim=True)) / std
-
-
-def backward_with_weight_inside(x: Tensor, weight: Tensor, grad_out: Tensor) -> Tensor:
-    """The weight multiplies first, before the means are taken."""
-    std = torch.sqrt(x.var(-1, keepdim=True, correction=0) + 1e-5)
-    n = (x - x.mean(-1, keepdim=True)) / std
-    g = grad_out * weight
-    return (g - g.mean(-1, keepdim=True) - n * (g * n).mean(-1, keepdim=True)) / std
-
-
 def one_module_three_times(d_model: int) -> Sequence[nn.Linear]:
     """A list times 3 holds the same object three times."""
     return [nn.Linear(d_model, d_model, bias=False)] * 3
-
-
-def one_module_copied(d_model: int) -> Sequence[nn.Linear]:
-    """Copies are separate modules, but start with the same weights."""
-    linear = nn.Linear(d_model, d_model, bias=False)
-    return [copy.deepcopy(linear) for _ in range(3)]
 
 
 def three_modules(d_model: int) -> Sequence[nn.Linear]:
@@ -169,31 +133,12 @@ def _batch_positions(way: Way, traced: Trace | None = None) -> Measured:
     return Measured({"different_positions": different}, rows, added is not None)
 
 
-def _rotation(way: Way, traced: Trace | None = None) -> Measured:
-    """As many heads as positions, so that no error is raised."""
-    q, k = fixed_scores(1, 6, 6, 4), fixed_scores(1, 6, 6, 4, seed=1)
-    plain, scores = (turn(q) @ turn(k).transpose(-2, -1) / 2 for turn in (torch.clone, way))
-    effect = (scores - plain).abs().max()
-    return Measured({"position_effect": effect}, scores[0].softmax(-1))
-
-
 def _variance(way: Norm, traced: Trace | None = None) -> Measured:
     """The standard deviation of a normalized row, by width: 1 with the biased variance."""
     widths = ("2", "8", "64", "512")
     spreads = [way(fixed_table(1, int(n)).double()[0]).std(correction=0) for n in widths]
     numbers = {("output_spread", n): spread for n, spread in zip(widths, spreads, strict=True)}
     return Measured(numbers, torch.stack(spreads)[None], labels=widths)
-
-
-def _backward(way: Way, traced: Trace | None = None) -> Measured:
-    """The error of the gradient, relative to the largest, for equal weights and for others."""
-    x, grad_out = (fixed_table(3, 8, seed).double() for seed in (0, 1))
-    errors = {}
-    for name, low, high in (("dx_error_equal", 1.0, 1.0), ("dx_error_unequal", 0.5, 2.0)):
-        weight = torch.linspace(low, high, 8, dtype=torch.float64)
-        true = layer_norm_backward(x, weight, 1e-5, grad_out)[0]
-        errors[name] = (way(x, weight, grad_out) - true).abs().max() / true.abs().max()
-    return Measured(errors)
 
 
 def _embeddings(traced: Trace | None) -> Float[Tensor, "pos d"]:
@@ -283,16 +228,10 @@ MODEL = (
         positions_by_the_length,
         plant_positions(lambda valid: torch.zeros_like(valid[:1], dtype=torch.long)), "added",
     ),
-    Case("rotated_heads", "model", _rotation, rotated_by_head, rotated_by_position),
     Case(
         "unbiased_variance", "model", _variance, norm_with_unbiased_variance,
         norm_with_biased_variance,
     ),
-    Case(
-        "norm_backward", "model", _backward, backward_with_weight_outside,
-        backward_with_weight_inside,
-    ),
     Case("one_projection", "model", _projections, one_module_three_times, three_modules),
-    Case("copied_projections", "model", _projections, one_module_copied, three_modules),
     Case("tiny_epsilon", "model", _tiny_epsilon, norm_with_a_tiny_epsilon, norm_in_float32),
 )  # fmt: skip

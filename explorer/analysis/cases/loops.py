@@ -1,22 +1,18 @@
-"""Bugs in the code around a model: labels, loss, gradients, batches."""
+"""Bugs in the code around a model: labels, loss, gradients."""
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
 
 from explorer.analysis.cases.case import Case, Measured
 from explorer.analysis.cases.planting import END, PAD, START, fixed_table
-from explorer.runs.passes import seeded
 from explorer.runs.rerun import written_tokens
 from explorer.runs.trace import Trace
 
 IGNORED = -100
-STEPS = 30
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -66,17 +62,6 @@ def steps_with_zero_grad(weight: Tensor, loss: Callable[[Tensor], Tensor], n: in
         assert weight.grad is not None
         norms.append(float(weight.grad.norm()))
     return norms
-
-
-def batch_unpacked(batch: Tensor) -> tuple[Tensor, Tensor]:
-    """A tensor unpacks along its first axis: a batch of two becomes its two rows."""
-    src, tgt = batch
-    return src, tgt
-
-
-def batch_by_name(batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """A dictionary cannot be unpacked by accident."""
-    return batch["src"], batch["tgt"]
 
 
 def _label_view(way: Callable[..., tuple[Tensor, Tensor]], traced: Trace | None = None) -> Measured:
@@ -132,58 +117,8 @@ def _zero_grad(way: Callable[..., list[float]], traced: Trace | None = None) -> 
     )
 
 
-def _error_of(run: Callable[[], object]) -> str:
-    """The error that a call raises, with its type; "" if it succeeds."""
-    try:
-        run()
-    except (IndexError, RuntimeError, TypeError, ValueError) as error:
-        return f"{type(error).__name__}: {error}".splitlines()[0]
-    return ""
-
-
-def _unpacked(way: Callable[..., tuple[Tensor, Tensor]], traced: Trace | None = None) -> Measured:
-    """The bug that a loader's tensor is unpacked as `src, tgt`: batch sizes 1 to 4, then training.
-
-    The two rows are the user's sentence and its words in reverse order, or a fixed row.
-    """
-    own = traced.tgt_tokens[: int(traced.tgt_valid.sum())] if traced else ()
-    words = own if len(set(own)) > 1 else (5, 2, 7, 3, 9)  # one word leaves nothing to learn
-    row = torch.unique(torch.tensor(words), return_inverse=True)[1]
-    rows = torch.stack([row, row.flip(0)])
-    # The task is copying. The right lines reject a tensor, in any case.
-    curve = losses(*way(rows if way is batch_unpacked else {"src": rows, "tgt": rows}))
-    return Measured(
-        {("step_loss", str(step)): curve[step - 1] for step in (1, STEPS)},
-        torch.tensor([curve], dtype=torch.float64),
-        own=words == own,
-        labels=tuple(str(step) for step in range(1, STEPS + 1)),
-        errors={str(n): _error_of(partial(way, row.expand(n, -1))) for n in range(1, 5)},
-    )
-
-
-def losses(src: Int[Tensor, "*batch pos"], tgt: Int[Tensor, "*batch pos"]) -> list[float]:
-    """Cross-entropy of a small network, an embedding and an output matrix, at each of `STEPS`
-    steps.
-
-    Rows without a batch axis are accepted too, as in torch's modules.
-    """
-    vocab = int(max(src.max(), tgt.max())) + 1
-    with seeded(0):
-        net = nn.Sequential(nn.Embedding(vocab, 16), nn.Linear(16, vocab))
-    optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
-    curve = []
-    for _ in range(STEPS):
-        loss = nn.functional.cross_entropy(net(src).flatten(0, -2), tgt.flatten())
-        optimizer.zero_grad()
-        torch.autograd.backward([loss])
-        optimizer.step()
-        curve.append(float(loss.detach()))
-    return curve
-
-
 TRAINING = (
     Case("label_view", "training", _label_view, shifted_by_views, shifted_by_copies),
     Case("double_softmax", "training", _double_softmax, loss_of_probabilities, loss_of_logits),
     Case("no_zero_grad", "training", _zero_grad, steps_without_zero_grad, steps_with_zero_grad),
-    Case("unpacked_batch", "training", _unpacked, batch_unpacked, batch_by_name),
 )

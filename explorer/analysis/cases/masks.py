@@ -4,7 +4,6 @@ Functions of scores and `keep`, both [batch, head, query, key], return the patte
 indexing accept nearly all wrong shapes.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,19 +20,14 @@ from explorer.analysis.cases.planting import (
     fixed_scores,
     hidden_mass,
     own_case,
-    own_heads,
     own_site,
     padded_keep,
     padding_only,
     plant_pattern,
     row_sum_error,
 )
-from explorer.analysis.mask_tests.probe import Subject
 from explorer.numerics import masked_softmax
 from explorer.runs.trace import Trace
-from models.hooks import Edits
-from models.masks import causal_mask
-from models.rows import Rows
 
 Measure = Callable[[Any, Trace | None], Measured]
 
@@ -137,25 +131,6 @@ MASKS = (
 )  # fmt: skip
 
 
-def mask_with_an_extra_axis(q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> Tensor:
-    """`keep` is already [1, 1, query, key], and is unsqueezed once more."""
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-    scores = scores.masked_fill(~keep.unsqueeze(1), -1e9)  # [1, batch, head, query, key]
-    z = scores.softmax(-1) @ v
-    batch, _, n_query, _ = q.shape
-    return z.transpose(1, 2).reshape(batch, n_query, -1)  # swaps batch and head, and fits
-
-
-def mask_with_its_axes(q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> Tensor:
-    """The same lines with `keep` unchanged, and an assertion on the shape."""
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-    scores = scores.masked_fill(~keep, -1e9)  # [batch, head, query, key]
-    assert scores.ndim == 4, f"scores became {tuple(scores.shape)}"
-    z = scores.softmax(-1) @ v
-    batch, _, n_query, _ = q.shape
-    return z.transpose(1, 2).reshape(batch, n_query, -1)
-
-
 def first_item_only(scores: Tensor, keep: Tensor) -> Tensor:
     """A mask made for a batch of one, assigned by index: its batch index is always 0."""
     scores = scores.clone()
@@ -180,51 +155,6 @@ def padding_read_per_item(scores: Tensor, valid: Tensor) -> Tensor:
     return scores.masked_fill(~valid[:, None, None, :], -1e9).softmax(-1)
 
 
-def one_row_per_head(scores: Tensor, keep: Tensor) -> Tensor:
-    """keep [query, key] becomes [query, 1, key], so its queries broadcast over the heads."""
-    return scores.masked_fill(~keep.unsqueeze(1), -1e9).softmax(-1)
-
-
-def every_row_for_every_head(scores: Tensor, keep: Tensor) -> Tensor:
-    """keep [query, key] becomes [1, 1, query, key]."""
-    return scores.masked_fill(~keep[None, None], -1e9).softmax(-1)
-
-
-def _reach(attend: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> Tensor:
-    """Bool [query, token]: whether changing that token changes the output of the query."""
-    plain = attend(q, k, v, keep)[0]
-    columns = []
-    for token in range(k.shape[2]):
-        changed = [tensor.clone() for tensor in (q, k, v)]
-        for tensor in changed:
-            tensor[:, :, token] += 1.0
-        columns.append((attend(*changed, keep)[0] - plain).abs().amax(-1) > 1e-5)
-    return torch.stack(columns, dim=-1)
-
-
-def _extra_axis(way: Callable[..., Tensor], traced: Trace | None = None) -> Measured:
-    """Which tokens affect the output of which query, in the user's decoder or a fixed case."""
-    q, k, v = (fixed_scores(2, 4, 5, 4, seed) for seed in range(3))  # [batch, head, pos, d_head]
-    site = own_site(traced)
-    if traced is not None and site:
-        q, k, v = own_heads(traced, site)
-    keep = causal_mask(q.shape[2])[None, None]
-    reach = _reach(way, q, k, v, keep)
-    numbers = {"largest_change": way(q, k, v, keep), "future_cells": reach.triu(1).sum()}
-    return Measured(numbers, reach, bool(site), site)
-
-
-def _plant_extra_axis(model: Subject, rows: Rows) -> Edits:
-    """Swap heads and positions, as the mask with the extra axis does."""
-
-    def mixed(z: Tensor) -> Tensor:
-        batch, n_heads, n_query, d_head = z.shape
-        merged = z[None].transpose(1, 2).reshape(batch, n_query, n_heads, d_head)
-        return merged.transpose(1, 2)
-
-    return Edits({s.hook("z"): mixed for s in model.attention_sites() if decoder_self(s)})
-
-
 def _two_items(way: Pattern, traced: Trace | None = None) -> Measured:
     """The user's sentence twice in a batch: alone, it would be item 0, and correct."""
     own = own_case(traced)
@@ -246,23 +176,8 @@ def _per_head(way: Pattern, traced: Trace | None = None) -> Measured:
     return Measured(masses, pattern[1])
 
 
-def _row_per_head(way: Pattern, traced: Trace | None = None) -> Measured:
-    """Four heads and four tokens."""
-    keep = causal_mask(4)
-    pattern = way(fixed_scores(1, 4, 4, 4), keep)
-    seen = (pattern[0] > 0).any(1).sum(-1)
-    numbers: dict[Any, float | Tensor] = {"hidden_mass": hidden_mass(pattern, keep)}
-    numbers |= {("open_keys", str(head + 1)): seen[head] for head in range(4)}
-    return Measured(numbers, pattern[0])
-
-
 SHAPES = (
-    Case(
-        "extra_axis", "shapes", _extra_axis, mask_with_an_extra_axis, mask_with_its_axes,
-        _plant_extra_axis, needs="causal",
-    ),
     pattern_case("first_item", "shapes", first_item_only, _two_items, batched=True),
     pattern_case("first_head", "shapes", first_head_only),
     Case("padding_per_head", "shapes", _per_head, padding_read_per_head, padding_read_per_item),
-    Case("row_per_head", "shapes", _row_per_head, one_row_per_head, every_row_for_every_head),
 )  # fmt: skip

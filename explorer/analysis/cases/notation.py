@@ -178,7 +178,7 @@ def pairs(
         )
         if (name, read) == (rendering, reader):
             numbers |= pair | {"hidden": 100 * judged.hidden, "lost": judged.lost}
-            shown = Measured(picture=pattern, site=site, errors={"": error} if error else {})
+            shown = Measured(picture=pattern, site=site, error=error)
     kinds = {"right": ("right",), "silent": SILENT, "loud": LOUD}
     for kind, words in kinds.items():
         numbers[kind] = sum(row.outcomes[0][0] in words for row in rows)

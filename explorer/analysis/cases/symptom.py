@@ -20,8 +20,6 @@ from models.hooks import LOGITS, NO_EDITS, Edits, visiting
 from models.rows import Rows, as_tensor
 
 MAX_NEW_TOKENS = 40
-LEFT = (0, 1, 2, 4, 8, 16)
-"""The numbers of left PADs that are compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +53,8 @@ class Symptom(TokenLosses):
     as one sequence, as returned by `token_diff`. `moved` is the change of the last block's output
     relative to its size (both root mean squares over all real tokens): the only measure for a model
     without logits. NaN stays NaN: a bug may turn every number into NaN, and `output_after` is then
-    "". `left` is the number of left PADs on every row, and `by_left` the loss of both for several
-    such numbers (n, before, after); 0 and empty if the bug needs none, or if the model has no room
-    for any.
+    "". `left` is the number of left PADs on every row; 0 if the bug needs none, or if the model has
+    no room for any.
     """
 
     output_before: str
@@ -65,7 +62,6 @@ class Symptom(TokenLosses):
     words: tuple[tuple[str, Status], ...]
     moved: float
     left: int = 0
-    by_left: tuple[tuple[int, float, float], ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -113,28 +109,12 @@ def symptom(loaded: LoadedModel, traced: Trace, case: Case) -> Steps[Symptom]:
         words=token_diff(*shown),
         moved=float(np.linalg.norm(streams[1] - streams[0]) / np.linalg.norm(streams[0])),
         left=left,
-        by_left=_by_left(loaded, traced, case) if left else (),
     )
 
 
 def room(loaded: LoadedModel, traced: Trace) -> int:
     """How many PADs fit on the left of a Trace's rows, which may have right padding."""
     return max(0, limit(loaded) - max(len(traced.src_tokens), len(traced.tgt_tokens)))
-
-
-def _by_left(
-    loaded: LoadedModel, traced: Trace, case: Case
-) -> tuple[tuple[int, float, float], ...]:
-    """The loss of the same words with increasing padding on the left."""
-    written, losses = written_tokens(traced), []
-    for n in (width for width in LEFT if width <= room(loaded, traced)):
-        rows = _rows(traced, case, n)
-        before, after = (
-            _loss(token_logprobs(_forced(loaded, rows, plant, n)[0], written))
-            for plant in (None, case.plant)
-        )
-        losses.append((n, before, after))
-    return tuple(losses)
 
 
 def _rows(traced: Trace, case: Case, left: int) -> Rows:

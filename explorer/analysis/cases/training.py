@@ -239,11 +239,6 @@ def shuffled(rows: SymbolRows) -> SymbolRows:
     return rows[:, list(SHUFFLED)]
 
 
-def times_here(rows: SymbolRows) -> SymbolRows:
-    """How often this symbol occurs in the row, itself included, at most nine."""
-    return (rows[:, :, None] == rows[:, None]).sum(-1).clamp(max=SYMBOLS - 1)
-
-
 def next_symbol(rows: SymbolRows) -> SymbolRows:
     """The next symbol in the order of symbols; the first follows the last."""
     return (rows + 1) % SYMBOLS

@@ -78,27 +78,6 @@ def count_config(config: ModelConfig) -> Count:
     return count(on_paper(lambda: build_model(config)))
 
 
-def llama(tied: bool) -> ModelConfig:
-    """The sizes of Llama 7B (Touvron et al. 2023), with or without a tied unembedding."""
-    return ModelConfig(
-        family="decoder-only",
-        vocab_size=32_000,
-        d_model=4096,
-        n_layers=32,
-        n_heads=32,
-        d_ff=11_008,
-        n_ctx=2048,
-        norm="rmsnorm",
-        norm_placement="pre",
-        final_norm=True,
-        positions="rotary",
-        ffn="swiglu",
-        bias=False,
-        tie_embeddings=tied,
-        scale_embeddings=False,
-    )
-
-
 def numbers_of(model: Model | nn.Module) -> int:
     """All parameters of a module."""
     return sum(parameter.numel() for parameter in model.parameters())

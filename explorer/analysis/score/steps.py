@@ -121,12 +121,6 @@ def attended(
     return attend_as(traced.config)(**{**named, "bias": bias, **changed})
 
 
-def averaged(x: Tensor, n_groups: int) -> Tensor:
-    """[batch, kv_head, pos, d_head] with `n_groups` heads, each the mean of adjacent ones."""
-    batch, n_heads, *rest = x.shape
-    return x.reshape(batch, n_groups, n_heads // n_groups, *rest).mean(2)
-
-
 def stream_before(traced: Trace, site: AttentionSite) -> Float[np.ndarray, "query d_model"]:
     """The residual stream just before a site, at its queries."""
     what = "resid_mid" if site.kind == "cross" else "resid_pre"

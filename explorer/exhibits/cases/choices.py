@@ -35,11 +35,11 @@ def of_part(part: str) -> Callable[[str], str]:
 
 
 def read_guessed(text: str) -> tuple[bool | None, ...]:
-    """Read one letter per claim, in the order of `CLAIMS`; missing letters at the end mean no
+    """Read one letter per claim, in the order of `GUESSED`; missing letters at the end mean no
     guess."""
-    from explorer.analysis.cases import CLAIMS
+    from explorer.analysis.cases import GUESSED
 
-    if len(text) > len(CLAIMS) or not set(text) <= OUTCOMES.keys():
+    if len(text) > len(GUESSED) or not set(text) <= OUTCOMES.keys():
         raise RefusedError(text)
     return tuple(OUTCOMES[letter] for letter in text.rstrip("-"))
 
@@ -54,7 +54,7 @@ class CasesChoices(PageChoices):
     """`case` is the id of a bug, `claim` of a claim, `option` of a choice ("": the first); `guess`
     is the guess about the claim.
 
-    `guessed` is whether the first guess for each of `CLAIMS` was right, None if there was none.
+    `guessed` is whether the first guess for each of `GUESSED` was right, None if there was none.
     `turn` counts how often an experiment was run again. `tested`: the mask tests were started.
     """
 

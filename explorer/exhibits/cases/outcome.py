@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.cases import BY_ID, CLAIMS, Case, Result, ResultRow
+from explorer.analysis.cases import BY_ID, GUESSED, Case, Result, ResultRow
 from explorer.analysis.cases.case import SHARED, MatrixPair, Outcome, source_of
 from explorer.engine.cache import Run, open_model, trace
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
@@ -89,7 +89,7 @@ def show(result: Result | None, view: View) -> b.Blocks:
 
 def _verdict(view: View, case: Case, result: Result) -> b.Blocks:
     own = view.choices(CasesChoices)
-    at = [claim.id for claim in CLAIMS].index(case.id)
+    at = GUESSED.index(case.id)
     guessed = own.after(at, own.guess == result.verdict)
     if guessed != own.guessed:
         yield b.Remember(b.choose(guessed=guessed))
@@ -224,8 +224,8 @@ def variant_of(view: View, case: Case, result: Result) -> b.Blocks:
     error."""
     if result.opened:
         yield b.Sentence("opened", words_of(view, case.id, result, result.opened))
-    if result.ways[0].errors:
-        yield b.Verbatim("\n".join(result.ways[0].errors.values()))
+    if result.ways[0].error:
+        yield b.Verbatim(result.ways[0].error)
     elif result.pair is not None:
         yield from _compared(view, result, view.trace)
 
@@ -292,17 +292,12 @@ def _matrix(view: View, name: str, title: str, pair: MatrixPair, axes: Axes) -> 
 
 
 def _code_of(view: View, case: Case, result: Result) -> b.Blocks:
-    """The lines that run for this page, which cases raise an error, why the bug is silent, and
-    what to write instead."""
+    """The lines that run for this page, why the bug is silent, and what to write instead."""
     marks = (":red[:material/close:]", ":material/check:")
     names = [view.t(f"cases.columns.{name}") for name in result.columns]
     sources = [b.Verbatim(source_of(way), "python") for way in (case.variant, case.plain)]
     titles = [b.Title(f"{mark} {name}") for mark, name in zip(marks, names, strict=True)]
     yield b.Columns([*zip(titles, sources, strict=True)])
-    wrong, right = (way.errors for way in result.ways)
-    if wrong:
-        rows = [(of, *(_outcome(view, errors[of]) for errors in (wrong, right))) for of in wrong]
-        yield b.Table([view.t("cases.tried"), *names], rows, "lll")
     why, instead = (view.t(f"cases.{name}") for name in ("why_silent", "instead"))
     yield b.Columns(
         (
@@ -310,10 +305,6 @@ def _code_of(view: View, case: Case, result: Result) -> b.Blocks:
             [b.Prose(f"**{instead}** {view.t(f'cases.{case.id}.right')}")],
         )
     )
-
-
-def _outcome(view: View, error: str) -> str:
-    return f"`{error}`" if error else view.t("cases.runs")
 
 
 def _numbers(view: View, result: Result) -> dict[str, list[object]]:

@@ -1,7 +1,6 @@
 """The effect of a bug on the open model: the bug injected into every affected layer."""
 
 import math
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,6 @@ from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.cases.case import opened
 from explorer.exhibits.cases.outcome import as_text
 from explorer.figures.bars import grouped
-from explorer.figures.curves import lines
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.runs.passes import Steps
@@ -52,7 +50,6 @@ def show(effect: Symptom | None, view: View) -> b.Blocks:
     else:
         losses = losses_of(view, "cases.loss", effect, _names(view), height=220)
         yield b.Columns(([*_written(view, effect)], [losses]))
-        yield from _by_left(view, effect)
     if effect.tokens:
         yield b.Numbers(lambda: _numbers(view, effect))
 
@@ -96,23 +93,6 @@ def losses_of(
     losses = -token_losses.logprobs_before, -token_losses.logprobs_after
     draw = partial(grouped, token_losses.tokens, losses, names, title=title, stream="tgt", **more)
     return b.Chart(key, draw, title)
-
-
-def _by_left(view: View, effect: Symptom) -> Iterator[b.Chart]:
-    """The loss by the number of PADs on the left, for bugs about left padding."""
-    losses = np.array(effect.by_left)
-    if not len(losses) or not np.isfinite(losses).all():
-        return
-    draw = partial(
-        lines,
-        losses[:, 0],
-        losses[:, 1:].T,
-        _names(view),
-        **view.axes("cases.pads_left", "cases.token_loss"),
-        height=240,
-        points=True,
-    )
-    yield b.Chart("cases.left", draw, view.t("cases.pads_left"))
 
 
 def _numbers(view: View, effect: Symptom) -> dict[str, list[object]]:

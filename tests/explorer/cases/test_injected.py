@@ -13,7 +13,7 @@ from faults import BY_ID, figure
 from explorer.analysis.cases import BUGS
 from explorer.analysis.cases.case import source_of
 from explorer.analysis.cases.planting import decoder_self, fixed_scores
-from explorer.analysis.cases.symptom import LEFT, padded_on_the_left, room, symptom
+from explorer.analysis.cases.symptom import padded_on_the_left, room, symptom
 from explorer.numerics import masked_softmax
 from explorer.runs.inputs import limit
 from explorer.runs.passes import walked
@@ -157,7 +157,7 @@ def test_pictures_show_the_head_that_differs_and_name_their_site(translator):
     np.testing.assert_array_equal(picture.hidden, np.triu(np.ones((5, 5), dtype=bool), 1))
     lost = BY_ID["empty_row_nan"].compared().pair
     assert np.isnan(lost.wrong[0]).all()
-    assert BY_ID["norm_backward"].compared().pair is None
+    assert BY_ID["tiny_epsilon"].compared().pair is None
     traced = trace(translator, "The cat sat.", "猫坐在垫子上。", pads=2)
     for bug in BUGS:
         way = bug.compared(traced).ways[0]
@@ -236,16 +236,9 @@ def test_what_is_written_for_shifted_positions_depends_on_what_they_act_on(loade
     traced = trace(loaded, "The cat sat.", "猫坐在垫子上。" if loaded.name == "tiny" else "")
     found = walked(symptom(loaded, traced, BY_ID["left_positions"]))
     assert found.left == min(8, room(loaded, traced)) > 0
-    first, losses, _ = zip(*found.by_left, strict=True)
-    assert first[0] == 0
-    assert found.by_left[0][2] == pytest.approx(losses[0], abs=1e-5)
-    assert losses == pytest.approx([losses[0]] * len(losses), abs=1e-4)  # the library's promise
-    assert found.loss_before == pytest.approx(losses[0], abs=1e-4)
-    adds = loaded.config.positions in ("sinusoidal", "learned")
-    assert found.changed == adds
-    at = {n: after for n, _, after in found.by_left}
-    if found.left in at:
-        assert at[found.left] == pytest.approx(found.loss_after, abs=1e-5)
+    unpadded = walked(symptom(loaded, traced, BY_ID["small_fill"]))
+    assert found.loss_before == pytest.approx(unpadded.loss_before, abs=1e-4)
+    assert found.changed == (loaded.config.positions in ("sinusoidal", "learned"))
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
@@ -265,8 +258,7 @@ def test_a_full_or_padded_row_has_no_room_left(tiny):
     spare = room(loaded, traced)
     found = walked(symptom(loaded, traced, BY_ID["left_positions"]))
     assert found.left == min(spare, 8)
-    assert [n for n, _, _ in found.by_left] == [n for n in LEFT if n <= spare] * (spare > 0)
-    assert not any(math.isnan(after) for _, _, after in found.by_left)
+    assert np.isfinite(found.logprobs_after).all()
     np.testing.assert_array_equal(found.logprobs_before.shape, found.logprobs_after.shape)
     loaded = tiny("padded", family="decoder-only", positions="learned", n_ctx=12)
     traced = trace(loaded, "The cat sat on the", "", pads=8)

@@ -81,7 +81,7 @@ def test_the_open_pair_has_the_weights_that_follow_from_its_code() -> None:
     refused = pairs(SCORES, CAUSAL, "ones", "true_hides")
     assert refused.ways[0].picture is None
     assert refused.opened == ("open",)
-    assert "bool" in refused.ways[0].errors[""] == refused.rows[1].error
+    assert "bool" in refused.ways[0].error == refused.rows[1].error
 
 
 def test_scores_of_any_head_go_through_torchs_own_functions(translator: LoadedModel, tiny) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from explorer.analysis.cases import Result
-from explorer.analysis.cases.backend import backend, fused, module_like, options
+from explorer.analysis.cases.backend import backend, fused, module_like
 from explorer.analysis.score.initial import INITS, STORAGES, fresh_model
 from explorer.analysis.score.steps import module_of
 from explorer.exhibits.score.backward import (
@@ -92,20 +92,6 @@ def test_heads_of_another_width_do_not_fit_the_module_and_every_weight_is_taken_
     assert torch.equal(keys[0], keys[1])
     assert torch.equal(keys[2], layer.w_k.weight[d_head:])
     assert module.in_proj_bias[2 * d_model] == layer.w_v.bias[0]
-
-
-def test_options_mean_what_they_say(tiny, translator, traced) -> None:
-    encoder, decoder = traced.sites_of("encoder")[0], traced.sites_of("decoder")[0]
-    scale, dropout, groups, causal = options(translator, traced, encoder).rows
-    for same, other in (scale.values, groups.values, causal.values):  # an encoder has no triangle
-        assert same < 1e-5 < 1e-3 < other
-    assert (scale.of, groups.of) == ("score.scalings.model", "2")
-    assert math.isnan(dropout.values[0])
-    assert dropout.values[1] > 0.01
-    assert options(translator, traced, decoder).rows[3].values[1] < 1e-5  # a decoder has
-    one = tiny("one_head", family="decoder-only", n_kv_heads=1)
-    shared = options(one, trace(one, TEXT), one.sites[0]).rows[2]
-    assert (shared.of, shared.values[1]) == ("1", pytest.approx(0, abs=1e-5))
 
 
 def test_a_row_that_may_attend_to_nothing_is_nan_in_the_module_alone(translator) -> None:

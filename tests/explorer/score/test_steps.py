@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.cases.backend import layouts
 from explorer.analysis.heads.measures import entropy
-from explorer.analysis.score import steps
 from explorer.analysis.score.steps import (
     SCALINGS,
     Cell,
@@ -251,27 +249,6 @@ def test_parts_are_equal_for_equal_words_and_only_plain_sums_are_split(translato
     rotary = tiny("rotary", positions="rotary")
     turned = trace(rotary, TEXT)
     assert not any(split.can_split(turned, site) for site in turned.sites)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"norm_placement": "pre", "final_norm": True},
-        {"norm_placement": "sublayer", "final_norm": True, "bias": False},
-        {"family": "decoder-only", "norm_placement": "pre", "n_kv_heads": 2},
-    ],
-)
-def test_three_layouts_of_the_weights_give_the_numbers_of_the_run(tiny, changes) -> None:
-    loaded = tiny("layouts", **changes)
-    traced = trace(loaded, TEXT)
-    for site in traced.sites:
-        module = steps.module_of(loaded, site)
-        one, small, fused = (row.values for row in layouts(loaded, traced, site).rows)
-        n_heads, bias = site.n_heads + 2 * module.n_kv_heads, 1 if loaded.config.bias else 0
-        assert (one[0], small[0], fused[0]) == (3, n_heads, 1 if site.kind == "self" else 2)
-        assert one[1] == small[1] == fused[1] == module.d_head * n_heads * (24 + bias)
-        assert max(small[2], fused[2]) < 1e-5
 
 
 def test_unprojected_scores_are_symmetric_and_projected_ones_are_not(translator, traced) -> None:
