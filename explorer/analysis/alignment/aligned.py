@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 
 from explorer.analysis.alignment.agreement import Aligner, links_of, matrix
 from explorer.analysis.alignment.links import Links, moses, symmetrised
@@ -37,13 +38,16 @@ class Alignment:
         """The links in Moses format, `0-0 1-2`: source word, target word."""
         return moses(self.links)
 
-    def source(self, tgt: int, src: int) -> str:
-        """Where a link comes from: "both", "forward", "reverse", "" for a cell without a link."""
-        if not self.links[tgt, src]:
-            return ""
-        if self.forward[tgt, src] and self.reverse[tgt, src]:
-            return "both"
-        return "forward" if self.forward[tgt, src] else "reverse"
+    @property
+    def found_by(self) -> NDArray[np.object_]:
+        """The direction that found each link, [tgt_word, src_word]: "both", "forward", "reverse";
+        "" for a cell without a link."""
+        names = np.full(self.links.shape, "", dtype=object)
+        names[self.reverse] = "reverse"
+        names[self.forward] = "forward"
+        names[self.forward & self.reverse] = "both"
+        names[~self.links] = ""
+        return names
 
 
 def align(reading: Reading, back: Reading | None, aligner: Aligner) -> Alignment:

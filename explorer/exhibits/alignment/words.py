@@ -61,18 +61,8 @@ def show(words: PairReadings, view: View) -> b.Blocks:
     yield b.Numbers(lambda: _numbers(view, alignment))
 
 
-def found_by(alignment: Alignment) -> np.ndarray:
-    """The direction that found each link: [tgt_word, src_word] of "both", "forward", "reverse" or
-    ""."""
-    names = [
-        [alignment.source(tgt, src) for src in range(len(alignment.src))]
-        for tgt in range(len(alignment.tgt))
-    ]
-    return np.array(names, dtype=object).reshape(alignment.links.shape)
-
-
 def _pictures(view: View, alignment: Alignment) -> b.Columns:
-    by, titles = found_by(alignment), (view.stream("src"), view.stream("tgt"))
+    by, titles = alignment.found_by, (view.stream("src"), view.stream("tgt"))
     words, ends = view.words("figures.alignment"), (alignment.src, alignment.tgt)
     linked = partial(
         lines, *ends, alignment.links, by, alignment.weights, titles=titles, words=words
@@ -154,7 +144,7 @@ def _numbers(view: View, alignment: Alignment) -> dict[str, list[object]]:
         view.stream("src"): [alignment.src[src] for src, _ in places],
         view.stream("tgt"): [alignment.tgt[tgt] for _, tgt in places],
         view.t("alignment.found_by"): [
-            view.t(f"figures.alignment.{alignment.source(tgt, src)}") for src, tgt in places
+            view.t(f"figures.alignment.{alignment.found_by[tgt, src]}") for src, tgt in places
         ],
         view.t("alignment.forward"): [f"{alignment.weights[tgt, src]:.3f}" for src, tgt in places],
     }

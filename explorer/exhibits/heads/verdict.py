@@ -10,8 +10,6 @@ from explorer.exhibits.heads.sides import ViewPair, names_of, sides_of
 from explorer.exhibits.saying import head_name, message, quoted
 from explorer.numbers import fixed, percent
 
-MOST_HEADS = 5
-"""Number of heads listed as differing most."""
 LEAST = 5e-4
 """Bits of a difference that is stated."""
 
@@ -59,7 +57,7 @@ def _shapes(versus: Versus) -> dict[str, object]:
 
 
 def _heads(pair: ViewPair, bits: np.ndarray, ranked: Sequence[tuple[int, int]]) -> b.Blocks:
-    """The mean and the largest difference, and the heads that differ most, as buttons."""
+    """The mean and the largest difference of the heads."""
     view = pair.view
     if not ranked:
         yield b.Hint(view.t("versus.nothing_shared"), "info")
@@ -76,19 +74,6 @@ def _heads(pair: ViewPair, bits: np.ndarray, ranked: Sequence[tuple[int, int]]) 
         count=len(ranked),
     )
     yield b.Sentence("versus", words)
-    buttons = [_opening(view, at, float(bits[at])) for at in ranked[:MOST_HEADS]]
-    yield b.Row((b.Prose(view.t("versus.most")), *buttons), align="center")
-
-
-def _opening(view: View, at: tuple[int, int], bits: float) -> b.Button:
-    """A button that opens a head of both models."""
-    layer, head = at
-    return b.Button(
-        f"versus.open.{layer}.{head}",
-        f"{head_name(view, at)} · {fixed(bits)}",
-        b.choose(layer=layer, head=head, instead=""),
-        kind="primary" if at == (view.layer, view.head) else "secondary",
-    )
 
 
 def _predictions(pair: ViewPair) -> Iterator[b.Sentence]:

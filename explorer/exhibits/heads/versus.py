@@ -58,7 +58,8 @@ def show(answer: None, view: View) -> b.Blocks:
     if pair.compared is not None:
         yield b.Formula(FORMULA, view.t("versus.formula"))
         yield b.Code(_code(pair, pair.compared))
-        yield b.Numbers(lambda: _numbers(pair))
+        if pair.compared.by_number or pair.expected:
+            yield b.Numbers(lambda: _numbers(pair))
 
 
 def _code(pair: ViewPair, versus: Versus) -> list[object]:
@@ -196,7 +197,7 @@ def _several(top: Sequence[tuple[str, float]], bold: bool) -> str:
 
 
 def _numbers(pair: ViewPair) -> dict[str, list[object]]:
-    """The table: the difference of every pair of heads, else the predictions, else the pieces."""
+    """The table: the difference of every pair of heads, or the predictions."""
     view, compared, predictions = pair.view, pair.compared, pair.expected
     assert compared is not None
     if compared.difference is not None:
@@ -208,17 +209,10 @@ def _numbers(pair: ViewPair) -> dict[str, list[object]]:
             ],
         }
     one, other = (model_title(view, each.loaded.name) for each in (view, pair.other))
-    if predictions:
-        return {
-            view.t(_at(view)): [each.piece for each in predictions],
-            one: [" · ".join(token for token, _ in each.one) for each in predictions],
-            other: [" · ".join(token for token, _ in each.other) for each in predictions],
-        }
-    keys = compared.keys
     return {
-        view.t("versus.piece"): list(keys.labels),
-        one: [" ".join(map(str, tokens)) for tokens in keys.one],
-        other: [" ".join(map(str, tokens)) for tokens in keys.other],
+        view.t(_at(view)): [each.piece for each in predictions],
+        one: [" · ".join(token for token, _ in each.one) for each in predictions],
+        other: [" · ".join(token for token, _ in each.other) for each in predictions],
     }
 
 
