@@ -9,8 +9,6 @@ from explorer.analysis.attribution.why import why
 from explorer.analysis.attribution.writes import next_word, runner_up, writes
 from explorer.exhibits.attribution.lens import lens
 from explorer.exhibits.attribution.one_head import pushes
-from explorer.exhibits.attribution.removed import remove
-from explorer.exhibits.attribution.silenced import silence
 from explorer.library import open_model
 from explorer.runs.passes import walked
 from explorer.runs.trace import trace
@@ -25,14 +23,10 @@ def run(model: str = "en-zh") -> list[str]:
     site, position = traced.sites[-1], 1
     word = next_word(traced, position)
     other = runner_up(traced, position, word)
-    cell = walked(why(loaded, traced, site, 0, position, 0))
-    sums = walked(writes(loaded, traced, position, word, other))
     times = medians(
         {
             "why there": lambda: walked(why(loaded, traced, site, 0, position, 0)),
-            "why there, the check": lambda: remove(loaded, traced, cell, "query", 1),
             "what it writes": lambda: walked(writes(loaded, traced, position, word, other)),
-            "what it writes, the check": lambda: silence(loaded, traced, sums, 1),
             "what it writes, one head by keys": lambda: (
                 walked(writes(loaded, traced, position, word, other, (site.name, 0))),
                 walked(pushes(loaded, traced, site, 0, position)),

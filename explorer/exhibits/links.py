@@ -48,6 +48,7 @@ GONE: dict[str, tuple[str, ...]] = {
     ),
     "option": ("layouts", "options"),
     "question": (),
+    "taken": (),
     "further": (),
     "aside": ("engines", "layouts", "widths", "single", "groups"),
     "draft": (),

@@ -50,16 +50,6 @@ def test_a_cell_is_chosen_and_compared_and_the_link_says_so(open_page):
     assert "minus the score of" in reading(again, "the score of")
 
 
-@pytest.mark.parametrize("side", ["query", "key"])
-def test_a_writer_is_taken_out_and_the_model_does_as_predicted(open_page, side):
-    at = open_page("attribution", site="cross", layer="2", side=side, taken="1")
-    said = reading(at, "The model gives")
-    predicted = said.split("should change ")[1].split(" to ")[1].split("; the")[0].split(". The")[0]
-    measured = said.split("gives **")[1].split("**")[0]
-    assert predicted == measured
-    assert f"Removing **{t('attribution.writers.embedding', lang='en')}**" in said
-
-
 def test_a_hidden_key_and_a_head_of_the_encoder_are_no_share(open_page):
     at = open_page("attribution", site="decoder", row="0", key="1")
     assert "has no effect" in reading(at, "A mask hides")
@@ -93,7 +83,6 @@ def test_words_are_picked_and_typed(open_page):
     none = t("attribution.rival_none", lang="en")
     at.selectbox(key="attribution.rival").set_value(none).run()
     assert link(at)["alone"] == "1"
-    assert t("attribution.check_two", lang="en") in everything(at)
 
 
 def test_a_typed_word_is_a_token_of_the_model_or_is_refused(shelf):

@@ -204,7 +204,7 @@ OLD = (
     "blocks?part=residual&norm=batchnorm&depth=24&final=0&gamma=110-100-100-100-100-90",
     "machine?sizes=2-4-8&unfolded=2",
     "decoding?part=branches&strategy=beam-4-0.6&fork=7.9&limit=12&sample=sample-0.8-40-0.95-1",
-    "causes?part=lens&beside_key=2&side=key&taken=2&word=2&rival=2&alone=1&filmed=1",
+    "causes?part=lens&beside_key=2&word=2&rival=2&alone=1&filmed=1",
     "patching?second=I+like+you.&align=1-2&into=first&what=attn_out&cell=decoder-1-2",
     "alignment?part=matrices&aligner=best&word_row=write&back=zh-en",
     "circuits?part=circuit&behaviour=duplicate&made_of=by-hand&head_map=qk",

@@ -28,10 +28,6 @@ from models.rows import Stream
 Kind = Literal["bias", "embedding", "position", "head", "ffn"]
 
 
-BIASES = 0
-"""The index of the biases among the writers of a ledger."""
-
-
 @dataclass(frozen=True)
 class Writer:
     """A component that writes to a stream: the embedding, the positions, a head, a feed-forward

@@ -1,31 +1,28 @@
 """Choices on the Attribution page."""
 
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar
 
-from explorer.analysis.attribution.writers import Side
 from explorer.exhibits import PageChoices, View
 from explorer.exhibits.attribution.place import telling
-from explorer.exhibits.choices import as_digit, choice, one_of, switch, unlinked, whole
+from explorer.exhibits.choices import as_digit, choice, switch, unlinked, whole
 
 
 @dataclass(frozen=True)
 class AttributionChoices(PageChoices):
-    """`beside_key` is the key that the cell is compared with (None: none). `side` and `taken` name
-    the ablated writer: into the query, the key, or a logit. `word` and `rival` are the ids of the
-    two compared words (None: the predicted one, and the runner-up); `alone`: the logit without
-    comparison. `filmed`: the lens over the steps of decoding. `typed` is a word that is no token.
+    """`beside_key` is the key that the cell is compared with (None: none). `word` and `rival` are
+    the ids of the two compared words (None: the predicted one, and the runner-up); `alone`: the
+    logit without comparison. `filmed`: the lens over the steps of decoding. `typed` is a word that
+    is no token.
     """
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "why": ("attribution.why", "attribution.removed"),
-        "writes": ("attribution.writes", "attribution.silenced", "attribution.one_head"),
+        "why": ("attribution.why",),
+        "writes": ("attribution.writes", "attribution.one_head"),
         "lens": ("attribution.lens",),
     }
     pictures: ClassVar[tuple[str, ...]] = ("sublayers", "singles", "chance", "ranked", "distance")
     beside_key: int | None = choice(None, whole(0, 999), of_site=True)
-    side: Side = choice("query", one_of(get_args(Side)))
-    taken: int | None = choice(None, whole(0, 9999), of_site=True)
     word: int | None = choice(None, whole(0, 9_999_999))
     rival: int | None = choice(None, whole(0, 9_999_999))
     alone: bool = choice(False, switch, as_digit)

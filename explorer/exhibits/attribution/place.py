@@ -11,7 +11,7 @@ from explorer.engine import cache
 from explorer.exhibits import View, block as b
 from explorer.exhibits.picking import pick_one, pick_token
 from explorer.figures.theme import show
-from explorer.numbers import number, signed
+from explorer.numbers import number
 from models.foreign.placing import HALVES
 from models.hooks import AttentionSite
 
@@ -65,26 +65,6 @@ def pick_detail(view: View) -> b.Pick:
     """The choice between both."""
     now = view.one_of("picture", DETAILS)
     return pick_one(view, "attribution.by", DETAILS, now, "picture")
-
-
-def to_remove(values: np.ndarray, taken: int | None, skip: int = -1) -> tuple[list[int], int]:
-    """The indices of the terms but `skip`, the largest first, and the chosen one, by default the
-    first."""
-    ranked = np.argsort(-np.abs(values), kind="stable").tolist()
-    order: list[int] = [at for at in ranked if at != skip]
-    return order, taken if taken is not None and taken in order else order[0]
-
-
-def pick_taken(
-    view: View, writers: Sequence[Writer], values: np.ndarray, order: tuple[list[int], int]
-) -> b.Pick:
-    """The control for the writer to remove, of `to_remove`."""
-
-    def label(at: int) -> str:
-        return f"{writer_name(view, writers[at])} ({signed(float(values[at]))})"
-
-    more = b.More(said=label, form="menu", width=260)
-    return pick_one(view, "attribution.taken", *order, label="attribution.take", **more)
 
 
 def pick_row(view: View) -> b.Pick:

@@ -18,12 +18,9 @@ from explorer.exhibits.attribution.place import (
     opening,
     pick_detail,
     pick_row,
-    pick_taken,
-    to_remove,
     whether_it_adds_up,
     writer_name,
 )
-from explorer.exhibits.attribution.removed import remove
 from explorer.exhibits.picking import pick_place, pick_token
 from explorer.exhibits.saying import in_a_row, quoted_at
 from explorer.figures.attribution import ranking
@@ -53,7 +50,7 @@ def against_of(view: View) -> int | None:
 
 
 def show(reason: Why, view: View) -> b.Blocks:
-    """The writers of the query by those of the key, and the choice of one to remove."""
+    """The writers of the query by those of the key."""
     yield from opening(view)
     keys_row = view.trace.key_tokens(view.site.name)
     key = pick_token(
@@ -67,10 +64,8 @@ def show(reason: Why, view: View) -> b.Blocks:
     note = b.Note(view.t("attribution.products_note"))
     yield b.Hero((reading, *_drawn(view, reason, queries, keys), note))
     yield from _notes(view, reason)
-    yield b.Title(view.t("attribution.check"), large=True)
-    yield _pick_writer(view, reason)
     yield b.Formula(_formula(view, reason), view.t("attribution.formula"))
-    yield b.Code((why, projected, read_by, writers_at, remove))
+    yield b.Code((why, projected, read_by, writers_at))
     yield b.Numbers(lambda: _numbers(view, reason))
 
 
@@ -91,21 +86,6 @@ def _pick_other(view: View, tokens: tuple[str, ...]) -> b.Pick:
         "menu",
         b.Display(250),  # as wide as its first option
     )
-
-
-def _pick_writer(view: View, reason: Why) -> b.Row:
-    """The controls for the writer to remove, of the query or the key."""
-    chosen = view.choices(AttributionChoices)
-    ledger, sums = reason.of(chosen.side)
-    order = to_remove(sums, chosen.taken)
-    sides = b.Pick(
-        "attribution.side",
-        view.t("attribution.take_from"),
-        {name: view.t(f"attribution.{name}") for name in SIDES},
-        chosen.side,
-        lambda name: b.choose(side=name, taken=None),
-    )
-    return b.Row((sides, pick_taken(view, ledger.writers, sums, order)))
 
 
 def _drawn(

@@ -4,23 +4,19 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.attribution.ledger import BIASES, largest
+from explorer.analysis.attribution.ledger import largest
 from explorer.analysis.attribution.writers import output, writers_at
 from explorer.analysis.attribution.writes import Writes, writes
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.attribution.choices import AttributionChoices
 from explorer.exhibits.attribution.place import (
     detail_of,
     group_names,
     in_half_precision,
     opening,
     pick_detail,
-    pick_taken,
-    to_remove,
     whether_it_adds_up,
     writer_name,
 )
-from explorer.exhibits.attribution.silenced import silence
 from explorer.exhibits.attribution.words import (
     notes,
     pick_position,
@@ -39,7 +35,7 @@ MOST = 18
 
 
 def show(result: Writes, view: View) -> b.Blocks:
-    """The terms of the logit, or of the difference, and the choice of one to remove."""
+    """The terms of the logit, or of the difference."""
     yield from opening(view)
     yield b.Row((pick_position(view), *pick_words(view), pick_detail(view)))
     yield from notes(view)
@@ -49,19 +45,13 @@ def show(result: Writes, view: View) -> b.Blocks:
     for name, here in {**noted, "precision": in_half_precision(view)}.items():
         if here:
             yield b.Note(view.t(f"attribution.note_{name}"))
-    if result.compares:
-        yield b.Title(view.t("attribution.check"), large=True)
-        order = to_remove(result.terms, view.choices(AttributionChoices).taken, BIASES)
-        yield pick_taken(view, result.writers, result.terms, order)
-    else:
-        yield b.Note(view.t("attribution.check_two"))
     yield b.Formula.of(
         view.t("attribution.writes_formula"),
         r"\ell_w = \sum_a x_a \cdot U_w + b_w, \qquad "
         r"\ell_w - \ell_v = \ln \frac{p_w}{p_v}",
         r"x_{h} = \sum_j a_{ij}\, v_j W_O^{h}",
     )
-    yield b.Code((writes, output, writers_at, *([silence] if result.compares else [])))
+    yield b.Code((writes, output, writers_at))
     yield b.Numbers(lambda: _numbers(view, result))
 
 

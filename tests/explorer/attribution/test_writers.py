@@ -10,7 +10,6 @@ from torch import Tensor
 from explorer.analysis.attribution.ledger import FrozenNorm, Ledger, Writer
 from explorer.analysis.attribution.why import why
 from explorer.analysis.attribution.writers import output, points, writers_at
-from explorer.exhibits.attribution.removed import remove
 from explorer.library import LoadedModel
 from explorer.runs.passes import walked
 from explorer.runs.rerun import rows_of
@@ -183,28 +182,6 @@ def test_without_a_writer_norms_take_their_scale_anew(each):
     np.testing.assert_allclose(
         found.queries.without[at, 0], seen[site.hook("q")][0, 1, query].numpy(), atol=1e-10
     )
-
-
-@pytest.mark.parametrize("side", ["query", "key"])
-def test_a_removal_is_predicted_and_measured(each, side):
-    loaded, traced = each
-    for site in traced.sites[-2:]:
-        query, key = cell(traced, site)
-        found = walked(why(loaded, traced, site, 1, query, key))
-        removal = remove(loaded, traced, found, side, 1)
-        assert removal.error < 1e-9
-        np.testing.assert_allclose(removal.scores[1], removal.scores[2], atol=1e-9)
-        if traced.model != "saturated":
-            assert not np.allclose(removal.scores[0], removal.scores[2])
-        others = np.arange(removal.scores.shape[1]) != key
-        if side == "key":  # no other cell of the row is made of this key
-            kept = removal.scores[:, others]
-            np.testing.assert_allclose(kept[0], kept[2], atol=1e-10)
-        if loaded.config.score_cap is None:
-            pieces = found.by_query if side == "query" else found.by_key
-            assert removal.scores[1, key] == pytest.approx(found.score - pieces[1])
-            freed = removal.scores[3, key] - removal.scores[1, key]
-            assert freed == pytest.approx(-found.left_out(side)[1], abs=1e-9)
 
 
 def test_a_norm_by_hand():

@@ -1,7 +1,8 @@
-"""The whole logit as a sum, a head key by key, and what silencing a writer does to two words."""
+"""The whole logit as a sum, a head key by key, and what is lost without a writer."""
 
 import copy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,14 +10,16 @@ import torch
 
 from explorer.analysis.attribution import writes as writing
 from explorer.analysis.attribution.ledger import Writer, largest
+from explorer.analysis.attribution.writes import Writes
 from explorer.exhibits.attribution.lens import Depth, Lens, film, lens
 from explorer.exhibits.attribution.one_head import pushes
-from explorer.exhibits.attribution.silenced import silence
+from explorer.library import LoadedModel
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.generation import generate
 from explorer.runs.passes import walked
-from explorer.runs.rerun import rows_of
+from explorer.runs.rerun import rerun, rows_of
 from explorer.runs.run import run
+from explorer.runs.trace import Trace
 from models.hooks import LOGITS, Edits
 from models.strategies import Greedy
 from models.tokenizer import SPECIAL_TOKENS
@@ -36,37 +39,52 @@ def test_all_terms_add_up_to_both_logits(each):
         assert found.logits[0] - found.logits[1] == pytest.approx(odds)
 
 
+def without(loaded: LoadedModel, traced: Trace, found: Writes, at: int) -> float:
+    """The difference of both logits in a run in which a head or a feed-forward network writes
+    nothing at the position, while every other sublayer writes what it wrote."""
+    writer, stack = found.writers[at], traced.stacks[-1]
+    hooks = [site.hook("z") for site in traced.sites if site.query_stream == stack.stream]
+    hooks += [stack.block_hook(layer, "ffn_out") for layer in range(stack.n_layers)]
+    held = {
+        hook: lambda tensor, hook=hook: torch.tensor(traced.activations[hook])[None]
+        for hook in hooks
+    }
+    if writer.kind == "head":
+        hook, place = traced.site(writer.site).hook("z"), (writer.head, found.position)
+    else:
+        hook, place = stack.block_hook(writer.layer, "ffn_out"), (found.position,)
+    held[hook] = partial(writing.silent_at, at=place)
+    logits = rerun(loaded, traced, {LOGITS}, Edits(held))[LOGITS][0, found.position]
+    return float(logits[found.word] - logits[found.other])
+
+
 def test_what_is_lost_without_a_writer_is_measured_by_the_model(each):
     loaded, traced = each
     if not traced.config.lm_head or loaded.config.logit_cap:
         return
     found = walked(writing.writes(loaded, traced, 3, 11, 30))
-    last = {}
-    for at in (1, 2, len(found.writers) // 2, len(found.writers) - 1):
-        out = silence(loaded, traced, found, at)
-        assert out.before - out.held == pytest.approx(float(found.lost[at]), abs=1e-9), out.writer
-        assert out.predicted == pytest.approx(out.before - float(found.differences[at]))
-        last[out.writer.kind] = out
-    assert found.writers[-1].kind == "ffn"  # nothing comes after it
-    assert last["ffn"].free == pytest.approx(last["ffn"].held, abs=1e-9)
+    before, kinds = found.logits[0] - found.logits[1], set()
+    for at in (-1, -2, len(found.writers) // 2):
+        lost = before - without(loaded, traced, found, at)
+        assert lost == pytest.approx(float(found.lost[at]), abs=1e-9), found.writers[at]
+        kinds.add(found.writers[at].kind)
+    assert kinds == {"head", "ffn"}
 
 
-def test_writers_are_silenced_alike_by_heads_and_by_sublayers(design):
+def test_heads_and_sublayers_write_alike_and_a_head_can_be_left_out(design):
     loaded, traced = design("pre")
     found = walked(writing.writes(loaded, traced, 3, 11, 30, "sublayers"))
     at = next(at for at, writer in enumerate(found.writers) if writer.kind == "head")
-    out = silence(loaded, traced, found, at)
-    assert out.before - out.held == pytest.approx(float(found.lost[at]), abs=1e-9)
-    assert out.free != pytest.approx(out.held)
     heads = walked(writing.writes(loaded, traced, 3, 11, 30))
     of_site = [w.site == found.writers[at].site for w in heads.writers]
     assert found.differences[at] == pytest.approx(heads.differences[of_site].sum())
     loaded, traced = design("llama")
     found = walked(writing.writes(loaded, traced, 3, 11, 30))
-    at = next(at for at, writer in enumerate(found.writers) if writer.head == 1)
-    site = traced.site(found.writers[at].site)
+    site = traced.sites[-1]
+    hook = {site.hook("z"): partial(writing.silent_at, at=(1, 3))}
+    logits = run(loaded.model, rows_of(traced), {LOGITS}, Edits(hook))[LOGITS][0, 3]
     after = writing.without_head(loaded, traced, found, site, 1, 3)
-    assert after == pytest.approx(silence(loaded, traced, found, at).free)
+    assert after == pytest.approx(float(logits[11] - logits[30]))
 
 
 def test_a_head_pushes_words_by_what_its_keys_bring_to_their_logits(design):
@@ -118,8 +136,6 @@ def test_the_next_word_and_its_runner_up(design):
         writing.next_word(traced, n_real)
     with pytest.raises(IndexError, match="the vocabulary has"):
         walked(writing.writes(loaded, traced, 0, 10**6, 3))
-    with pytest.raises(ValueError, match="cannot be ablated"):
-        silence(loaded, traced, walked(writing.writes(loaded, traced, 0, 5, 6)), 0)
     loaded, traced = design("headless")
     for ask in (
         lambda: writing.next_word(traced, 0),
