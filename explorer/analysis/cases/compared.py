@@ -83,18 +83,15 @@ def causal_order(learn: Learn = train) -> Steps[Result]:
 
 def learned_positions(learn: Learn = train) -> Steps[Result]:
     """Learned against sinusoidal positions: a task of distances, and one of absolute positions."""
-    results = yield from _placed({"distance": two_back, "place": shuffled}, "learned", learn)
+    tasks = {"distance": two_back, "place": shuffled}
+    kinds = ("sinusoidal", "learned")
+    designs = {kind: symbol_config(positions=kind, **PRE) for kind in kinds}
+    results = yield from several(_arms(tasks, designs, 200), learn)
     better = [
-        above(results[f"{name}_learned"].right, results[f"{name}_sinusoidal"].right, CLOSE)
-        for name in ("distance", "place")
+        above(results[f"{task}_learned"].right, results[f"{task}_sinusoidal"].right, CLOSE)
+        for task in tasks
     ]
     return _learnt(results, better)
-
-
-def _placed(tasks: Mapping[str, SymbolTask], other: str, learn: Learn) -> Steps[dict[str, Seeds]]:
-    """The results of sinusoidal and other positions on each task, at "<task>_<kind>"."""
-    designs = {kind: symbol_config(positions=kind, **PRE) for kind in ("sinusoidal", other)}
-    return (yield from several(_arms(tasks, designs, 200), learn))
 
 
 def _arms(
