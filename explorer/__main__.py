@@ -14,7 +14,7 @@ from explorer.align_command import add_options as add_align_options, align_file
 from explorer.analysis.mask_tests.certify import Certificate, examine_text
 from explorer.atlas_command import add_options, make_atlas
 from explorer.exports.archive import to_npz
-from explorer.exports.report import Tested, junit, report_lines, report_record
+from explorer.exports.report import Tested, junit, markdown, report_lines, report_record
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.notebook.show import attention
 from explorer.problems import InputProblem
@@ -78,7 +78,7 @@ def certify(args: argparse.Namespace) -> int:
         print(words, file=sys.stderr)
     certificate = examine_text(loaded, sentence, args.target, edits).certificate()
     tested = Tested(loaded.name, sentence, edits)
-    _write_report(args, certificate, tested)
+    _write_reports(args, certificate, tested)
     if args.json:
         print(json.dumps(report_record(certificate, tested), ensure_ascii=False))
     else:
@@ -91,23 +91,24 @@ def _certify_code(args: argparse.Namespace) -> int:
     from explorer.notebook.certify import certify_built
 
     result = certify_built(args.model)
-    _write_report(args, result, Tested(args.model, ""), result.explained(args.lang))
+    _write_reports(args, result, Tested(args.model, ""), result.explained(args.lang))
     print(
         json.dumps(result.record(), ensure_ascii=False) if args.json else result.report(args.lang)
     )
     return 0 if result.passed else 1
 
 
-def _write_report(
+def _write_reports(
     args: argparse.Namespace,
     certificate: Certificate,
     tested: Tested,
     explained: Iterable[str] = (),
 ) -> None:
-    """Write the file that the option names. Raises OSError."""
-    if args.junit is not None:
-        report = junit(certificate, args.lang, tested, explained)
-        args.junit.write_text(report, encoding="utf-8")
+    """Write the files that the options name. Raises OSError."""
+    lines = tuple(explained)
+    for path, report in ((args.junit, junit), (args.markdown, markdown)):
+        if path is not None:
+            path.write_text(report(certificate, args.lang, tested, lines), encoding="utf-8")
 
 
 def align(args: argparse.Namespace) -> int:
@@ -179,6 +180,7 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")
     command.add_argument("--json", action="store_true", help="the report as one JSON object")
     command.add_argument("--junit", type=Path, metavar="FILE", help="also write JUnit XML")
+    command.add_argument("--markdown", type=Path, metavar="FILE", help="also write Markdown")
     add_align_options(_command(commands, "align", align))
     add_options(_command(commands, "atlas", atlas))
 

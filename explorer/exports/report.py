@@ -1,9 +1,10 @@
-"""A certificate as text for a terminal, and as records for programs."""
+"""A certificate as text for a terminal and a pull request, and as records for programs."""
 
 import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -65,6 +66,9 @@ def verdict(certificate: Certificate, lang: str) -> str:
     return t(key, lang=lang, count=count, broken=broken)
 
 
+_MARKDOWN = str.maketrans(
+    {mark: f"&#{ord(mark)};" for mark in "\\`*_~[]<>|&#@"} | dict.fromkeys("\r\n", " ")
+)
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -106,6 +110,37 @@ def junit(
     add(suite, "system-out", "\n".join([*about, *explained]))
     indent(root)
     return tostring(root, "utf-8", xml_declaration=True).decode() + "\n"
+
+
+def markdown(
+    certificate: Certificate, lang: str, tested: Tested, explained: Iterable[str] = ()
+) -> str:
+    """A comment for a pull request: the verdict, a table of all properties, what is broken.
+
+    Names and texts are written as character references, so that none of them is markup.
+    """
+    title, *about = (line.translate(_MARKDOWN) for line in tested.lines(lang))
+    yes, no = (t(f"certify.{key}", lang=lang) for key in ("kept", "broken"))
+    head = [t(f"mask_tests.{key}", lang=lang) for key in ("promise", "result", "deviation")]
+    rows = [
+        (
+            t(finding.title_key, lang=lang),
+            yes if finding.passed else f"**{no}**",
+            "NaN" if math.isinf(finding.deviation) else f"{finding.deviation:.3g}",
+        )
+        for finding in certificate.findings
+    ]
+    table = [" | ".join(cells) for cells in (head, ["---"] * len(head), *rows)]
+    broken = (line for finding in certificate.broken for line in finding_lines(finding, lang))
+    more = "\n".join([*broken, *_untested(certificate, lang), *explained])
+    blocks = [
+        f"### {title}",
+        *about,
+        f"**{verdict(certificate, lang)}**",
+        "\n".join(f"| {row} |" for row in table),
+        more and f"<pre>\n{escape(more)}\n</pre>",
+    ]
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def report_record(certificate: Certificate, tested: Tested | None = None) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def certify(
 
     In a test, call `explorer.testing.assert_masks` with the same arguments, or with the ids alone
     for a model of one text (`examples/test_masks.py`); in a shell, run
-    `headlight certify my_model.py:build`, which also writes a report (`--junit`).
+    `headlight certify my_model.py:build`, which also writes reports (`--junit`, `--markdown`).
 
     Raises ValueError if the ids contain padding, the logits have another shape, the logits change
     from run to run (dropout) or do not depend on the ids, or `without` contains an unknown name. An

@@ -219,16 +219,18 @@ def test_the_command_reports_and_exits_0_or_1_or_2(loaded, lang, tmp_path, capsy
 
 
 def test_the_report_for_programs_is_json_and_exits_alike(translator, tmp_path, capsys, monkeypatch):
-    folder, xml = tmp_path / "a<b>|@c", tmp_path / "c.xml"
+    folder, (xml, comment) = tmp_path / "a<b>|@c", (tmp_path / "c.xml", tmp_path / "c.md")
     save_checkpoint(folder, translator.model, translator.tokenizer)
     command = ["certify", "--model", str(folder), "--text", "I love you.", "--json"]
-    command += ["--junit", str(xml)]
+    command += ["--junit", str(xml), "--markdown", str(comment)]
     assert main(command) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["model"], report["text"], report["passed"]) == (folder.name, "I love you.", True)
     (suite,) = ElementTree.parse(xml).getroot()
     assert (suite.get("name"), suite.get("failures")) == (f"Mask tests of {folder.name}", "0")
     assert [case.get("classname") for case in suite.iter("testcase")] == list(FINDINGS)
+    title, *_ = comment.read_text(encoding="utf-8").splitlines()
+    assert title == "### Mask tests of a&#60;b&#62;&#124;&#64;c"
     assert [finding["name"] for finding in report["findings"]] == list(FINDINGS)
     assert len(report["reach"]["decoder"]) == len(report["reach"]["decoder"][0])
 
@@ -248,7 +250,8 @@ def test_the_report_for_programs_is_json_and_exits_alike(translator, tmp_path, c
     assert suite.get("failures") == str(len(wrong))
     assert [case.get("classname") for case in failures] == wrong
     assert failures[0].find("failure").get("message") == t("certify.future_leak.broken", lang="en")
-    assert main([*command[:-1], str(tmp_path / "no" / "c.xml")]) == 2
+    assert comment.read_text(encoding="utf-8").count("| **VIOLATED** |") == len(wrong)
+    assert main([*command[:-1], str(tmp_path / "no" / "c.md")]) == 2
 
 
 def test_a_number_that_is_none_stays_out_of_json(tiny_model):
@@ -269,9 +272,9 @@ def test_reports_hold_errors_untested_properties_and_any_character(lang):
     assert "RuntimeError: <b>�" in suite.findtext("testcase/error")
     skipped = [case.get("classname") for case in suite.findall("testcase[skipped]")]
     assert skipped == list(certificate.left_out)
-    assert t("certify.left_out.no_cross", lang=lang) in suite.find("testcase/skipped").get(
-        "message"
-    )
+    text = reports.markdown(certificate, lang, tested, ["</pre> <b>"])
+    assert "<b>" not in text
+    assert t("certify.left_out.no_cross", lang=lang) in text
 
 
 def test_an_examination_tests_each_promise_once_and_lets_others_go_first(translator):

@@ -365,10 +365,10 @@ def code(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize(("function", "status"), [("build", 0), ("keyed", 0), ("leaking", 1)])
 def test_the_exit_status_is_the_verdict(code, function, status, tmp_path, capsys) -> None:
-    xml = tmp_path / "c.xml"
-    assert main(["certify", f"{code}:{function}", "--json", "--junit", str(xml)]) == status
+    comment = tmp_path / "c.md"
+    assert main(["certify", f"{code}:{function}", "--json", "--markdown", str(comment)]) == status
     assert json.loads(capsys.readouterr().out)["passed"] is (status == 0)
-    assert ("Likely cause" in xml.read_text(encoding="utf-8")) is (status == 1)
+    assert ("Likely cause" in comment.read_text(encoding="utf-8")) is (status == 1)
 
 
 @pytest.mark.parametrize(
