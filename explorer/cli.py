@@ -10,14 +10,12 @@ from pathlib import Path
 import explorer.__main__
 from explorer import __version__, workers
 from explorer.admission import capacity
-from explorer.uploads import VARIABLE as UPLOADS
 from models.foreign.finding import VARIABLE, is_gguf, missing, without_models
 from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
 from models.training.commands import add_commands
 from models.training.home import home
 from models.training.options import add_placing, placing_of
 
-UPLOAD_SIZE = ("--server.maxUploadSize", "64")
 ADDRESS, ADDRESS_VARIABLE = "--server.address", "STREAMLIT_SERVER_ADDRESS"
 EVERYWHERE = "0.0.0.0"
 DESCRIPTION = "Watch a trained Transformer read your sentence."
@@ -58,13 +56,6 @@ def app(args: argparse.Namespace) -> int:
     os.environ[DEVICE_VARIABLE] = placing.device
     if placing.dtype is not None:
         os.environ[DTYPE_VARIABLE] = placing.dtype
-    if args.allow_uploads and os.name != "posix":
-        raise ValueError(
-            "--allow-uploads: not available on Windows, where processes cannot be limited"
-        )
-    if args.allow_uploads:
-        os.environ[UPLOADS] = "1"
-        args.further = [*UPLOAD_SIZE, *args.further]
     capacity()  # report an invalid HEADLIGHT_SESSIONS now, not at the first visit
     port = [] if args.port is None else ["--server.port", str(args.port)]
     print(f"headlight: {listening(args.public, args.further)}", flush=True)
@@ -151,12 +142,6 @@ def _parser() -> argparse.ArgumentParser:
         "--public",
         action="store_true",
         help="listen on all interfaces (default: localhost only); read docs/SECURITY.md first",
-    )
-    command.add_argument(
-        "--allow-uploads",
-        action="store_true",
-        help=f"let visitors upload a model as a zip of up to 64 MB, visible only in their session "
-        f"(or {UPLOADS}=1, with Streamlit's server.maxUploadSize)",
     )
     add_placing(command)
     command.add_argument(

@@ -13,7 +13,7 @@ from torch import nn
 from explorer.labels import SpecialToken, str_tokens
 from explorer.once import once
 from explorer.problems import InputProblem
-from explorer.text import UPLOADED
+from explorer.text import TRAINED
 from models.checkpoint import CONFIG, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
@@ -287,7 +287,7 @@ def open_model(
 
     A name can ask for a snapshot of the training, as in "reverse@40". A str is never taken as a
     path, since it may come from a link. `placing` says where it computes; None: as the environment
-    does. Raises InputProblem with `unknown_model`, `upload_gone` or `broken_model`.
+    does. Raises InputProblem with `unknown_model`, `gone_model` or `broken_model`.
     """
     step = None
     if isinstance(name, str) and (pair := split_languages(name))[1] is not None:
@@ -296,8 +296,8 @@ def open_model(
         available = list_models(folder)
         base, step = (name, None) if name in available else split_step(name)
         if base not in available or (step is not None and step not in snapshots(base, folder)):
-            if (uploaded := UPLOADED.sub("", name)) != name:
-                raise InputProblem("upload_gone", name=uploaded)
+            if (own := TRAINED.sub("", name)) != name:
+                raise InputProblem("gone_model", name=own)
             raise InputProblem("unknown_model", name=name, available=", ".join(available))
         path = _folder(base, folder)
     else:

@@ -54,7 +54,7 @@ def canonical(query: str) -> str:
     """What of a link determines its picture, in one order; "" for a link without a picture."""
     params = dict(parse_qsl(query[: MOST_QUERY + 1]))
     choices = {name: params[name] for name in NAMES if params.get(name)}
-    own = "~" in choices.get("model", "")  # an upload belongs to its session
+    own = "~" in choices.get("model", "")  # it belongs to its session
     long = any(len(choices.get(name, "")) > MOST_TEXT for name in ("text", "target"))
     if own or long or len(query) > MOST_QUERY:
         return ""
@@ -168,7 +168,7 @@ def first_link(page: str, params: Mapping[str, str], lang: str) -> str:
         page not in FIRST
         or not {lang, params.get("lang", lang)} <= {*LANGUAGES}
         or params.keys() - FIRST_CHOICES[page]
-        or "~" in params.get("model", "")  # an upload belongs to its session
+        or "~" in params.get("model", "")  # it belongs to its session
         or len(sentence) > MOST_TEXT
         or not sentence.isprintable()  # several lines: the app has another text box for them
     ):

@@ -19,8 +19,8 @@ from models.refusals import PluralFormatter, Refusal
 from models.training.home import asset
 
 LANGUAGES: tuple[str, ...] = ("en", "zh")
-UPLOADED = re.compile(r"~(?:[A-Za-z0-9_-]{16})?\Z")
-"""The suffix that `ui.uploads` adds to the name of an uploaded model."""
+TRAINED = re.compile(r"~(?:[A-Za-z0-9_-]{16})?\Z")
+"""The suffix that `ui.trained` adds to the name of a model trained in the app."""
 EARLIER = {
     "atlas": "circuits?part=heads",
     "blocks": "model?part=norms",
@@ -176,7 +176,7 @@ def family(table: str, *, lang: str) -> dict[str, str]:
 
 def model_name(name: str, *, lang: str) -> str:
     """The display name of a shipped model; a user's own model keeps its folder or file name."""
-    return words(lang).get(f"models.{name}", UPLOADED.sub("", name))
+    return words(lang).get(f"models.{name}", TRAINED.sub("", name))
 
 
 def in_order(names: Iterable[str], *, lang: str) -> tuple[str, ...]:

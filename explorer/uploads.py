@@ -1,71 +1,29 @@
 """What comes with a stranger's model or picture, read by separate processes within limits.
 
-One unpacks the zip (`sandbox/unpacking.py`); one loads its tokenizer and tokenizes texts for as
-long as the model exists (`sandbox/tokenizing.py`); one renders its chat template
-(`sandbox/templating.py`). The app itself reads only weights, as safetensors, and small JSON files
-of bounded size.
+One decodes a picture (`sandbox/picturing.py`); one renders a chat template
+(`sandbox/templating.py`).
 """
 
 import base64
 import os
-import re
 import shutil
 import tempfile
 from contextlib import nullcontext
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from explorer.library import LoadedModel, open_model
+from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.sandbox.apart import Away, ask_once, prefix
-from explorer.sandbox.tokenizing import read_apart
 from models.foreign.tokens import ForeignTokenizer
 from models.pictures import PictureTokenizer, as_text
-from models.tokenizer import Tokenizer, reading_by
+from models.tokenizer import Tokenizer
 
-VARIABLE = "HEADLIGHT_UPLOADS"
-"""The environment variable that allows uploads: 1. Off by default."""
-MOST_BYTES = 64_000_000
-"""Maximum size of a zip."""
-MOST_UNPACKED = 2 * MOST_BYTES
-"""Maximum size of all files in it that are read. Weights hardly compress."""
 MOST_PICTURE = 8_000_000
 """Maximum size of a picture file in bytes."""
 PATIENCE = 120.0
-"""Seconds to wait for a zip, unpacked by a low-priority process limited to 20 s of CPU time."""
-
-
-def allowed() -> bool:
-    """Whether this server allows uploads; never on Windows, where no process can be limited.
-
-    Raises ValueError if the environment says neither yes (1) nor no (0).
-    """
-    wanted = os.environ.get(VARIABLE, "0")
-    if wanted not in ("0", "1"):
-        raise ValueError(f"{VARIABLE} must be 1 or 0, not {wanted!r}")
-    return wanted == "1" and os.name == "posix"
-
-
-def open_zip(name: str, file: BinaryIO, away: Away = nullcontext) -> LoadedModel:
-    """The model in an uploaded zip, whose files are deleted once it is open.
-
-    Its name consists of the letters, digits, - and _ of the zip's name. Other sessions compute
-    inside `away`, now and whenever its tokenizer takes long. Raises InputProblem:
-    `upload_too_large`, `upload_no_zip`, `upload_encrypted`, `upload_bomb`, `upload_file`,
-    `upload_tensors`, `upload_heavy`, `upload_nothing`, `upload_pickle`, and `broken_model` as
-    `open_model`.
-    """
-    called = re.sub(r"[^\w-]+", "-", Path(name).stem, flags=re.ASCII).strip("-")[:40] or "model"
-    with tempfile.TemporaryDirectory(prefix=prefix(), ignore_cleanup_errors=True) as place:
-        folder = Path(place) / called
-        folder.mkdir()
-        _unpack(name, file, folder, away)
-        with reading_by(lambda path: read_apart(path, away)):
-            loaded = open_model(folder)
-        return replace(loaded, name=called, was_stored=loaded.stored)
+"""Seconds to wait for a low-priority process on a busy machine."""
 
 
 def in_template(loaded: LoadedModel, question: str, away: Away = nullcontext) -> str:
@@ -84,20 +42,6 @@ def in_template(loaded: LoadedModel, question: str, away: Away = nullcontext) ->
     if "text" not in answer:
         raise InputProblem("template_fails", reason=answer["reason"])
     return str(answer["text"]).removeprefix("".join(map(tokenizer.piece, tokenizer.around()[0])))
-
-
-def _unpack(name: str, file: BinaryIO, folder: Path, away: Away) -> None:
-    """Unpack a model's files from a zip into a folder. Raises InputProblem."""
-    _require_size(name, file, "upload_too_large", MOST_BYTES)
-    packed = folder.with_name("upload.zip")
-    with packed.open("wb") as out:
-        shutil.copyfileobj(file, out)
-    asked = {"file": str(packed), "folder": str(folder), "most": MOST_UNPACKED}
-    try:
-        reply = ask_once("sandbox.unpacking", asked, PATIENCE, away)
-    finally:
-        packed.unlink()
-    _require_answer(reply, "upload_heavy", name=name, limit=MOST_UNPACKED)
 
 
 def open_picture(name: str, file: BinaryIO, tokenizer: Tokenizer, away: Away = nullcontext) -> str:

@@ -7,9 +7,8 @@ Chinese gets none.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,28 +53,6 @@ def refusing(key: str, **values: str) -> Iterator[None]:
         raise Refusal(key, reason=error, **values) from error
 
 
-Read = Callable[[Path], Any]
-_read: ContextVar[Read | None] = ContextVar("read", default=None)
-
-
-@contextmanager
-def reading_by(read: Read) -> Iterator[None]:
-    """Load tokenizers with `read` inside the block, for example in another process.
-
-    `read` returns an object with the methods of `tokenizers.Tokenizer` that are used here.
-    """
-    token = _read.set(read)
-    try:
-        yield
-    finally:
-        _read.reset(token)
-
-
-def made_of(path: Path, usual: Read) -> Any:
-    """Load the library's tokenizer from a file with the `reading_by` function or else `usual`."""
-    return (_read.get() or usual)(path)
-
-
 def of_json(path: Path) -> tokenizers.Tokenizer:
     """Load the library's tokenizer from `tokenizer.json`. Raises a bare Exception on failure."""
     return tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
@@ -102,7 +79,7 @@ class Tokenizer:
     def load(cls, path: Path) -> "Tokenizer":
         """Read a `tokenizer.json`. Raises ValueError, with the reason, if it is invalid."""
         with refusing("no_tokenizer", file=path.name):
-            return cls(made_of(path, of_json))
+            return cls(of_json(path))
 
     def reading(self, source: "Tokenizer") -> None:
         """Read the source of a translator with a tokenizer and a vocabulary of its own."""

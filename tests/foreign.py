@@ -4,10 +4,8 @@ A golden file holds a config, the names and shapes of the stored tensors, and wh
 computed. The weights themselves follow from their names, so a file has a few KB.
 """
 
-import io
 import json
 import shutil
-import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -294,17 +292,6 @@ def of_many(
     raw.save(str(folder / "tokenizer.json"))
     save_file(golden.tensors(raw.get_vocab_size()), folder / "model.safetensors")
     return folder, raw
-
-
-def zipped(files: Path | dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> io.BytesIO:
-    """Files by their names, or those of a folder, as a zip."""
-    if isinstance(files, Path):
-        files = {path.name: path.read_bytes() for path in files.iterdir()}
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", compression) as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return file
 
 
 def refused(folder: Path, *said: str) -> None:

@@ -22,7 +22,6 @@ from websockets.typing import Origin, Subprotocol
 
 from explorer import cli
 from explorer.pages import PAGES
-from explorer.uploads import VARIABLE, allowed
 
 MEGABYTE = 1_000_000
 STREAM = [Subprotocol("streamlit")]
@@ -197,16 +196,10 @@ def test_who_can_reach_the_app_is_asked_for_and_said(
     assert started[0][2:] == address
 
 
-def test_options_allow_uploads_and_refuse_two_addresses(started, monkeypatch, capsys):
-    monkeypatch.setenv(VARIABLE, "0")
-    assert cli.main(["app"]) == 0
-    assert not allowed()
-    assert cli.main(["app", "--allow-uploads"]) == 0
-    assert allowed()
-    assert started[1][2:] == ["--server.maxUploadSize", "64"]
+def test_two_addresses_are_refused(started, capsys):
     assert cli.main(["app", "--public", "--server.address", "10.1.2.3"]) == 2
     assert "--public and --server.address both set" in capsys.readouterr().err
-    assert len(started) == 2
+    assert not started
 
 
 # A class that opens the same page of a new server in the same moment: everybody gets it.

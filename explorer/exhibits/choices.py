@@ -51,7 +51,7 @@ def choice(
 
 
 def model_name() -> str:
-    """A field with the name of a model, "" for none; a link never opens another user's upload."""
+    """A field with the name of a model, "" for none; a link never opens another user's own."""
     return field(default="", metadata={"form": Form(str, str, False, model=True)})
 
 

@@ -2,18 +2,16 @@
 
 import streamlit as st
 
-from explorer import library, shelf, text, uploads as uploading
+from explorer import library, shelf, text
 from explorer.engine import cache
 from explorer.exhibits.block import escape
 from explorer.exhibits.heads.sides import compare_with
 from explorer.exhibits.view import default_model
 from explorer.library import split_step
 from explorer.numbers import byte_size
-from explorer.problems import InputProblem
 from explorer.shelf import Listed
-from explorer.ui import session, uploads
+from explorer.ui import session
 from explorer.ui.hints import change_model
-from explorer.ui.session import show_problem
 from explorer.ui.share import show_link
 from models.foreign.finding import VARIABLE, missing, without_models
 from models.refusals import Refusal
@@ -46,8 +44,6 @@ def render() -> None:
         st.code("headlight app --models DIR", language=None)
     for model in own:
         _line(model)
-    if uploading.allowed():
-        _uploaded()
     refused = [(model, model.problem) for model in listed if model.problem is not None]
     if refused:
         st.subheader(_t("shelf.refused"), anchor=False)
@@ -64,46 +60,6 @@ def _t(key: str, **values: object) -> str:
 
 def _parameters(count: int) -> str:
     return text.in_units(count, lang=session.state().lang)
-
-
-def _uploaded() -> None:
-    """The user's own uploads, and a field for a new one."""
-    st.subheader(_t("shelf.uploaded"), anchor=False)
-    for name in uploads.own():
-        model = cache.open_model(name).model
-        count = sum(parameter.numel() for parameter in model.parameters())
-        _offer(name, _t("shelf.upload_numbers", parameters=_parameters(count)))
-        st.button(
-            _t("shelf.remove", model=escape(_title(name))),
-            key=f"shelf.remove.{name}",
-            type="tertiary",
-            icon=":material/delete:",
-            on_click=_remove,
-            args=(name,),
-        )
-    largest = min(uploading.MOST_BYTES // 1_000_000, st.get_option("server.maxUploadSize"))
-    upload = st.file_uploader(
-        _t("shelf.upload", size=largest),
-        key="shelf.upload",
-        max_upload_size=largest,
-        help=_t("shelf.upload_help"),
-    )
-    if upload is None:
-        return
-    try:
-        with st.spinner(_t("shelf.uploading")):
-            name = uploads.take(upload.name, upload)
-    except InputProblem as problem:
-        show_problem(problem, session.state().lang)
-        return
-    change_model(_current(), name)
-    session.visit("heads")  # leaving the page frees the uploaded file
-
-
-def _remove(name: str) -> None:
-    if session.state().model == name:
-        session.change_site(model="", text=None, target=None)
-    uploads.remove(name)
 
 
 def _current() -> str:

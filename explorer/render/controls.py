@@ -14,7 +14,7 @@ import streamlit as st
 from explorer.exhibits import block as b
 from explorer.exhibits.links import State
 from explorer.exhibits.view import View
-from explorer.ui import controls, session, share, uploads
+from explorer.ui import controls, session, share, trained
 from explorer.ui.controls import pick_model
 from explorer.ui.current import redraw_around
 
@@ -62,7 +62,7 @@ def apply(change: b.Change) -> None:
     """Apply a change to the choices; a new page is opened by the next run."""
     chosen = dict(change.choices(session.state()))
     if change.model is not None:
-        chosen["model"] = uploads.keep(change.model())
+        chosen["model"] = trained.keep(change.model())
     if "text" in chosen:
         redraw_around()
     if change.visit:

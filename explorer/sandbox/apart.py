@@ -28,8 +28,6 @@ KEPT = ("PATH", "MONTY_BIN")
 START = "import runpy, sys; sys.path.append({!r}); runpy.run_module({!r}, run_name='__main__')"
 MOST_REPLY = 64_000_000
 """Maximum bytes of an answer."""
-SOON = 0.05
-"""Seconds of waiting for an answer after which other sessions may compute."""
 MOST_AT_ONCE = 3
 """Maximum number of processes that start and read a file at the same time; others wait."""
 PLACES = threading.BoundedSemaphore(MOST_AT_ONCE)
@@ -39,12 +37,11 @@ PLACES = threading.BoundedSemaphore(MOST_AT_ONCE)
 class Apart:
     """One process, started on its first use, and again after it was ended.
 
-    Only one thread may use it at a time: inside `lock`, or as its only owner. `places` limits the
-    processes that are started at the same time.
+    Only one thread may use it at a time. `places` limits the processes that are started at the
+    same time.
     """
 
     def __init__(self, module: str, places: AbstractContextManager[Any] | None = None) -> None:
-        self.lock = threading.Lock()
         self._code = START.format(str(ROOT), f"explorer.{module}")
         self._places = nullcontext() if places is None else places
         self._process: subprocess.Popen[bytes] | None = None
@@ -57,16 +54,12 @@ class Apart:
     def ask(self, line: bytes, patience: float, away: Away = nullcontext) -> bytes | None:
         """Its answer to one line; None if there is none in `patience` seconds, or it is broken.
 
-        It is then ended. Other sessions compute inside `away` while it starts, and while an answer
-        takes longer than SOON.
+        It is then ended. Other sessions compute inside `away` while it starts.
         """
         unsent, reply, answer = bytearray(line + b"\n"), bytearray(), None
         try:
             if self.is_there:
-                until = time.monotonic() + patience
-                if not self._exchange(unsent, reply, min(until, time.monotonic() + SOON)):
-                    with away():
-                        self._exchange(unsent, reply, until)
+                self._exchange(unsent, reply, time.monotonic() + patience)
             else:
                 self.end()
                 with away(), self._places:
@@ -93,11 +86,9 @@ class Apart:
         os.set_blocking(process.stdin.fileno(), False)
         return process
 
-    def _exchange(self, unsent: bytearray, reply: bytearray, until: float) -> bool:
-        """Send `unsent` and append to `reply`, up to its line end; whether this is over in time.
-
-        It is over as well if the process ends or writes too much.
-        """
+    def _exchange(self, unsent: bytearray, reply: bytearray, until: float) -> None:
+        """Send `unsent` and append to `reply`, up to its line end, or until the time is over, the
+        process ends or it writes too much."""
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -117,8 +108,7 @@ class Apart:
                     part = os.read(source, 1 << 16)
                     reply += part
                     if not part or part.endswith(b"\n") or len(reply) > MOST_REPLY:
-                        return True
-        return False
+                        return
 
     def end(self) -> None:
         """End it and its children."""

@@ -14,15 +14,12 @@ if sys.platform != "win32":
     import resource
 
 
-def bounded(room: int, written: int = 0) -> None:
-    """Limit memory to `room` bytes more than now, and forbid writing files.
-
-    `written`: maximum bytes of a file. Memory is limited on Linux only.
-    """
+def bounded(room: int) -> None:
+    """Limit memory to `room` bytes more than now (on Linux only), and forbid writing files."""
     if sys.platform == "win32":
         return
     os.nice(10)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (written, written))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         with open("/proc/self/status", encoding="ascii") as status:
@@ -43,14 +40,11 @@ def allow(seconds: int) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + seconds, most))
 
 
-def answer_one(
-    answered: Callable[..., dict[str, Any]], room: int, seconds: int, written: str | None = None
-) -> None:
+def answer_one(answered: Callable[..., dict[str, Any]], room: int, seconds: int) -> None:
     """Answer one line of JSON, whose values are the arguments of `answered`, within the limits of
-    `bounded` and `allow`; an InputProblem is answered by its `key` and values. `written` names the
-    argument with the maximum bytes of a file."""
+    `bounded` and `allow`; an InputProblem is answered by its `key` and values."""
     asked = json.loads(sys.stdin.readline())
-    bounded(room, asked[written] if written else 0)
+    bounded(room)
     allow(seconds)
     try:
         answer = answered(**asked)

@@ -26,7 +26,7 @@ _STARTED: dict[Key, Thread] = {}
 _FOUND: dict[Key, SelfCheck | None] = {}
 """Results, a few words per model; separate from the cache, which may be disabled."""
 MOST_KEPT = 500
-"""The most results stored, latest first: each upload is a separate model."""
+"""The most results stored, latest first: each trained model is a separate one."""
 
 
 def start(model: str, edits: tuple[Edit, ...] = ()) -> None:

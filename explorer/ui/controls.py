@@ -39,7 +39,7 @@ from explorer.ui.checking import checkable, self_check
 from explorer.ui.code import code_panel
 from explorer.ui.hints import hint_for
 from explorer.ui.running import charts_last, enlarged, words_first
-from explorer.ui.uploads import models
+from explorer.ui.trained import models
 from models.pictures import ADDRESS
 
 Figure = dict[str, Any]

@@ -18,7 +18,7 @@ from explorer.exhibits.saying import message
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
 from explorer.text import LANGUAGES, shorten, t
-from explorer.ui.uploads import for_this_session
+from explorer.ui.trained import for_this_session
 
 EditStep = Literal["undo", "redo"]
 MOST_STEPS = 100

@@ -43,7 +43,7 @@ from models.foreign.vision import VisionTokenizer, prepared
 from models.foreign.weights import INDEX, Safetensors, fill, require_no_adapter, shaped
 from models.marks import Marks, library_of
 from models.refusals import Refusal
-from models.tokenizer import PANICS, made_of, refusing
+from models.tokenizer import PANICS, refusing
 from models.transformer import Model
 
 GENERATION = "generation_config.json"
@@ -368,7 +368,7 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
             tokenizer: ForeignTokenizer = MarianTokenizer.of_folder(folder, apart)
         else:
             _require_tokenizer(folder)
-            raw = made_of(path, lambda path: library_of(read_text(path)))
+            raw = library_of(read_text(path))
             named = named_tokens(folder)
             marks = marks_of(raw, named, {**values, "eos_token_id": _ends(folder, values)})
             tokenizer = ForeignTokenizer(raw, marks, template_of(folder, named))

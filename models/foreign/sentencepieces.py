@@ -16,7 +16,7 @@ from models.foreign.json_files import read_json
 from models.foreign.tokens import ForeignTokenizer
 from models.marks import Marks
 from models.refusals import Refusal
-from models.tokenizer import Piece, made_of
+from models.tokenizer import Piece
 
 SOURCE, TARGET, VOCABULARY = "source.spm", "target.spm", "vocab.json"
 TARGET_VOCABULARY = "target_vocab.json"  # if the target has a vocabulary of its own
@@ -61,7 +61,7 @@ class MarianTokenizer(ForeignTokenizer):
             ids = read_json(folder / table)
             if sorted(ids.values()) != list(range(len(ids))):
                 raise Refusal("ids_with_gaps")
-            return cls(made_of(folder / pieces, read_unigram), ids)
+            return cls(read_unigram(folder / pieces), ids)
         except (AttributeError, TypeError, KeyError, ValueError) as error:
             raise Refusal("within", file=table, reason=error) from error
 

@@ -123,7 +123,7 @@ class ForeignTokenizer(Tokenizer):
         if model.get("dropout"):
             raise Refusal("cut_at_random", dropout=model["dropout"])
         self._byte_level = "ByteLevel" in json.dumps([parts["normalizer"], parts["pre_tokenizer"]])
-        self._flags = parts["flags"] if "flags" in parts else flags_of(parts)
+        self._flags = flags_of(parts)
         self._unigram = model["type"] == "Unigram"
         self._inside = model.get("continuing_subword_prefix") or ""  # "##" in BERT
         self._behind = model.get("end_of_word_suffix") or ""  # "</w>" in CLIP

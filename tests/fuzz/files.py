@@ -1,4 +1,4 @@
-"""Files from outside: sentences, models as folders and zips, atlases, rows, recipes; arguments."""
+"""Files from outside: sentences, models as folders, atlases, rows, recipes; arguments."""
 
 import contextlib
 import io
@@ -6,11 +6,10 @@ import json
 import random
 import shutil
 import tempfile
-import zipfile
 from functools import cache
 from pathlib import Path
 
-from explorer import cli, library, uploads
+from explorer import cli, library
 from explorer.analysis.atlas.store import read_atlas
 from explorer.runs.inputs import given_tokens
 from explorer.runs.sentences import clean_text, pairs_in, sentences_from_file
@@ -118,24 +117,6 @@ def atlas(rng: random.Random, folder: Path) -> None:
         path.write_bytes(damaged(rng, data))
     found = read_atlas(path)
     assert len(found.names) == len(found.heads)
-
-
-def upload(rng: random.Random, folder: Path) -> None:
-    """A zip that says there is a model in it."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as z:
-        for path in asset("checkpoints", "copy").glob("*.*"):
-            if rng.random() < 0.9:
-                data = path.read_bytes()
-                odd = words(rng, 9)[:9].encode(errors="replace").decode().replace("\0", "_")
-                z.writestr(
-                    rng.choice(("", "m/", "m/", "../", "/", odd)) + path.name,
-                    damaged(rng, data) if rng.random() < 0.2 else data,
-                )
-    data = packed.getvalue()
-    sent = io.BytesIO(damaged(rng, data) if rng.random() < 0.7 else data)
-    uploads.open_zip(words(rng, 20), sent)
-    assert not list(folder.iterdir()), "an unpacked model was left behind"
 
 
 def training(rng: random.Random, folder: Path) -> None:

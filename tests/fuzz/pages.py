@@ -16,7 +16,6 @@ from streamlit.testing.v1.util import patch_config_options
 from explorer.pages import PAGES
 from explorer.training.rooms import VARIABLE as TRAININGS
 from explorer.ui import running, session
-from explorer.uploads import VARIABLE as UPLOADS
 from tests.fuzz.given import MODELS, damaged, value, words
 from tests.fuzz.texts import parameters
 
@@ -64,10 +63,10 @@ def _check(at: AppTest) -> None:
 
 @contextlib.contextmanager
 def _as_served() -> Iterator[None]:
-    """As on a server that allows uploads and no trainings, which would outlast the case; there is
-    one page, so that nothing leads to another."""
+    """As on a server that allows no trainings, which would outlast the case; there is one page, so
+    that nothing leads to another."""
     with (
-        patch.dict(os.environ, {UPLOADS: "1", TRAININGS: "0"}),
+        patch.dict(os.environ, {TRAININGS: "0"}),
         patch.object(running, "PATIENCE", WAITED),
         patch.object(session, "visit", lambda *_, **__: None),
         patch.object(running, "browser", lambda: ""),  # AppTest has no cookies

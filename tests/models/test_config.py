@@ -165,7 +165,7 @@ def test_nothing_is_refused_but_by_a_key_with_its_values():
             if isinstance(key, ast.Constant):  # of a config's fields the caller says the key
                 said = {keyword.arg for keyword in call.keywords}
                 assert said == placeholders(REFUSALS[key.value]), f"{path.name}:{call.lineno}"
-    elsewhere = {"tokenizer_heavy", "json_syntax", "unreadable", "no_such_folder", *SYSTEM.values()}
+    elsewhere = {"json_syntax", "unreadable", "no_such_folder", *SYSTEM.values()}
     assert used >= set(REFUSALS) - elsewhere
 
 

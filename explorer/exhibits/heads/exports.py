@@ -10,7 +10,7 @@ from explorer.exports.archive import to_npz
 from explorer.library import LoadedModel
 from explorer.runs.edits import format_edits
 from explorer.runs.trace import Trace
-from explorer.text import UPLOADED
+from explorer.text import TRAINED
 
 
 def files(choice: Opened, is_local: bool) -> b.Blocks:
@@ -41,14 +41,14 @@ def _code(choice: Opened, is_local: bool) -> str | None:
 def folder_of(loaded: LoadedModel, is_local: bool) -> Path | None:
     """The model folder for the exported code; None for a shipped model, which is found by name.
 
-    For uploads, whose folder no longer exists, and for models of a server that is not local, whose
-    paths are private, only the folder's name is given.
+    For trained models, whose folder no longer exists, and for models of a server that is not local,
+    whose paths are private, only the folder's name is given.
     """
     folder = loaded.folder.absolute()
     if folder.is_relative_to(library.CHECKPOINTS.absolute()):
         return None
     is_there = is_local and loaded.was_stored is None
-    return folder if is_there else Path(UPLOADED.sub("", loaded.folder.name))
+    return folder if is_there else Path(TRAINED.sub("", loaded.folder.name))
 
 
 def snippet(

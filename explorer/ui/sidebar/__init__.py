@@ -36,7 +36,7 @@ from explorer.ui.current import app_text as _t
 from explorer.ui.hints import change_model, reader_of
 from explorer.ui.session import show_problem
 from explorer.ui.sidebar.languages import pick_languages
-from explorer.ui.uploads import models
+from explorer.ui.trained import models
 from explorer.uploads import in_template
 from models.foreign.prompts import LINE_END
 from models.foreign.tokens import PAIR

@@ -1,6 +1,5 @@
 """A program's values, its faults with line and column, and what may reach the app."""
 
-import json
 import os
 import socket
 import sys
@@ -10,20 +9,15 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 
 import pytest
-import tokenizers
-from foreign import Golden, metaspace, unigram
+from foreign import Golden, metaspace
 from hostile import FAMILIES, programs
-from tokenizers import models, normalizers, pre_tokenizers
 
 from explorer import sandbox
 from explorer.library import open_model
 from explorer.problems import InputProblem
 from explorer.sandbox import Answer, Fault, Grid, refused
 from explorer.sandbox.templating import rendered
-from explorer.sandbox.tokenizing import read_apart
 from explorer.uploads import in_template
-from models.foreign.tokens import ForeignTokenizer
-from models.marks import library_of
 
 RIGHT = "def f(q, k):\n    return k <= q"
 
@@ -314,17 +308,11 @@ def test_a_template_gives_the_text_of_the_library(name):
     assert rendered(source, TOKENS, "Hi!") == prompt
 
 
-def test_json_and_dates_are_the_librarys_and_dropped_letters_are_named(tmp_path):
+def test_json_and_dates_are_the_librarys(tmp_path):
     source = "{{ messages | tojson }}{{ strftime_now('%%') }}"
     assert rendered(source, {}, "<é>") == '[{"role": "user", "content": "<é>"}]%'
     assert metaspace().encode("").tokens == ["<s>"]
     assert chat(tmp_path / "chat", TEMPLATES["Mistral v0.3"][0]) == "[INST] Hi![/INST]"
-    raw = tokenizers.Tokenizer(models.BPE({c: i for i, c in enumerate("theca")}, []))
-    raw.pre_tokenizer = pre_tokenizers.Whitespace()
-    raw.normalizer = normalizers.Lowercase()
-    raw.save(str(tmp_path / "tokenizer.json"))
-    tokenizer = ForeignTokenizer(read_apart(tmp_path / "tokenizer.json"))
-    assert tokenizer.unknown("THE dog") == ["d", "o", "g"]
 
 
 def chat(folder: Path, source: str) -> str:
@@ -349,18 +337,3 @@ def chat(folder: Path, source: str) -> str:
 def test_a_template_that_fails_or_takes_too_much_is_refused_in_words(tmp_path, source, key):
     with pytest.raises(InputProblem, match=f"template_{key}"):
         chat(tmp_path / "chat", source)
-
-
-# A stranger's tokenizer, asked in a process of its own, says what the library's own would say.
-@pytest.mark.parametrize("text", ["We</s>went to the park", "</s>", "a<unk> b <pad", "(</s>)"])
-def test_a_special_token_that_is_typed_is_text_for_a_unigram_model(tmp_path, text):
-    """Here and there, with the characters that the text has."""
-    raw = unigram()
-    vocabulary = json.loads(raw.to_str())["model"]["vocab"] + [(each, -9.0) for each in "</>()"]
-    raw.model = models.Unigram(list(map(tuple, vocabulary)), unk_id=2)
-    raw.save(str(path := tmp_path / "tokenizer.json"))
-    for library in (library_of(path.read_text()), read_apart(path)):
-        tokenizer = ForeignTokenizer(library)
-        ids = tokenizer.encode(text)
-        assert not any(map(tokenizer.is_special, ids)), ids
-        assert "".join(map(tokenizer.piece, ids)) == "▁" + text.replace(" ", "▁")

@@ -3,6 +3,7 @@
 import io
 import json
 import queue
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from explorer.exhibits.training.steer import zipped
-from explorer.library import open_model
+from explorer.library import LoadedModel, open_model
 from explorer.runs.generation import generate
 from explorer.runs.passes import seeded
 from explorer.runs.trace import trace
@@ -21,7 +22,6 @@ from explorer.training.process import EndedError, TrainingProcess
 from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup, format_setup, parse_setup
 from explorer.training.tasks import corpus
-from explorer.uploads import open_zip
 from models.strategies import Greedy
 
 TINY = Setup(task="copy", d_model=8, n_layers=1, n_heads=2, d_ff=8, steps=12, batch=64, warmup=2)
@@ -50,6 +50,13 @@ def heard(folder: Path, *orders: dict[str, Any], setup: Setup = TINY, **begin: A
     return run
 
 
+def unpacked(folder: Path) -> LoadedModel:
+    """The model that the page gives as a zip."""
+    with zipfile.ZipFile(io.BytesIO(zipped(folder / "checkpoint"))) as archive:
+        archive.extractall(folder / "mine")
+    return open_model(folder / "mine")
+
+
 def test_a_training_runs_to_its_end_and_leaves_a_model(tmp_path):
     run = heard(tmp_path)
     assert run.state == "done"
@@ -60,8 +67,7 @@ def test_a_training_runs_to_its_end_and_leaves_a_model(tmp_path):
     assert run.frames[-1].patterns[0].sum(-1) == pytest.approx(1, abs=2e-3)
     assert 0 <= run.scores[-1].free <= 1
     assert open_model(tmp_path / "checkpoint").model.reads == ("src", "tgt")
-    zipped_up = io.BytesIO(zipped(tmp_path / "checkpoint"))
-    again = open_zip("mine.zip", zipped_up)
+    again = unpacked(tmp_path)
     assert (again.name, again.config) == ("mine", TINY.config(again.tokenizer.vocab_size))
     assert "12 of 12 steps" in (tmp_path / "checkpoint" / "CARD.md").read_text()
 
@@ -92,7 +98,7 @@ def test_a_source_with_a_vocabulary_of_its_own_is_trained_kept_and_read(tmp_path
     )
     setup = replace(TINY, task="own", text=pairs, vocabularies="apart", steps=10, warmup=2)
     assert heard(tmp_path, setup=setup).state == "done"
-    again = open_zip("mine.zip", io.BytesIO(zipped(tmp_path / "checkpoint")))
+    again = unpacked(tmp_path)
     written, read = (again.tokenizer.of(stream) for stream in ("tgt", "src"))
     assert again.config.n_tokens("src") == read.vocab_size
     assert again.config.n_tokens("tgt") == written.vocab_size

@@ -18,6 +18,7 @@ from explorer.text import problem
 from models.foreign import weights
 from models.foreign.prompts import Template, template_of
 from models.foreign.tokens import ForeignTokenizer, byte_alphabet, marks_of
+from models.marks import library_of
 from models.refusals import Refusal
 
 
@@ -90,6 +91,18 @@ def test_a_special_token_that_is_typed_is_text_and_its_label_says_so():
     (label,) = str_tokens(tokenizer, [2])
     assert label == "</s>"
     assert isinstance(label, SpecialToken)
+
+
+@pytest.mark.parametrize("text", ["We</s>went to the park", "</s>", "a<unk> b <pad", "(</s>)"])
+def test_a_special_token_that_is_typed_is_text_for_a_unigram_model(text):
+    """With the characters that the text has."""
+    raw = unigram()
+    vocabulary = json.loads(raw.to_str())["model"]["vocab"] + [(each, -9.0) for each in "</>()"]
+    raw.model = models.Unigram(list(map(tuple, vocabulary)), unk_id=2)
+    tokenizer = ForeignTokenizer(library_of(raw.to_str()))
+    ids = tokenizer.encode(text)
+    assert not any(map(tokenizer.is_special, ids)), ids
+    assert "".join(map(tokenizer.piece, ids)) == "▁" + text.replace(" ", "▁")
 
 
 def test_a_mask_is_typed_as_one_and_the_word_behind_it_keeps_its_blank():

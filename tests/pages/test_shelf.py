@@ -1,4 +1,4 @@
-"""The page of models: the uploader and who sees an upload, what was found, how one is opened."""
+"""The page of models, what was found and how one is opened; and models of one session alone."""
 
 import os
 import re
@@ -6,26 +6,19 @@ import threading
 from pathlib import Path
 
 import pytest
-from foreign import Golden, zipped
+from foreign import Golden
 from shown import models_page, words_of
 from streamlit.runtime.caching import clear_session_resource_cache
 from streamlit.testing.v1 import AppTest
 
-from explorer import uploads as zips
 from explorer.engine import caching
 from explorer.exhibits.block import plain
 from explorer.exhibits.saying import message
 from explorer.problems import InputProblem
-from explorer.text import LANGUAGES, t
-from explorer.ui import session, uploads
+from explorer.text import LANGUAGES
+from explorer.ui import session, trained
 from models.foreign.finding import VARIABLE
 from models.refusals import Refusal
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory) -> bytes:
-    folder = Golden.load("llama").write(tmp_path_factory.mktemp("zipped") / "mine", "own")
-    return zipped(folder).getvalue()
 
 
 @pytest.fixture
@@ -34,113 +27,63 @@ def store() -> caching.Store:
     return caching.Store(caching.budget())
 
 
-@pytest.fixture(autouse=True)
-def visited(monkeypatch) -> list[str]:
-    monkeypatch.setattr(uploads, "PATIENCE", 0)
-    monkeypatch.setattr(uploads, "_LEAVING", {})
+# A model that was trained in one session.
+def keeping() -> None:
+    """A page that keeps a model, and lists those of its session."""
+    import streamlit as st
+
+    from explorer.library import open_model
+    from explorer.ui import trained
+
+    if "kept" not in st.session_state:
+        st.session_state["kept"] = trained.keep(open_model("copy"))
+    st.session_state["own"] = trained.own()
+
+
+@pytest.fixture
+def visitor(monkeypatch) -> AppTest:
+    monkeypatch.setattr(trained, "PATIENCE", 0)
+    monkeypatch.setattr(trained, "_LEAVING", {})
     clear_session_resource_cache("test session id")
-    pages: list[str] = []
-    monkeypatch.setenv(zips.VARIABLE, "1")
-    monkeypatch.setattr(session, "visit", pages.append)
-    return pages
-
-
-def uploaded(data: bytes, lang: str = "en", name: str = "mine.zip") -> AppTest:
-    at = models_page(lang=lang)
-    at.file_uploader(key="shelf.upload").set_value((name, data, "application/zip")).run()
-    return at
-
-
-def test_no_uploader_where_it_is_not_allowed_and_how_to_name_a_folder(monkeypatch):
-    monkeypatch.delenv(zips.VARIABLE)
-    at = models_page()
-    assert "shelf.upload" not in {each.key for each in at.get("file_uploader")}
-    assert t("shelf.uploaded", lang="en") not in [each.value for each in at.subheader]
-    monkeypatch.delenv(VARIABLE, raising=False)
-    assert any(VARIABLE in each.value for each in models_page(model="gone").info)
-
-
-def test_an_upload_opens_and_is_on_the_menu(data, visited):
-    at = uploaded(data)
-    assert visited == ["heads"]
-    name = str(at.query_params["model"])
-    assert name.startswith("mine~")
-    at = models_page_of(at)
-    assert "**mine**" in [words_of(each) for each in at.markdown]
-    menu = at.selectbox(key="sidebar.model")
-    assert menu.value == name
-    assert "mine" in menu.options  # under its own name alone
-
-
-def models_page_of(at: AppTest) -> AppTest:
-    """The same visitor, once more without the file."""
-    at.file_uploader(key="shelf.upload").set_value(()).run()
-    return at
-
-
-def test_another_visitor_with_its_link_lacks_it_and_sees_the_rest(data, open_page):
-    name = str(uploaded(data).query_params["model"])
-    at = open_page("heads", model=name, text="We went to the park.")
-    (said,) = [str(each.value) for each in at.warning]
-    assert "mine" in said
-    assert "again; the link has" in said
-    assert name.partition("~")[2] not in said
-    assert at.main.get("bidi_component")  # the sentence in a model that is there
-    assert name not in at.selectbox(key="sidebar.model").options
-    beside = open_page("heads", **{"with": name, "text": "We went to the park."})
-    assert "mine" in "".join(str(each.value) for each in beside.warning)
-    assert "versus.swap" not in {each.key for each in beside.button}
-
-
-def test_it_counts_among_what_is_kept_and_goes_with_its_session_or_by_its_owner(data):
-    before = caching.STORE.n_bytes
-    name = str(uploaded(data).query_params["model"])
-    assert any(name in repr(key) for key in caching.STORE._kept)
-    leave()
-    assert not [key for key in caching.STORE._kept if name in repr(key)]
-    assert caching.STORE.n_bytes <= before + 100_000
-    at = models_page_of(uploaded(data))
-    name = str(at.query_params["model"])
-    at.button(key=f"shelf.remove.{name}").click().run()
-    assert "model" not in at.query_params
-    assert "**mine**" not in [words_of(each) for each in at.markdown]
-    assert not [key for key in caching.STORE._kept if name in repr(key)]
+    return AppTest.from_function(keeping).run()
 
 
 def leave() -> None:
     """What Streamlit does when nobody is connected to a session any more, and a while later."""
     clear_session_resource_cache("test session id")
     for thread in threading.enumerate():  # one that has begun to forget is not among those leaving
-        if isinstance(thread, threading.Timer) and thread.function is uploads._forget:
+        if isinstance(thread, threading.Timer) and thread.function is trained._forget:
             thread.join(10)
 
 
-def test_a_session_whose_line_broke_finds_its_model_again(data, monkeypatch):
-    monkeypatch.setattr(uploads, "PATIENCE", 600)
-    at = uploaded(data)
-    name = str(at.query_params["model"])
+def test_another_visitor_with_its_link_lacks_it_and_sees_the_rest(visitor, open_page):
+    name = visitor.session_state["kept"]
+    at = open_page("heads", model=name, text="We went to the park.")
+    (said,) = [str(each.value) for each in at.warning]
+    assert "“copy” existed only in the session" in said
+    assert name.partition("~")[2] not in said
+    assert at.main.get("bidi_component")  # the sentence in a model that is there
+    assert name not in at.selectbox(key="sidebar.model").options
+    beside = open_page("heads", **{"with": name, "text": "We went to the park."})
+    assert "copy" in "".join(str(each.value) for each in beside.warning)
+    assert "versus.swap" not in {each.key for each in beside.button}
+
+
+def test_it_goes_with_its_session_unless_that_comes_back(visitor, monkeypatch):
+    name = visitor.session_state["kept"]
+    assert visitor.session_state["own"] == (name,)
+    assert any(name in repr(key) for key in caching.STORE._kept)
+    monkeypatch.setattr(trained, "PATIENCE", 600)
     clear_session_resource_cache("test session id")
-    (timer,) = uploads._LEAVING.values()
-    models_page_of(at)
+    (timer,) = trained._LEAVING.values()
+    assert visitor.run().session_state["own"] == (name,)
     timer.join(10)  # it was called off
     assert not timer.is_alive()
-    assert name in at.selectbox(key="sidebar.model").value
-    assert not uploads._LEAVING
-    monkeypatch.setattr(uploads, "PATIENCE", 0)
-    leave()  # it goes when the session does, all the same
+    assert not trained._LEAVING
+    monkeypatch.setattr(trained, "PATIENCE", 0)
+    leave()
     assert not [key for key in caching.STORE._kept if name in repr(key)]
-
-
-@pytest.mark.parametrize("lang", ["en", "zh"])
-@pytest.mark.parametrize(
-    ("content", "key"),
-    [(b"nothing of the kind", "upload_no_zip"), (zipped({}).getvalue(), "upload_nothing")],
-)
-def test_a_refusal_is_said_and_nothing_opens(lang, content, key, visited):
-    at = uploaded(content, lang, "odd_name.zip")
-    before, _, behind = t(f"problems.{key}", lang=lang, name="\0").partition("\0")
-    assert any(before in each.value and behind in each.value for each in at.warning)
-    assert visited == []
+    assert visitor.run().session_state["own"] == ()
 
 
 # What was found, why something cannot be opened, and how one is opened.

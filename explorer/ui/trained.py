@@ -1,23 +1,20 @@
-"""Uploaded models: each is visible only in its own session and deleted with it.
+"""Models trained in the app: each is visible only in its own session and deleted with it.
 
-An uploaded model is stored like the others, under an unguessable name, so its cached results are
+Such a model is stored like the others, under an unguessable name, so its cached results are
 separate too. Other sessions cannot open a link to it.
 """
 
 import secrets
 from dataclasses import replace
 from threading import Timer
-from typing import BinaryIO
 
 import streamlit as st
 
 from explorer.engine import cache, caching
-from explorer.engine.turns import waiting
 from explorer.library import LoadedModel
-from explorer.text import UPLOADED
-from explorer.uploads import open_zip
+from explorer.text import TRAINED
 
-_OWN = "uploads"
+_OWN = "trained"
 PATIENCE = 20.0
 """Seconds until a disconnected session's models are deleted; .streamlit/config.toml keeps the
 session itself for 15."""
@@ -40,13 +37,13 @@ def _forget(name: str) -> None:
 
 @st.cache_resource(scope="session", on_release=_leave, show_spinner=False)
 def _while_here() -> list[str]:
-    """This session's uploads, as a resource that Streamlit releases when the session
+    """This session's models, as a resource that Streamlit releases when the session
     disconnects."""
     return []
 
 
 def own() -> tuple[str, ...]:
-    """The models that this session uploaded and that still exist, oldest first."""
+    """The models that this session keeps and that still exist, oldest first."""
     names: tuple[str, ...] = st.session_state.get(_OWN, ())
     for name in names:
         if (timer := _LEAVING.pop(name, None)) is not None:  # the session is back
@@ -56,20 +53,12 @@ def own() -> tuple[str, ...]:
 
 
 def models() -> tuple[str, ...]:
-    """The models that this session can open: the shelf and its own uploads."""
+    """The models that this session can open: the shelf and its own."""
     return (*cache.models(), *own())
 
 
-def take(name: str, file: BinaryIO) -> str:
-    """Open an uploaded zip for this session and return the model's name.
-
-    Raises InputProblem as `uploads.open_zip`.
-    """
-    return keep(open_zip(name, file, waiting))
-
-
 def keep(loaded: LoadedModel) -> str:
-    """Add a model made in this session to its uploads and return its name."""
+    """Keep a model made in this session and return its name."""
     secret = f"{loaded.name}~{secrets.token_urlsafe(12)}"
     cache.open_model.keep(replace(loaded, name=secret), secret)
     st.session_state[_OWN] = (*own(), secret)
@@ -77,15 +66,9 @@ def keep(loaded: LoadedModel) -> str:
     return secret
 
 
-def remove(name: str) -> None:
-    """Delete one of this session's models."""
-    if name in own():
-        _forget(name)
-
-
 def for_this_session(name: str) -> str:
-    """The model name of a link, changed so that it cannot find another session's upload.
+    """The model name of a link, changed so that it cannot find another session's model.
 
-    The upload mark `~` is preserved, so that the message can say that it was an upload.
+    The mark `~` is preserved, so that the message can say that a session made it.
     """
-    return name if name in own() else UPLOADED.sub("~", name)
+    return name if name in own() else TRAINED.sub("~", name)
