@@ -171,9 +171,7 @@ MODELS: dict[str, tuple[str, Small]] = {
     "gpt2-headless": ("GPT2Model", GPT2),
     "openai-gpt": ("OpenAIGPTLMHeadModel", GPT2),
     "gpt_neo": ("GPTNeoForCausalLM", NEO),
-    "gptj": ("GPTJForCausalLM", {**GPT2, "rotary_dim": 4}),
     "bloom": ("BloomForCausalLM", BLOOM),
-    "mpt": ("MptForCausalLM", {"d_model": 24, "n_layers": 2, "n_heads": 4, "max_seq_len": 64}),
     "llama": ("LlamaForCausalLM", {**LLAMA, "attention_bias": True, "mlp_bias": True}),
     "llama-tied": (
         "LlamaForCausalLM",
@@ -238,7 +236,6 @@ MODELS: dict[str, tuple[str, Small]] = {
     "stablelm-parallel": ("StableLmForCausalLM", {**EIGHTHS, "use_parallel_residual": True}),
     "olmo": ("OlmoForCausalLM", LLAMA),
     "olmo2": ("Olmo2ForCausalLM", LLAMA),
-    "cohere": ("CohereForCausalLM", {**LLAMA, "logit_scale": 0.5}),
     "gpt_neox": ("GPTNeoXForCausalLM", NEOX),
     "gpt_neox-in-turn": ("GPTNeoXForCausalLM", {**NEOX, "use_parallel_residual": False}),
     "gpt_neox-yarn": ("GPTNeoXForCausalLM", {**NEOX, "rope_parameters": {**YARN, **PARTIAL}}),

@@ -7,10 +7,10 @@ from typing import Any
 from models.foreign import llama
 from models.foreign.bert import albert, bert, distilbert, electra, modernbert, roberta
 from models.foreign.gemma import gemma, gemma2, gemma3, gemma3_with_pictures
-from models.foreign.gpt2 import bloom, gpt, gpt2, gpt_neo, gptj, mpt, neox, opt
+from models.foreign.gpt2 import bloom, gpt, gpt2, gpt_neo, neox, opt
 from models.foreign.plan import Keys, Plan
 from models.foreign.translators import bart, m2m, marian, mbart, mt5, pegasus, t5
-from models.foreign.variants import cohere, granite, olmo, olmo2, phi, phi3, stablelm, starcoder2
+from models.foreign.variants import granite, olmo, olmo2, phi, phi3, stablelm, starcoder2
 from models.foreign.vision import clip, deit, dinov2, dinov2_with_registers, siglip, vit
 
 
@@ -27,9 +27,7 @@ FAMILIES: dict[str, Family] = {
     "gpt2": Family("GPT-2", gpt2, ("transformer.",)),
     "openai-gpt": Family("GPT", gpt, ("transformer.",)),
     "gpt_neo": Family("GPT-Neo", gpt_neo, ("transformer.",)),
-    "gptj": Family("GPT-J", gptj, ("transformer.",)),
     "bloom": Family("Bloom", bloom, ("transformer.",)),
-    "mpt": Family("MPT", mpt, ("transformer.",)),
     "llama": Family("Llama", llama.llama),
     "mistral": Family("Mistral", llama.mistral),
     "mixtral": Family("Mixtral", llama.mixtral),
@@ -53,7 +51,6 @@ FAMILIES: dict[str, Family] = {
     "stablelm": Family("StableLM", stablelm),
     "olmo": Family("OLMo", olmo),
     "olmo2": Family("OLMo 2", olmo2),
-    "cohere": Family("Cohere", cohere),
     "gpt_neox": Family("GPT-NeoX", neox, ("gpt_neox.",)),
     "marian": Family("Marian", marian),
     "bart": Family("BART", bart),
@@ -85,10 +82,9 @@ FAMILIES: dict[str, Family] = {
 _COMMON = ("hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
 _TRANSLATOR = ("d_model", "encoder_layers", "encoder_attention_heads")
 _OWN: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("gpt2", "openai-gpt", "gptj"), ("n_embd", "n_layer", "n_head", "n_positions")),
+    **dict.fromkeys(("gpt2", "openai-gpt"), ("n_embd", "n_layer", "n_head", "n_positions")),
     "gpt_neo": ("hidden_size", "num_layers", "num_heads"),
     "bloom": ("hidden_size", "n_layer", "n_head"),
-    "mpt": ("d_model", "n_layers", "n_heads"),
     "distilbert": ("dim", "n_layers", "n_heads"),
     **dict.fromkeys(("t5", "mt5"), ("d_model", "num_layers", "num_heads")),
     **dict.fromkeys(("marian", "bart", "mbart", "m2m_100", "pegasus"), _TRANSLATOR),

@@ -1,8 +1,8 @@
-"""GPT, GPT-2, GPT-Neo, GPT-J, GPT-NeoX (the Pythia models) and OPT; and Bloom and MPT, which have
-ALiBi, a score penalty linear in distance.
+"""GPT, GPT-2, GPT-Neo, GPT-NeoX (the Pythia models) and OPT; and Bloom, which has ALiBi, a score
+penalty linear in distance.
 
-Radford et al. 2018 and 2019; Black et al. 2021 and 2022; Wang & Komatsuzaki 2021; Zhang et al.
-2022; Le Scao et al. 2022; Biderman et al. 2023; MosaicML 2023.
+Radford et al. 2018 and 2019; Black et al. 2021 and 2022; Zhang et al. 2022; Le Scao et al. 2022;
+Biderman et al. 2023.
 """
 
 from typing import Any
@@ -16,13 +16,12 @@ from models.foreign.plan import (
     LMHead,
     Plan,
     block_rows,
-    blocks,
     both,
     output,
     sizes,
     weight,
 )
-from models.foreign.rotation import TABLES, Turning, turning
+from models.foreign.rotation import TABLES, turning
 from models.foreign.translators import BART_BLOCK, OFFSET
 from models.refusals import Refusal
 
@@ -40,14 +39,6 @@ GPT2_BLOCK = {
 NEO_BLOCK = GPT2_BLOCK | {
     **{f"attn.w_{name}": f"attn.attention.{name}_proj" for name in "qkv"},
     "attn.w_o": "attn.attention.out_proj",
-}
-GPTJ_BLOCK = {
-    **{f"attn.w_{name}": f"attn.{name}_proj" for name in "qkv"},
-    "attn.w_o": "attn.out_proj",
-    "attn_norm": "ln_1",
-    "ffn_norm": "ln_1",
-    "ffn.w_up": "mlp.fc_in",
-    "ffn.w_down": "mlp.fc_out",
 }
 BLOOM_BLOCK = {
     **dict.fromkeys(PROJECTIONS, "self_attention.query_key_value"),
@@ -119,9 +110,12 @@ def gpt_neo(keys: Keys) -> Plan:
     head = output(keys, keys.flag("tie_word_embeddings", True), embed="wte")
     kinds = _attention_layers(keys, shape["n_layers"])
     config = ModelConfig(
-        **_usual(keys, "max_position_embeddings"),
+        **DECODER,
         **shape,
         d_ff=keys.size("intermediate_size", 4 * shape["d_model"]),
+        n_ctx=keys.size("max_position_embeddings"),
+        norm_eps=keys.number("layer_norm_epsilon", 1e-5),
+        ffn=keys.activation("activation_function", "gelu_new"),
         positions="learned",
         score_divisor=1.0,
         window=keys.size("window_size", 256) if "local" in kinds else None,
@@ -133,39 +127,6 @@ def gpt_neo(keys: Keys) -> Plan:
     rows += block_rows(config.n_layers, NEO_BLOCK, "h", zero=zero)
     masks = r"h\.\d+\.attn\.attention\.(bias|masked_bias)"
     return Plan(config, (*rows, *head.rows), (masks, *head.ignored))
-
-
-def gptj(keys: Keys) -> Plan:
-    """Parallel sublayers with a shared norm; RoPE on the first features of each head, in adjacent
-    pairs. Attention has no biases."""
-    keys.only("rope_scaling", None)
-    keys.only("rope_parameters", None)
-    shape = sizes(keys, "n_embd", "n_layer", "n_head")
-    head = output(keys, keys.flag("tie_word_embeddings", False), embed="wte", biased=True)
-    turn = Turning(10000.0, keys.size("rotary_dim", 64))
-    config = ModelConfig(
-        **_usual(keys, "n_positions"),
-        **shape,
-        d_ff=keys.size("n_inner", 4 * shape["d_model"]),
-        parallel=True,
-        **turn.settings(shape["d_model"] // shape["n_heads"]),
-        **head.settings,
-    )
-    rows = [weight("embed", "wte"), *both("final_norm", "ln_f")]
-    zero = dict.fromkeys((*PROJECTIONS, "attn.w_o"), config.d_model)
-    rows += block_rows(config.n_layers, GPTJ_BLOCK, "h", zero=zero)
-    tables = r"h\.\d+\.attn\.(bias|masked_bias|embed_positions)"
-    return Plan(config, (*rows, *head.rows), (tables, *head.ignored))
-
-
-def _usual(keys: Keys, n_ctx: str) -> dict[str, Any]:
-    """Settings shared by GPT-Neo and GPT-J."""
-    return {
-        **DECODER,
-        "n_ctx": keys.size(n_ctx),
-        "norm_eps": keys.number("layer_norm_epsilon", 1e-5),
-        "ffn": keys.activation("activation_function", "gelu_new"),
-    }
 
 
 def _attention_layers(keys: Keys, n_layers: int) -> list[str]:
@@ -255,49 +216,4 @@ def bloom(keys: Keys) -> Plan:
     rows = [weight("embed", "word_embeddings"), *both("final_norm", "ln_f")]
     rows += both("embed_norm", "word_embeddings_layernorm")
     rows += block_rows(config.n_layers, BLOOM_BLOCK, "h", folds=_by_head(config.n_heads))
-    return Plan(config, (*rows, *head.rows), head.ignored)
-
-
-def mpt(keys: Keys) -> Plan:
-    """MPT: no biases, not even in LayerNorms.
-
-    Its slopes equal ours if the number of heads is a power of two; otherwise their order differs,
-    so such models are refused.
-    """
-    keys.only("no_bias", True)
-    keys.only("embedding_fraction", 1.0, 1)
-    keys.only("logit_scale", None)
-    attention = keys.of(keys.object("attn_config"))
-    for name, value in (("clip_qkv", None), ("qk_ln", False), ("prefix_lm", False)):
-        attention.only(name, value)
-    attention.only("alibi", True)
-    attention.only("alibi_bias_max", 8)
-    attention.only("attn_type", "multihead_attention")
-    shape = sizes(keys, "d_model", "n_layers", "n_heads")
-    if (n_heads := shape["n_heads"]) & (n_heads - 1):
-        raise Refusal("power_of_two", name="n_heads", value=n_heads)
-    scale = attention.values.get("softmax_scale")
-    head = output(keys, keys.flag("tie_word_embeddings", True), embed="wte")
-    config = ModelConfig(
-        **DECODER,
-        **shape,
-        positions="alibi",
-        d_ff=4 * shape["d_model"],
-        n_ctx=keys.size("max_seq_len", 2048),
-        norm_eps=keys.number("layer_norm_epsilon", 1e-5),
-        score_divisor=None if scale is None else 1 / attention.number("softmax_scale"),
-        bias=False,
-        ffn="gelu",
-        **head.settings,
-    )
-    width = config.d_model
-    rows = [weight("embed", "wte"), *both("final_norm", "norm_f", zero=width)]
-    for ours, theirs in blocks(config.n_layers, theirs="blocks"):
-        for index, name in enumerate("qkv"):
-            rows.append(weight(f"{ours}.attn.w_{name}", f"{theirs}.attn.Wqkv", part(index, 3)))
-        rows.append(weight(f"{ours}.attn.w_o", f"{theirs}.attn.out_proj"))
-        rows.append(weight(f"{ours}.ffn.w_up", f"{theirs}.ffn.up_proj"))
-        rows.append(weight(f"{ours}.ffn.w_down", f"{theirs}.ffn.down_proj"))
-        for number, norm in enumerate(("attn_norm", "ffn_norm"), 1):
-            rows += both(f"{ours}.{norm}", f"{theirs}.norm_{number}", zero=width)
     return Plan(config, (*rows, *head.rows), head.ignored)

@@ -144,8 +144,8 @@ class Style:
 
     `norms` and `net` map our names to stored names; both norms may be the same. LayerNorms without
     a stored bias or weight get zeros or ones; `norm_fold` converts stored ones. `fused`: queries,
-    keys and values are one matrix, and so are w_gate and w_up. `paired`: RoPE rotates adjacent
-    features, as in this library. `mlp` is the path of the feed-forward network.
+    keys and values are one matrix, and so are w_gate and w_up. `mlp` is the path of the
+    feed-forward network.
     """
 
     norms: Mapping[str, str] = field(default_factory=lambda: NORMS)
@@ -156,7 +156,6 @@ class Style:
     net: Mapping[str, str] = field(default_factory=lambda: NET)
     projections: Mapping[str, str] = field(default_factory=lambda: PROJECTIONS)
     fused: bool = False
-    paired: bool = False
     mlp: str = "mlp"
 
 
@@ -257,8 +256,8 @@ def _attention(
 ) -> Iterator[PlanRow]:
     n_q, n_kv, sized = config.n_heads, config.kv_heads, not config.qk_norm
     turned: dict[str, tuple[int, Fold]] = {
-        "q": (n_q, turn.fold(n_q, sized, style.paired)),
-        "k": (n_kv, turn.fold(n_kv, sized, style.paired)),
+        "q": (n_q, turn.fold(n_q, sized)),
+        "k": (n_kv, turn.fold(n_kv, sized)),
         "v": (n_kv, as_is),
     }
     first = 0

@@ -61,13 +61,13 @@ class Turning:
             "rotary_dim": None if self.n_turned == d_head else self.n_turned,
         }
 
-    def fold(self, n_heads: int, sized: bool = True, paired: bool = False) -> Fold:
-        """The fold for the rows of w_q or w_k; `paired`: rotated pairs are already adjacent.
+    def fold(self, n_heads: int, sized: bool = True) -> Fold:
+        """The fold for the rows of w_q or w_k, which makes the pairs that rotate adjacent.
 
         With a norm on queries and keys only the norm's weight is `sized`, as it is applied later.
         """
         n = self.n_turned
-        into_pairs = (lambda tensor: tensor) if paired else neighbours(n_heads, n)
+        into_pairs = neighbours(n_heads, n)
         if self.size == 1.0 or not sized:
             return into_pairs
         grow = turned_times(self.size, n_heads, n)

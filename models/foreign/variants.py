@@ -1,7 +1,7 @@
-"""Variants of Llama: Phi, Phi-3, StarCoder2, Granite, StableLM, OLMo, OLMo 2, Cohere.
+"""Variants of Llama: Phi, Phi-3, StarCoder2, Granite, StableLM, OLMo, OLMo 2.
 
 Microsoft 2023 and 2024 (Phi); Lozhkov et al. 2024; IBM 2024; Stability AI 2024; Groeneveld et al.
-2024; OLMo team 2024 (OLMo 2); Cohere 2024.
+2024; OLMo team 2024 (OLMo 2).
 """
 
 import re
@@ -90,25 +90,6 @@ def olmo2(keys: Keys) -> Plan:
         qk_norm=True,
         qk_norm_joint=True,
     )
-
-
-def cohere(keys: Keys) -> Plan:
-    """Cohere: parallel sublayers with a shared norm; RoPE on adjacent pairs of features.
-
-    The scale of the logits is folded into the final norm.
-    """
-    keys.only("use_qk_norm", False)
-    biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
-    plan = like_llama(
-        keys,
-        biased,
-        Style(norms=ONE_NORM, paired=True),
-        turn=turning(keys, width(keys), base=500000.0),
-        head=output(keys, keys.flag("tie_word_embeddings", True)),
-        parallel=True,
-        **_norm(keys),
-    )
-    return _multiplied(plan, {r"final_norm\..*": keys.number("logit_scale", 0.0625)})
 
 
 def granite(keys: Keys) -> Plan:

@@ -10,7 +10,7 @@ import sacrebleu
 import torch
 from foreign import Golden
 from hypothesis import given, strategies as st
-from tables import chain, wide_model
+from tables import chain
 from toy_runs import PAIRS, same, weights, write_untrained
 
 from models import load_checkpoint
@@ -21,7 +21,6 @@ from models.training.repetition import (
     BEGINNING,
     CONTINUATION,
     N_GRAM,
-    continued,
     repeated,
     repetition,
     repetition_of,
@@ -117,20 +116,6 @@ def test_a_language_model_continues_and_is_scored(folder, tmp_path, capsys):
     assert "repetition" not in result  # nothing is left to compare after so short a beginning
 
 
-def test_what_a_language_model_repeats_is_measured_in_percent(folder, tmp_path, capsys):
-    text = tmp_path / "text.txt"
-    text.write_text("the fox a cat " * 20, encoding="utf-8")
-    story = folder.with_name("story")
-    assert main(["evaluate", "--model", str(story), "--pairs", str(text)]) == 0
-    result = json.loads(capsys.readouterr().out)
-    ids = load_checkpoint(story).tokenizer.encode("the fox a cat " * 20)
-    n_new = 40 - 24 - 1  # what the model reads, less the beginning and the start mark
-    expected = 100 * repetition([ids[24:][:n_new]])
-    assert result["repetition_of_texts"] == pytest.approx(expected, abs=0.05)
-    assert expected > 10
-    assert 0 <= result["repetition"] <= 100
-
-
 def test_info_counts_a_tied_matrix_once(folder, capsys):
     assert main(["info", "--model", str(folder)]) == 0
     out = capsys.readouterr().out
@@ -223,24 +208,6 @@ def test_the_share_of_repeated_n_grams_and_nothing_to_count():
     assert repetition([[A, B, C, D, E]]) == 0
     assert repetition([[A] * 7, [A, B, C, D]]) == pytest.approx(3 / 5)
     assert repetition([[A]]) == 0  # no n-gram at all
-
-
-def test_each_beginning_is_continued_as_it_would_be_alone():
-    model = wide_model("decoder-only")
-    beginnings = [[BOS, 5], [BOS, 7, 9, 4], [BOS, 3, 11]]
-    rows = continued(model, beginnings, 8)
-    assert rows == [row for one in beginnings for row in continued(model, [one], 8)]
-    for row, given_ in zip(rows, beginnings, strict=True):
-        assert row[: len(given_)] == given_
-        assert EOS not in row[:-1]
-        assert row[-1] == EOS or len(row) == len(given_) + 8
-
-
-def test_the_mode_of_the_model_stays():
-    model = chain(_3={3: 1.0})
-    model.train()
-    assert continued(model, [[BOS, A]], 3) == [[BOS, A, A, A, A]]
-    assert model.training
 
 
 def test_a_looping_model_is_measured_beside_the_texts(monkeypatch):
