@@ -17,8 +17,6 @@ from explorer.engine.turns import Turns
 from explorer.once import once
 from explorer.runs.passes import Steps, seeded
 
-Asked = list[str]
-
 MB = 2**20
 
 

@@ -161,8 +161,6 @@ def test_shown_text_is_isolated_clipped_escaped_and_special_only_as_a_mark():
 
 # The figures of one cell.
 CELL_WORDS = family("figures.score", lang="en")
-CAUSE_WORDS = family("figures.attribution", lang="en")
-TOKENS = ["a", "<b>", "a"]
 
 
 def test_blocked_bars_are_hatched():

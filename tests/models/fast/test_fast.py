@@ -8,7 +8,6 @@ import pytest
 import torch
 from families import WRITERS, everything, hook_names, sized
 from tables import assert_close, chosen, wide_model
-from torch import nn
 from torch.nn import functional as F
 
 from models.attention import Attention, attend as plain_attend
@@ -16,7 +15,7 @@ from models.cache import KVCache
 from models.decoding import decode
 from models.fast import attend, lay_out_for_decoding, speed_up
 from models.fast.patterns import QUERIES, Hiding
-from models.hooks import Edits, HookPoint, Record, name_hook_points, visiting
+from models.hooks import Edits, Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask
 from models.positions import POSITIONS
 from models.rows import Rows
@@ -290,16 +289,6 @@ def test_what_was_first_used_in_another_mode_serves_in_all(d_head, mode):
     z.sum().backward()
     assert q.grad.abs().sum() > 0
     torch.testing.assert_close(z, F.scaled_dot_product_attention(q, k, v))
-
-
-def test_torchs_own_hooks_on_a_hook_point_still_run():
-    point, seen = nn.Sequential(HookPoint()), []
-    speed_up(point)
-    x = torch.randn(2)
-    assert point(x) is x
-    point[0].register_forward_hook(lambda module, args, out: seen.append(out))
-    assert point(x) is x
-    assert seen == [x]
 
 
 @pytest.mark.parametrize("bias", [True, False])

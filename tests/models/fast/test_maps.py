@@ -7,19 +7,14 @@ import torch
 from torch import nn
 
 import models.fast.maps
-from models import fast
-from models.config import ModelConfig
-from models.fast import lay_out_for_decoding
 from models.fast.maps import (
     FastLinear,
     Packed,
     linear,
     many_are_sooner_packed,
-    portions,
     read_packed,
     settle_single_rows,
 )
-from models.transformer import build_model
 
 SEVERAL = 4
 SHAPES = [(SEVERAL, 1), (1, SEVERAL), (2, 1), (2, 4)]  # of two to eight rows
@@ -86,24 +81,6 @@ def test_many_rows_are_timed_and_packed_where_a_quarter_is_saved(packed, expecte
     assert many_are_sooner_packed.__wrapped__() == expected
 
 
-def test_without_onednn_nothing_is_timed(monkeypatch):
-    monkeypatch.setattr(Packed, "of", lambda *given: None)
-    monkeypatch.delattr(models.fast.maps, "perf_counter")
-    assert not many_are_sooner_packed.__wrapped__()
-
-
-def test_rows_are_multiplied_in_few_sizes():
-    for rows in (*range(1, 3000), 24 * 1024):
-        parts = portions(rows)
-        assert sum(taken for taken, _ in parts) == rows
-        for taken, size in parts:
-            assert size in models.fast.maps.SIZES
-            assert 0 <= size - taken <= max(16, taken // 4)
-    assert portions(11) == ((11, 12),)
-    assert portions(520) == ((512, 512), (8, 8))
-    assert portions(2050) == ((1024, 1024), (1024, 1024), (2, 2))
-
-
 @pytest.mark.parametrize("rows", [1, 7])
 def test_a_batch_that_is_one_text_is_multiplied_once(rows, monkeypatch):
     monkeypatch.setattr(models.fast.maps, "many_are_sooner_packed", lambda: False)
@@ -143,16 +120,6 @@ def test_single_rows_are_timed_through_large_widening_maps(sooner, monkeypatch):
     monkeypatch.setattr(models.fast.maps, "perf_counter", lambda: next(ticks))
     settle_single_rows(maps)
     assert [packed.for_one for _, packed in maps] == [sooner == "packed", False, False]
-
-
-def test_a_laid_out_model_has_its_maps_timed(monkeypatch):
-    timed = []
-    monkeypatch.setattr(fast, "settle_single_rows", timed.extend)
-    sizes = {"d_model": 8, "n_layers": 1, "n_heads": 2, "d_ff": 12}
-    model = build_model(ModelConfig(family="decoder-only", vocab_size=20, **sizes))
-    lay_out_for_decoding(model.eval())
-    shapes = sorted(tuple(weight.shape) for weight, _ in timed)
-    assert shapes == [(8, 8), (8, 12), (12, 8), (20, 8), (24, 8)]  # three projections are one
 
 
 def test_without_onednn_a_map_is_only_reordered(monkeypatch):
