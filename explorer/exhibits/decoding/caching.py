@@ -1,4 +1,4 @@
-"""The KV cache of a decoding: its contents, its size, and the computation and time that it saves.
+"""The KV cache of a decoding: its contents, its size, and the time that it saves.
 
 The cache stores the keys and values of every self-attention layer, one column per step, and those
 of cross-attention, fixed by the source. Without it, every step reads the whole sequence again, so a
@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from explorer.components.cache_view import pack_cache_view
@@ -23,18 +23,14 @@ from explorer.library import LoadedModel
 from explorer.numbers import number
 from explorer.runs.generation import Generation
 from explorer.runs.passes import Steps, timed
-from explorer.text import LARGE_UNITS, in_units
 from models.cache import KVCache, LayerCache
 from models.config import ModelConfig
-from models.feedforward import GATED
 from models.foreign.placing import outside
 from models.rows import as_tensor
 
 FLOAT = 4  # bytes
 RUNS, SHORT = 3, 64
 """How often a decoding of at most SHORT steps is timed; other load disturbs a longer one less."""
-COUNTED = 256
-"""The longest sequence whose multiply-adds are counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,47 +128,17 @@ def cache_bytes(config: ModelConfig, n_src: int, length: int, kv_heads: int) -> 
     return 2 * positions * kv_heads * config.d_head * FLOAT
 
 
-def multiply_adds(config: ModelConfig, n_src: int, past: int, new: int) -> int:
-    """Multiply-adds of one decoder pass over `new` tokens after `past` cached ones.
-
-    Counts every matrix product of the decoder and the unembedding: projections, scores, values,
-    feed-forward. The keys and values of cross-attention, computed once from `n_src` tokens, are
-    counted in the pass with no past. Masked cells are counted, since they are computed. Not
-    counted: the encoder, which runs once either way, norms, softmax, embeddings.
-    """
-    d, d_q, d_kv = config.d_model, *(n * config.d_head for n in (config.n_heads, config.kv_heads))
-    own = new * (2 * d * d_q + 2 * d * d_kv) + 2 * new * (past + new) * d_q
-    cross = new * 2 * d * d_q + 2 * new * n_src * d_q + (0 if past else 2 * n_src * d * d_kv)
-    feed_forward = new * (3 if config.ffn in GATED else 2) * d * config.ffn_width
-    feed_forward += new * d * config.n_experts if config.n_experts > 1 else 0  # the router
-    blocks = config.n_layers * (own + feed_forward) + config.cross_layers * cross
-    return blocks + new * d * config.vocab_size
-
-
-def decoding_multiply_adds(
-    config: ModelConfig, n_src: int, prompt: int, steps: int
-) -> Int[np.ndarray, "2 step"]:
-    """`multiply_adds` of a generation up to each of its steps, with a cache and without."""
-    first = multiply_adds(config, n_src, 0, prompt)
-    with_cache = [multiply_adds(config, n_src, prompt + at, 1) for at in range(steps - 1)]
-    without = [multiply_adds(config, n_src, 0, prompt + at) for at in range(steps)]
-    return np.cumsum([[first, *with_cache], without], axis=1)
-
-
 @dataclass(frozen=True, eq=False)
 class Caching:
-    """A decoding, its cache, and its multiply-adds up to each of COUNTED steps."""
+    """A decoding and its cache."""
 
     made: Generation
     contents: CacheComparison
-    adds: Int[np.ndarray, "2 step"]
 
 
 def compute(loaded: LoadedModel, film: Generation) -> Steps[Caching]:
-    """Read the decoding with a cache and without, and count."""
-    contents = yield from cached_and_not(loaded, film)
-    sizes = loaded.config, len(film.src_str_tokens), contents.first + 1
-    return Caching(film, contents, decoding_multiply_adds(*sizes, COUNTED))
+    """Read the decoding with a cache and without."""
+    return Caching(film, (yield from cached_and_not(loaded, film)))
 
 
 def show(answer: Caching | None, view: View) -> b.Blocks:
@@ -192,11 +158,17 @@ def show(answer: Caching | None, view: View) -> b.Blocks:
         "caching.view", "cache_view", lambda file: _packed(view, generation, contents, heads)
     )
     yield b.Sentence("caching", f"{_reading(view, answer, heads)} {_saved(view, answer)}")
-    milliseconds = 1000 * contents.seconds.cumsum(1)
-    counted = answer.adds / LARGE_UNITS[view.lang][0]
-    left = _curves(view, answer, "caching.adds", counted, "caching.billions")
-    right = _curves(view, answer, "caching.ms", milliseconds, "caching.milliseconds")
-    yield b.Columns((left, right))
+    draw = partial(
+        lines,
+        np.arange(1, contents.seconds.shape[1] + 1),
+        1000 * contents.seconds.cumsum(1),
+        [view.t("caching.with"), view.t("caching.without")],
+        **view.axes("caching.length", "caching.milliseconds"),
+        height=240,
+    )
+    title = view.t("caching.ms")
+    yield b.Note(title)
+    yield b.Chart("caching.ms", draw, title)
     yield b.Formula.of(
         view.t("caching.formula"),
         r"K_t = [\,K_{t-1};\ x_t W_K\,], \qquad V_t = [\,V_{t-1};\ x_t W_V\,], \qquad "
@@ -204,8 +176,7 @@ def show(answer: Caching | None, view: View) -> b.Blocks:
         r"\text{cache}(t) = 2\,t\,n_\mathrm{kv}d_\mathrm{head}\cdot\text{layers}\cdot 4",
     )
     layer = view.loaded.model.last_stack.blocks[0].attn
-    code = (cached_and_not, layer, KVCache, LayerCache, cache_bytes, decoding_multiply_adds)
-    yield b.Code(code)
+    yield b.Code((cached_and_not, layer, KVCache, LayerCache, cache_bytes))
     steps = range(len(contents.n_bytes))
     yield b.Numbers(
         lambda: {
@@ -267,36 +238,14 @@ def _reading(view: View, answer: Caching, heads: int) -> str:
 
 
 def _saved(view: View, answer: Caching) -> str:
-    """The multiply-adds and the time of this decoding, with the cache and without."""
-    count = len(answer.made.steps)
-    with_cache, without = answer.adds[:, count - 1]
+    """The time of this decoding, with the cache and without."""
     cached_ms, uncached_ms = 1000 * answer.contents.seconds.sum(1)
     return view.t(
         "caching.saved",
-        count=count,
-        cached=in_units(with_cache, lang=view.lang),
-        uncached=in_units(without, lang=view.lang),
-        times=f"{without / with_cache:.1f}",
+        count=len(answer.made.steps),
         cached_ms=f"{cached_ms:.0f}",
         uncached_ms=f"{uncached_ms:.0f}",
     )
-
-
-def _curves(
-    view: View, answer: Caching, name: str, both: np.ndarray, unit: str
-) -> tuple[b.Block, ...]:
-    """Totals of the generation with the cache and without, by its length; titled by `name`."""
-    title, steps = view.t(name), len(answer.made.steps)
-    draw = partial(
-        lines,
-        np.arange(1, both.shape[1] + 1),
-        both,
-        [view.t("caching.with"), view.t("caching.without")],
-        **view.axes("caching.length", unit),
-        marked_x=float(steps) if both.shape[1] > steps else None,
-        height=240,
-    )
-    return b.Note(title), b.Chart(name, draw, title)
 
 
 EXHIBIT = Exhibit(compute, show, open=is_open, wait=Wait("caching.working", after="decoding.film"))

@@ -6,17 +6,10 @@ import numpy as np
 import pytest
 import torch
 from payloads import unpack
-from torch.utils.flop_counter import FlopCounterMode
 
 from explorer.components.cache_view import pack_cache_view
 from explorer.components.tree_view import TreeNode, pack_tree_view
-from explorer.exhibits.decoding.caching import (
-    RUNS,
-    cache_bytes,
-    cached_and_not,
-    decoding_multiply_adds,
-    multiply_adds,
-)
+from explorer.exhibits.decoding.caching import RUNS, cache_bytes, cached_and_not
 from explorer.exhibits.decoding.labels import MOST_LINES, labelled_batch
 from explorer.exhibits.decoding.one_pass import one_pass
 from explorer.exhibits.decoding.tree import Line, Tree, grow
@@ -26,10 +19,8 @@ from explorer.runs.edits import HeadOff, MaskSwitch
 from explorer.runs.passes import walked
 from explorer.runs.trace import Generation, generate
 from explorer.text import family
-from models.cache import KVCache
 from models.rows import Rows
 from models.strategies import Beam, Greedy, Sample
-from models.transformer import EncoderDecoder, build_model
 
 TEXT = "The cat ran."
 
@@ -239,38 +230,6 @@ def test_cached_and_uncached_logits_are_equal(grouped, strategy):
     assert list(found.n_bytes) == [
         cache_bytes(config, n_src, length, config.kv_heads) for length in lengths
     ]
-
-
-@pytest.mark.parametrize("ffn", ["relu", "swiglu"])
-@pytest.mark.parametrize("kv_heads", [1, 4])
-@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
-def test_multiply_adds_are_those_that_torch_counts(tiny, family, kv_heads, ffn):
-    """The model as it is written: torch counts neither fused attention nor packed matrices."""
-    config = tiny("counted", family=family, n_kv_heads=kv_heads, ffn=ffn).config
-    model = build_model(config).eval()
-    n_src, past, new = 7, 5, 3
-    memory = None
-    if isinstance(model, EncoderDecoder):
-        memory = model.memory_of(Rows.of([[1]], torch.randint(4, 40, (1, n_src)).tolist()))
-
-    def read(n: int, cache: KVCache) -> int:
-        tokens = torch.randint(4, 40, (1, n))
-        counter = FlopCounterMode(display=False)
-        with torch.no_grad(), counter:
-            model.read(Rows(tokens), memory, cache)
-        return counter.get_total_flops() // 2
-
-    cache = KVCache(config.n_layers)
-    assert read(past, cache) == multiply_adds(config, n_src, 0, past)
-    assert read(new, cache) == multiply_adds(config, n_src, past, new)
-
-
-def test_a_whole_decoding_adds_its_passes_up(grouped):
-    config = grouped.config
-    cached, uncached = decoding_multiply_adds(config, 7, 3, 4).tolist()
-    assert cached[0] == uncached[0] == multiply_adds(config, 7, 0, 3)
-    assert cached[3] == cached[0] + sum(multiply_adds(config, 7, past, 1) for past in (3, 4, 5))
-    assert uncached[3] == sum(multiply_adds(config, 7, 0, n) for n in (3, 4, 5, 6))
 
 
 def test_the_picture_sends_every_vector_as_a_share_of_the_longest():
