@@ -34,7 +34,7 @@ FREE = -1
 GONE: dict[str, tuple[str, ...]] = {
     "part": (
         "speculation", "flow", "without", "file", "paper", "search", "asked", "paths", "learned",
-        "compare", "composition",
+        "length", "compare", "composition",
     ),
     "case": (
         "row_per_head", "rotated_heads", "norm_backward", "copied_projections", "unpacked_batch",

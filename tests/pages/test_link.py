@@ -200,7 +200,7 @@ OLD = (
     "masks?part=fills&way=added&lowered=2",
     "positions?part=sum&place=2",
     "positions?part=rotary&theme=dark&kv_heads=2&stream=tgt&base=100&width=64&dims=2&layout=half",
-    "positions?part=length&length=50&change=reverse&shuffle=2",
+    "positions?part=table&length=50&change=reverse&shuffle=2",
     "blocks?part=residual&norm=batchnorm&depth=24&final=0&gamma=110-100-100-100-100-90",
     "machine?sizes=2-4-8&unfolded=2",
     "decoding?part=branches&strategy=beam-4-0.6&fork=7.9&limit=12&sample=sample-0.8-40-0.95-1",

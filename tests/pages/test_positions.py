@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-from shown import charts, everything, link, numbers, panels, reading
+from shown import charts, everything, link, panels, reading
 
 from explorer import library
-from explorer.exhibits.positions import length
 from explorer.text import t
 
 WRITER = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
@@ -123,29 +121,6 @@ def test_query_and_key_of_the_arrows_are_chosen(open_page):
     assert at.query_params["layout"] == "half"
     as_if = everything(open_page("positions", part="rotary"))
     assert t("positions.as_if", lang="en") in as_if
-
-
-def test_without_logits_there_is_no_loss_at_later_positions(open_page, shelf, monkeypatch):
-    monkeypatch.setattr(library, "CHECKPOINTS", shelf)
-    said = everything(open_page("positions", part="length", model="headless"))
-    assert t("positions.no_loss", lang="en") in said
-    assert "longer sentence" not in said
-
-
-def test_the_losses_of_all_starts_lie_between_two_numbers(open_page, monkeypatch):
-    at = open_page("positions", part="length", model="en-zh")
-    drawn = charts(at, "shifted")[0]["data"]
-    assert {line["name"] for line in drawn} == {"source shifted", "target shifted"}
-    low, high = reading(at, "the loss lies between").split("**")[1::2]
-    losses = np.concatenate([numbers(line["y"]) for line in drawn])
-    assert (float(low), float(high)) == pytest.approx((losses.min(), losses.max()), abs=0.006)
-    said = reading(open_page("positions", part="length", model="turner"), "the loss lies between")
-    assert said.startswith(f"Over {len(length.SHIFTS)} starts")
-    low, high = said.split("**")[1::2]
-    assert low == high  # only distances count
-    # Learned positions of a text that fills the model: no later start has vectors.
-    monkeypatch.setattr(length, "most_shift", lambda loaded, n: 0)
-    assert reading(open_page("positions", part="length", model="twin-learned"), "Over 1 start of")
 
 
 def test_the_sum_of_a_token_follows_the_link(open_page):

@@ -41,6 +41,12 @@ class PositionChange:
 REMOVE = PositionChange("remove")
 
 
+def most_shift(loaded: LoadedModel, n: int) -> int:
+    """The largest shift of `n` tokens: learned positions end at n_ctx, others do not."""
+    longest = loaded.config.longest
+    return MOST_SHIFT if longest is None else max(0, longest - n)
+
+
 def format_change(change: PositionChange) -> str:
     """The change as text for a link: `remove`, `reverse`, `shift-20`, `swap-1-3`."""
     match change.kind:

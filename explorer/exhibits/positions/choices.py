@@ -31,7 +31,6 @@ class PositionsChoices(PageChoices):
         "table": ("positions.table",),
         "rotary": ("positions.rotary",),
         "sum": ("positions.sum",),
-        "length": ("positions.length",),
     }
     pictures: ClassVar[tuple[str, ...]] = ("weights", "scores", "difference")
     base: int | None = choice(None, whole(2, 1_000_000))

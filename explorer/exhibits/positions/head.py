@@ -13,13 +13,13 @@ from explorer.analysis.positions.changes import (
     CHANGE_KINDS,
     ChangeKind,
     PositionChange,
+    most_shift,
     position_functions,
 )
 from explorer.analysis.positions.order import written
 from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.picking import pick_one, pick_place, pick_stream, pick_token, titled
 from explorer.exhibits.positions.choices import PositionsChoices
-from explorer.exhibits.positions.length import most_shift
 from explorer.exhibits.positions.opening import opening, positions_at
 from explorer.figures.curves import lines
 from explorer.figures.matrix import change, scores, weights

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from explorer.analysis.positions import changes as changing
-from explorer.analysis.positions.changes import PositionChange
+from explorer.analysis.positions.changes import MOST_SHIFT, PositionChange, most_shift
 from explorer.analysis.positions.order import four_texts, moved, shuffled_order
 from explorer.exhibits.positions.head import by_offset, reread, weight_moved, write_under
-from explorer.exhibits.positions.length import MOST_SHIFT, most_shift, shift_losses
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.passes import walked
 from explorer.runs.trace import trace
@@ -196,13 +195,6 @@ def test_how_much_weight_moved_and_means_by_offset():
     assert means.tolist() == [3.0, 3.0]
 
 
-def test_losses_by_shift_as_far_as_positions_go(tiny):
-    rotary = tiny("writer", family="decoder-only", positions="rotary")
-    flat = shift_losses(rotary, trace(rotary, "The cat ran"), "tgt", (0, 9, 200))
-    np.testing.assert_allclose(flat, flat[0], atol=1e-4)
-    sines = tiny()
-    traced = trace(sines, "The cat ran", "猫跑开了")
-    losses = shift_losses(sines, traced, "src", (0, 9))
-    assert losses[0] != pytest.approx(losses[1], abs=1e-4)
+def test_a_shift_ends_where_learned_positions_end(tiny):
     assert most_shift(tiny(positions="learned", n_ctx=20), 8) == 12
     assert most_shift(tiny(), 8) == MOST_SHIFT
