@@ -11,7 +11,6 @@ from models.config import ModelConfig
 from models.fast import speed_up
 from models.positions import (
     POSITIONS,
-    Learned,
     Scaling,
     Sinusoidal,
     alibi_slopes,
@@ -189,14 +188,6 @@ def test_sinusoidal_reads_its_table_and_goes_beyond_it():
     for at in (torch.tensor([[1, 3]]), torch.tensor([[0, 3, 10]]), torch.tensor([[2]])):
         assert torch.equal(positions.added(at), table[at])
         assert len(positions._table) == 4  # a shared model is not changed by a long sentence
-
-
-def test_learned_positions_end_at_n_ctx():
-    positions = made(Learned, d_model=6, n_ctx=4)
-    assert torch.equal(positions.added(torch.tensor([[3]]))[0, 0], positions.weight[3])
-    with pytest.raises(ValueError, match="5 positions, but only n_ctx = 4"):
-        positions.added(torch.tensor([[0, 4]]))
-    assert [kind for kind in POSITIONS if POSITIONS[kind].bounded] == ["learned"]
 
 
 SIDES = [[1, 1, 1, 1, 1], [0, 0, 1, 1, 1], [1, 1, 1, 0, 0]]

@@ -192,22 +192,6 @@ def test_every_hook_point_fires_where_it_has_something_to_show(
     assert silent == expected
 
 
-def test_sites_of_the_encoder_decoder(tiny_model):
-    sites = tiny_model().attention_sites()
-    rows = [(s.name, s.stack, s.layer, s.kind, s.query_stream, s.key_stream) for s in sites]
-    assert all(s.name.startswith(f"{s.block}.") for s in sites)
-    assert [s.role for s in sites] == ["encoder"] * 3 + ["decoder"] * 2 + ["cross"] * 2
-    assert rows == [
-        ("encoder.blocks.0.attn", "encoder", 0, "self", "src", "src"),
-        ("encoder.blocks.1.attn", "encoder", 1, "self", "src", "src"),
-        ("encoder.blocks.2.attn", "encoder", 2, "self", "src", "src"),
-        ("decoder.blocks.0.attn", "decoder", 0, "self", "tgt", "tgt"),
-        ("decoder.blocks.1.attn", "decoder", 1, "self", "tgt", "tgt"),
-        ("decoder.blocks.0.cross_attn", "decoder", 0, "cross", "tgt", "src"),
-        ("decoder.blocks.1.cross_attn", "decoder", 1, "cross", "tgt", "src"),
-    ]
-
-
 # Hook points: identity unless visited, private to a thread, gone after an error.
 class Chain(nn.Module):
     def __init__(self):

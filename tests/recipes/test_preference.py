@@ -14,7 +14,7 @@ from tables import chain
 from models.config import ModelConfig
 from models.rows import Rows
 from models.tokenizer import Tokenizer
-from models.training.data import Example, Material, batches, collate
+from models.training.data import Example, Material, collate
 from models.training.loop import Trainer
 from models.training.objectives import Likelihood, Objective
 from models.training.repetition import CONTINUATION
@@ -60,23 +60,6 @@ def test_own_words_are_marked_where_they_repeat_and_half_are_given_at_most():
     own = own_words(model, collate([Example((), (D,) * 35)], model), n_given=48)
     assert own.rows.tgt.tolist() == [[BOS] + [D] * 19]
     assert own.labels[0, -1] == EOS
-
-
-def test_shares_of_a_batch_add_up_to_the_whole():
-    """Two processes' own words are those of one, a row that only fills a share left out."""
-    torch.manual_seed(0)
-    model = build_model(CONFIG).double()
-    rows = [Example((), tuple(range(3, 3 + n))) for n in (9, 10, 11)]
-
-    def loss(share: tuple[int, int], few: list[Example]) -> float:
-        (batch,) = batches(few, model, 100, seed=0, epoch=0, share=share)
-        own = own_words(model, batch, n_given=5)
-        logits = model.read(own.rows).detach()
-        return float(unlikelihood(logits, own.labels, own.loss_mask))
-
-    assert loss((0, 1), rows) > 0
-    assert loss((0, 2), rows) + loss((1, 2), rows) == pytest.approx(loss((0, 1), rows))
-    assert loss((1, 2), rows[:1]) == 0
 
 
 def test_unlikelihood_and_preference_are_those_of_their_papers():

@@ -90,10 +90,6 @@ def test_the_code_of_ones_own_model_runs(folder):
     assert "open_model(Path('mine'))  # write the whole path" in unknown
 
 
-def test_code_for_a_model_of_one_text_compiles(writer):
-    compile(snippet(trace(writer, "cat"), "blocks.0.attn", 0), "view.py", "exec")
-
-
 def test_a_table_holds_no_formula_and_a_picture_the_hatching_of_the_app():
     tokens = ("+1", "-1", "@x", "\t=1", "=", "a=b", 'say "b"')
     rows = list(csv.reader(io.StringIO(to_rows(["x,y"], [[token] for token in tokens]))))

@@ -1,4 +1,4 @@
-"""Position figures, curves and bars by their data."""
+"""Curves and bars by their data."""
 
 import re
 
@@ -7,49 +7,12 @@ import pytest
 
 from explorer.figures import bars, curves, score as cell
 from explorer.figures.bars import grouped
-from explorer.figures.positions import encoding
-from explorer.figures.positions.turning import arrows
 from explorer.figures.theme import DARK, LIGHT, clipped, escape, is_special, show
 from explorer.labels import str_tokens
 from explorer.text import family
 from models.training.vocabulary import train_tokenizer
 
-BARS, POSITIONS = (family(f"figures.{name}", lang="en") for name in ("bars", "positions"))
-TURNING_WORDS = family("figures.turning", lang="en")
-
-
-def test_wavelengths_stand_on_a_log_axis_and_arrows_begin_at_their_circle():
-    figure = encoding.wavelengths(
-        np.array([6.28, 6.28, 628.3]), n_ctx=128, marked=(2,), words=POSITIONS
-    )
-    assert figure["layout"]["yaxis"]["type"] == "log"
-    assert figure["layout"]["shapes"][0]["y0"] == 128
-    np.testing.assert_array_equal(figure["data"][0]["marker"]["size"], [5, 5, 11])
-    with pytest.raises(ValueError, match="but there are 3 dimensions"):
-        encoding.wavelengths(np.ones(3), marked=(3,), words=POSITIONS)
-    q = np.array([[3.0, 4.0], [0.0, 1.0]])
-    k = np.array([[1.0, 0.0], [0.0, -1.0]])
-    figure = arrows(
-        q,
-        k,
-        -q,
-        k,
-        wavelengths=np.array([6.28, 628.0]),
-        contributions=np.array([0.5, -0.5]),
-        words=TURNING_WORDS,
-    )
-    _, bare_q, _, turned_q, _, spots = figure["data"]
-    assert bare_q["x"][0] == turned_q["x"][0] == 0.0
-    # The longest arrow (5) is the radius; one of length 1 is drawn sqrt(1 / 5) long.
-    np.testing.assert_allclose([bare_q["x"][1], bare_q["y"][1]], [0.6, 0.8])
-    np.testing.assert_allclose([turned_q["x"][1], turned_q["y"][1]], [-0.6, -0.8])
-    np.testing.assert_allclose(bare_q["y"][4] - bare_q["y"][3], (1 / 5) ** 0.5)
-    assert [note["text"] for note in figure["layout"]["annotations"]] == ["λ 6.3", "λ 628"]
-    np.testing.assert_allclose(spots["customdata"][:, 2], [0.5, -0.5])
-    with pytest.raises(ValueError, match="k has shape"):
-        arrows(
-            q, k[:1], q, k, wavelengths=np.ones(2), contributions=np.ones(2), words=TURNING_WORDS
-        )
+BARS = family("figures.bars", lang="en")
 
 
 def test_curves_differ_without_colour_and_shuffled_bars_share_their_tokens():

@@ -12,10 +12,9 @@ from explorer.exhibits import block as b
 from explorer.figures import maps
 from explorer.figures.alignment import matrix as of_words
 from explorer.figures.attribution import depths
-from explorer.figures.blocks import by_feature, by_token, routes, units
+from explorer.figures.blocks import by_feature, by_token, units
 from explorer.figures.matrix import Axis, Matrix, Scale, change, scores, signed, weights
 from explorer.figures.outcomes import outcomes, suspect, written_mask
-from explorer.figures.positions import encoding
 from explorer.figures.training import small_heads, token_losses
 from explorer.labels import SpecialToken
 from explorer.text import family
@@ -266,16 +265,3 @@ def test_tokens_stand_in_coloured_cells_small_heads_apart_and_links_have_marks()
         {"shape": "circle", "name": "one", "cells": [[1, 1]]},
         {"shape": "diamond", "name": "other", "cells": [[1, 0]]},
     ]
-
-
-def test_units_keep_their_numbers_positions_their_scale_and_composition_its_chance():
-    titles = {name: UNITS[name] for name in ("title", "x_title", "y_title")}
-    (panel,) = sent(units(np.array([[1.0, -3.0]]), [4, 90], ["a"], **UNITS))
-    assert (panel["columns"]["tokens"], panel["columns"]["numbered"]) == (["4", "90"], True)
-    assert panel["codes"].tolist() == [[165, 0]]
-    assert sent(routes(np.array([[0.25]]), ["a"], ["e"], **titles))[0]["codes"].tolist() == [[62]]
-    words = {"words": family("figures.positions", lang="en")}
-    table = encoding.table(np.array([[0.0, 1.0, 0.0], [0.5, -0.5, 2.0]]), **words)
-    assert (table.scale.low, table.scale.high) == (-2, 2)
-    with pytest.raises(ValueError, match=r"values has shape \(2, 3\), expected \(2, 2\)"):
-        encoding.gram(np.ones((2, 3)), **words)

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from queue import SimpleQueue
 from types import SimpleNamespace
 
 import pytest
@@ -186,20 +185,6 @@ def test_a_training_that_is_killed_while_it_writes_gives_its_place_back(monkeypa
     assert [run.state for run in started] == ["lost", "lost"]
     assert not here._running
     assert not here._waiting
-    here.close_all()
-
-
-def test_what_no_page_understands_gives_the_place_back_too(monkeypatch):
-    """A fault of ours is not hidden: it ends the thread, as any other."""
-    monkeypatch.setenv(rooms.VARIABLE, "1")
-    seen: SimpleQueue[type[BaseException]] = SimpleQueue()
-    monkeypatch.setattr(threading, "excepthook", lambda args: seen.put(args.exc_type))
-    here = Killed()
-    here.wrote = b'{"kind": "steps"}\n'
-    room = here.open("somebody")
-    run = here.start(room, TINY)
-    assert seen.get(timeout=60) is KeyError
-    assert (run.state, room.work, here._running) == ("lost", [], [])
     here.close_all()
 
 

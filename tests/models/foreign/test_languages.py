@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import struct
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from explorer.problems import InputProblem
 from explorer.runs.trace import trace
 from models.foreign import open_folder
 from models.foreign.languages import split_languages
-from models.foreign.sentencepieces import _fields, read_unigram
+from models.foreign.sentencepieces import read_unigram
 from models.rows import Rows
 
 
@@ -90,11 +89,6 @@ def folder(tmp_path) -> Path:
         shutil.copy(GOLDEN / name, folder / name)
     (folder / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")
     return folder
-
-
-def test_fields_of_every_wire_type_are_read():
-    message = b"\x09" + struct.pack("<d", 0.5) + b"\x15" + struct.pack("<f", 2.5) + b"\x18\x07"
-    assert [*_fields(message)] == [(1, 0.5), (2, 2.5), (3, 7)]
 
 
 @pytest.mark.parametrize("side", CUT)

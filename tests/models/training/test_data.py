@@ -260,25 +260,6 @@ def test_8_of_10_are_hidden_and_one_becomes_another_word():
     assert set(others.tolist()) == {5, 6, 7, 8, 10, 11, 12, 13}  # no mark is among them
 
 
-def test_the_loss_is_the_mean_of_the_chosen_times_the_words(tmp_path):
-    trainer = Trainer(built(), Material(TEXTS), SETTINGS, tmp_path, [MaskedWords()])
-    batch = collate(TEXTS[:7], trainer.model)
-    torch.manual_seed(5)
-    loss = trainer.objectives[0].loss(batch, trainer)
-    torch.manual_seed(5)
-    rows, chosen = with_words_masked(batch.rows, batch.loss_mask, MARKS, 14)
-    losses = -trainer.model.read(rows).log_softmax(-1).gather(-1, batch.labels[..., None])[..., 0]
-    expected = losses[chosen].mean() * batch.n_labels
-    torch.testing.assert_close(loss.minimised, expected)
-    assert loss.shown is loss.minimised
-
-
-def test_a_row_that_only_fills_a_share_adds_nothing(tmp_path):
-    trainer = Trainer(built(), Material(TEXTS), SETTINGS, tmp_path, [MaskedWords()])
-    (batch,) = batches(TEXTS[:1], trainer.model, 400, seed=0, epoch=0, share=(1, 2))
-    assert float(trainer.objectives[0].loss(batch, trainer).minimised.detach()) == 0
-
-
 def test_it_learns_to_fill_in_what_is_hidden(tmp_path):
     model = built()
     before = fill_in(model, TEXTS, 400)
