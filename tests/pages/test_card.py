@@ -98,14 +98,14 @@ def started(monkeypatch) -> Iterator[dict[object, threading.Thread]]:
     monkeypatch.setattr(checking, "_FOUND", {})
     yield threads
     for each in threads.values():
-        each.join(20)
+        each.join(60)
         assert not each.is_alive()
 
 
 def finish(started: dict[object, threading.Thread], model: str) -> None:
     checking.start(model)
     for thread in started.values():
-        thread.join(20)
+        thread.join(60)
 
 
 def test_its_result_stands_beside_the_name_and_leads_to_the_tests(open_page, started, monkeypatch):
@@ -155,7 +155,7 @@ def test_it_runs_once_one_at_a_time_behind_everything_else(started, monkeypatch)
         at_work[0] += 1
         most[0] = max(most[0], at_work[0])
         with TURNS.away():
-            assert go_on.wait(20)
+            assert go_on.wait(60)
         step()
         order.append("check")
         at_work[0] -= 1
@@ -169,7 +169,7 @@ def test_it_runs_once_one_at_a_time_behind_everything_else(started, monkeypatch)
         go_on.set()
         order.append("visitor")
     for each in started.values():
-        each.join(20)
+        each.join(60)
     checking.start("en-zh")  # it is known
     assert not any(each.is_alive() for each in started.values())
     assert most == [1]
@@ -192,6 +192,6 @@ def test_the_oldest_results_are_forgotten_and_may_be_found_again(started, monkey
     monkeypatch.setattr(checking, "_checked", lambda model, edits: None)
     for model in ("first", "second", "third", "first"):
         checking.start(model)
-        started[checking._key(model, ())].join(20)
+        started[checking._key(model, ())].join(60)
     kept = [checking._key(model, ()) for model in ("third", "first")]
     assert list(checking._FOUND) == kept == list(started)

@@ -53,7 +53,7 @@ def leave() -> None:
     clear_session_resource_cache("test session id")
     for thread in threading.enumerate():  # one that has begun to forget is not among those leaving
         if isinstance(thread, threading.Timer) and thread.function is trained._forget:
-            thread.join(10)
+            thread.join(60)
 
 
 def test_another_visitor_with_its_link_lacks_it_and_sees_the_rest(visitor, open_page):
@@ -77,7 +77,7 @@ def test_it_goes_with_its_session_unless_that_comes_back(visitor, monkeypatch):
     clear_session_resource_cache("test session id")
     (timer,) = trained._LEAVING.values()
     assert visitor.run().session_state["own"] == (name,)
-    timer.join(10)  # it was called off
+    timer.join(60)  # it was called off
     assert not timer.is_alive()
     assert not trained._LEAVING
     monkeypatch.setattr(trained, "PATIENCE", 0)

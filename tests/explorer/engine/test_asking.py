@@ -93,7 +93,7 @@ def test_memory_is_given_back_once_the_process_has_grown(sizes, given, monkeypat
 
 
 # A property that is kept.
-PATIENCE = 10
+PATIENCE = 60
 
 
 class Visitor:

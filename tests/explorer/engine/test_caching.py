@@ -215,7 +215,7 @@ def test_a_model_in_use_can_be_forgotten_and_the_budget_set_by_the_environment(s
 
 
 # Two sessions at once.
-LONG = 10.0
+LONG = 60.0
 """Seconds after which a thread that still waits for another is stuck."""
 
 

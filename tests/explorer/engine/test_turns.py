@@ -15,7 +15,7 @@ from models.config import ModelConfig
 from models.rows import Rows
 from models.transformer import build_model
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 class Clock:
