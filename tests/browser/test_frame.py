@@ -325,15 +325,16 @@ def test_the_sidebar_goes_once_something_was_chosen_in_it(phone):
     expect(box).not_to_be_in_viewport()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("place", "picture"),
     [
         ("heads", ".hl canvas"),
-        pytest.param("score", ".js-plotly-plot", marks=pytest.mark.sweep),
-        pytest.param("masks", ".hl canvas", marks=pytest.mark.sweep),
-        pytest.param("positions", ".js-plotly-plot", marks=pytest.mark.sweep),
-        pytest.param("blocks", ".js-plotly-plot", marks=pytest.mark.sweep),
-        pytest.param("model", ".machine", marks=pytest.mark.sweep),
+        ("score", ".js-plotly-plot"),
+        ("masks", ".hl canvas"),
+        ("positions", ".js-plotly-plot"),
+        ("blocks", ".js-plotly-plot"),
+        ("model", ".machine"),
     ],
 )
 def test_what_a_picture_says_stands_above_it(phone, place, picture):
