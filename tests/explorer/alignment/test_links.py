@@ -9,12 +9,18 @@ import pytest
 
 from explorer import library
 from explorer.__main__ import main
-from explorer.analysis.alignment import agreement as agreeing, links as linking, study as answers
+from explorer.analysis.alignment import (
+    agreement as agreeing,
+    links as linking,
+    stored,
+    study as answers,
+)
 from explorer.analysis.alignment.aligned import align_all
 from explorer.analysis.alignment.links import moses
 from explorer.analysis.alignment.reading import Reading, heads_of, read, read_back, translated
 from explorer.analysis.alignment.study import other_direction, sharpness, study
 from explorer.analysis.alignment.words import WordRow, shares, token_spans, words_in
+from explorer.exhibits.alignment import opened
 from explorer.figures.alignment import lines
 from explorer.library import LoadedModel, list_models
 from explorer.problems import InputProblem
@@ -358,3 +364,22 @@ def test_a_model_goes_with_the_one_of_the_other_direction():
     assert other_direction("opus-mt-en-de", shelf) == "opus-mt-de-en"
     assert other_direction("twin-right", shelf) == "zh-en"
     assert other_direction("en-fr", shelf) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "reverse" else pytest.mark.sweep)
+        for name in library.translators(list_models())
+    ],
+)
+def test_a_shipped_ranking_is_that_of_a_fresh_run(name):
+    path, back = opened.file_of(name), other_direction(name, library.translators(list_models()))
+    models, texts = opened.inputs(name, back)
+    digest = stored.digest_of(models, texts)
+    shipped, fresh = stored.read(path, digest), walked(opened.ranked(models, texts))
+    assert shipped is not None
+    assert stored.to_json(shipped, digest) + "\n" == path.read_text("utf-8")
+    np.testing.assert_allclose(shipped.scores, fresh.scores, atol=1e-6)
+    np.testing.assert_allclose(shipped.aligner("").forward, fresh.aligner("").forward, atol=1e-4)
+    assert stored.read(path, "") is None
