@@ -61,7 +61,8 @@ def show(answer: None, view: View) -> b.Blocks:
     if claims:
         guessed = view.choices(CasesChoices).guess or None
         guess = pick_one(view, "cases.guess", GUESSES, guessed, said="cases.verdicts.")
-        waiting = () if guess.now else (b.Note(view.t("cases.waiting")),)
+        still: list[b.Block] = [b.Prose(f"${view.formula(line)}$") for line in formulas()[case.id]]
+        waiting = () if guess.now else (b.Note(view.t("cases.waiting")), *still)
         yield b.Hero((title, guess, *waiting))
         ids = [id for inside in groups.values() for id in inside]
         following = ids[(ids.index(case.id) + 1) % len(ids)]

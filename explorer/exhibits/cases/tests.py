@@ -54,6 +54,8 @@ def show(tests: Tests, view: View) -> b.Blocks:
     if certificate is None:
         start, words = b.choose(tested=True), view.t("mask_tests.run", count=len(tests.names))
         yield b.Button("mask_tests.run", words, start, "verified", kind="primary")
+        titles = [b.Prose(f"– {view.t(f'certify.{name}.title')}") for name in tests.names]
+        yield b.Columns((titles[::2], titles[1::2]))
     else:
         yield from _verdict(view, certificate)
         for finding in certificate.broken:
