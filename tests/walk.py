@@ -45,7 +45,7 @@ SETTLED = """() => {
 """Drawn, without work in progress, and of the same height in five looks: charts come later."""
 LOOKS = 150  # milliseconds between two of them
 MOST_WORDS = 90
-LISTS = ("models", "card", "glossary")
+LISTS = ("models", "card", "cases", "glossary")
 """Pages that are lists of words by nature."""
 WORDS = r"""() => {
     const clips = (style) => style.overflowX !== 'visible' || style.overflowY !== 'visible';
@@ -53,6 +53,7 @@ WORDS = r"""() => {
         && box.top < around.bottom && box.bottom > around.top;
     const screen = { left: 0, top: 0, right: innerWidth, bottom: innerHeight };
     const shares = (text) => {
+        if (text.parentElement?.checkVisibility() === false) return 0;
         const range = document.createRange();
         range.selectNodeContents(text);
         const boxes = [...range.getClientRects()];

@@ -174,7 +174,7 @@ export function filmBars(words, take) {
       item.append(swatch, text);
       return item;
     };
-    key.replaceChildren(...(cuts ? [entry("attention-1", words.own), entry("attention-3", words.left)] : [entry("attention-3", words.own)]), entry("target", words.chosen));
+    key.replaceChildren(...(cuts ? [entry("attention-1", words.own), entry("attention-3", words.left), entry("target", words.chosen)] : []));
   }
   return { node, show };
 }

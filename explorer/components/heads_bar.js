@@ -29,7 +29,7 @@ export function headsBar(view, change, ask, redraw) {
     const group = el("div", "choice");
     group.setAttribute("role", "group");
     group.setAttribute("aria-label", words.find);
-    group.append(el("span", "caption", words.find), ...finds);
+    group.append(...finds);
     second.append(group);
   }
   if (matter && !alone) second.append(button("matter", matter, () => ask("needed")));

@@ -157,7 +157,6 @@ export function headLines(view, panel) {
 
   stage.append(above.line, canvas, below.line);
   scroller.append(stage);
-  const title = (row, name) => el("div", `caption ${name} ${row.stream ?? ""}`, row.title);
-  node.append(title(queries, "first"), withEdges(scroller), title(keys, "last"));
+  node.append(withEdges(scroller));
   return { node, draw, light, reveal };
 }

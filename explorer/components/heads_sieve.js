@@ -93,3 +93,11 @@ export function acrossOf(width, side, columns, sorted) {
   const most = Math.max(1, Math.floor((width + 8) / (side + (isTiny(side) ? 4 : 14))));
   return sorted ? most : Math.min(most, columns);
 }
+
+/** The names of rows and columns where each row of the grid is a layer: { layers, numbers }. */
+export function headNumbers({ layers, columns }) {
+  const names = (letter, count) => Array.from({ length: count }, (_, at) => el("span", "number", `${letter}${at + 1}`));
+  const numbers = names("H", columns);
+  numbers.forEach((number, at) => { number.style.gridColumnStart = 2 + at; });
+  return { layers: names("L", layers), numbers };
+}

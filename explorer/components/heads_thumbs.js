@@ -1,19 +1,18 @@
-// The grid of all heads. It is painted once, on sheets behind it; what is lit is drawn on one veil
-// over all of them.
+// The grid of all heads, painted once on sheets behind it; what is lit is drawn on one veil over it.
 
 import { fit, hatching, scratch } from "./canvas.js";
 import { levels, paintCells, pixelsOf } from "./cells.js";
 import { el } from "./dom.js";
 import { pinButton } from "./heads_panel.js";
 import { sheetsBehind } from "./heads_sheets.js";
-import { acrossOf, headSieve, isTiny } from "./heads_sieve.js";
+import { acrossOf, headNumbers, headSieve, isTiny } from "./heads_sieve.js";
 import { shades } from "./palette.js";
 import { BLOCKED, placesOf, weightOf } from "./payload.js";
 import { isInSight, whenSeen } from "./sight.js";
 
 const MAX_SIDE = 64; // as in heads_payload.py
 const CODED = Float32Array.from({ length: 256 }, (_, code) => weightOf(code)); // the weight of each byte
-const NUMBERS = 34; // px for the number of a layer, in front of its row
+const NUMBERS = 30; // px for the number of a layer, in front of its row
 const TALLEST = 12000; // px that a canvas may measure in every browser
 
 /** All heads as thumbnails: { node, tools, many, draw(width, most side), repaint(), arrange(), mark(), light(lit) }. */
@@ -26,8 +25,7 @@ export function headThumbs(view) {
   const rank = new Int32Array(rows * columns).fill(-1);
   sent.forEach((pixel, place) => { rank[pixel] = place; });
   const codeOf = (index, pixel) => (rank[pixel] < 0 ? BLOCKED : arrays.cells[index * sent.length + rank[pixel]]);
-  // A view that stands alone has all cells, and pools them for its thumbnails itself: each square as
-  // its largest weight, blocked only where all of it is, as Python pools.
+  // A view that stands alone pools its cells for its thumbnails, as Python does: a square's largest weight.
   const pooled = head.alone ? Math.ceil(Math.max(rows, columns) / MAX_SIDE) : 1;
   const [down, wide] = [Math.ceil(rows / pooled), Math.ceil(columns / pooled)];
   const into = Uint16Array.from(sent, (pixel) => {
@@ -47,7 +45,7 @@ export function headThumbs(view) {
   grid.setAttribute("aria-label", words.label);
 
   const heads = labels.map((label, index) => {
-    const cell = el("div", "cell");
+    const cell = el("div", index < head.layers * head.columns ? "cell regular" : "cell");
     const button = el("button", "head");
     button.type = "button";
     button.dataset.at = "head" + index;
@@ -71,8 +69,8 @@ export function headThumbs(view) {
   });
   const sieve = headSieve(view, () => draw(...drawn));
   let drawn = [0, 0];
-  heads.forEach(({ cell, button }, index) => { [cell.index, button.title] = [index, sieve.many ? labels[index] : ""]; });
-  const layers = Array.from({ length: sieve.many ? head.layers : 0 }, (_, layer) => el("span", "layer", `L${layer + 1}`));
+  heads.forEach(({ cell, button }, index) => { [cell.index, button.title] = [index, labels[index]]; });
+  const { layers, numbers } = headNumbers(head);
   let order = [];
   const isSorted = () => view.chosen.by_measure && measure !== null;
   let [side, tall, across] = [0, 0, 1];
@@ -87,7 +85,7 @@ export function headThumbs(view) {
     order = isSorted() ? [...measure.order, ...all.slice(measure.order.length)] : all;
     const cells = order.flatMap((index) => [
       ...(isSorted() || index % head.columns ? [] : layers.slice(index / head.columns, index / head.columns + 1)), heads[index].cell]);
-    grid.replaceChildren(sheets.node, ...cells, veil);
+    grid.replaceChildren(sheets.node, ...numbers, ...cells, veil);
     stop(view.chosen.opened ?? order[0]);
     if (side) draw(...drawn);
   }
@@ -117,15 +115,18 @@ export function headThumbs(view) {
     drawn = [width, most];
     heads.forEach(({ cell }, index) => { cell.hidden = !sieve.shows(index); });
     // One row per layer if its heads are wide enough, else the row is halved.
+    const room = width - NUMBERS;
     across = head.columns;
-    while (width / across < 62 && across > 1) across = Math.ceil(across / 2);
+    while (room / across < 56 && across > 1) across = Math.ceil(across / 2);
     const shape = Math.min(1.25, view.pictured ? view.picture.tall(100) / 100 : Math.max(0.6, rows / columns));
-    side = Math.max(40, Math.min(most, Math.floor((width - 8 * (across - 1)) / across) - 6));
+    side = Math.max(40, Math.min(most, Math.floor((room - 8 * (across - 1)) / across) - 6));
     if (sieve.many) {
-      side = sieve.side(width - NUMBERS, shape, isSorted());
-      across = acrossOf(width - NUMBERS, side, head.columns, isSorted());
+      side = sieve.side(room, shape, isSorted());
+      across = acrossOf(room, side, head.columns, isSorted());
     }
-    const lined = sieve.many && !isSorted() && across === head.columns; // a row is a layer, with its number
+    const lined = !isSorted() && across === head.columns; // a row is a layer, with its number
+    numbers.forEach((number) => { number.hidden = !lined; });
+    grid.classList.toggle("lined", lined && !measure); // a measure is read below its head
     layers.forEach((number, layer) => { number.hidden = !lined || !sieve.shows(layer * head.columns); });
     heads.forEach(({ cell }, index) => { cell.style.gridColumnStart = lined ? 2 + index % head.columns : ""; });
     tall = Math.round(side * shape);

@@ -51,7 +51,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
   let panels = [];
   view.lit = free;
 
-  const nodes = { readout: el("div", "readout hover", words.hint), panels: el("div", "panels") };
+  const nodes = { readout: el("div", "readout hover"), panels: el("div", "panels") };
   const live = el("div", "unseen");
   live.setAttribute("aria-live", "polite");
   const left = el("div", "left");
@@ -101,7 +101,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
   /** Shows the cell under the pointer below the grid. */
   function say() {
     const { query, key, head: index } = view.lit;
-    if (index === null || query === null || key === null) { nodes.readout.textContent = words.hint; return; }
+    if (index === null || query === null || key === null) { nodes.readout.textContent = ""; return; }
     const code = thumbs.codeAt(index, query, key);
     const known = exact.get(index)?.weights[query * head.keys.tokens.length + key];
     const about = head.step > 1 ? "≤ " : "≈ ";

@@ -6,7 +6,16 @@ from threading import Event
 import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
-from shown import charts, everything, link, numbers, panels, reading, words_of
+from shown import (
+    charts,
+    everything,
+    everything_and_titles,
+    link,
+    numbers,
+    panels,
+    reading,
+    words_of,
+)
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -186,7 +195,8 @@ def test_a_second_sentence_is_offered_and_a_link_opens_one_patch(open_page):
     asked = {"text": FIRST, "second": "We went to the park yesterday.", "what": "z"}
     asked |= {"cell": "cross-2-3"}
     at = open_page("patching", **asked)
-    assert "Head output z of L2·H3 (cross-attention): this patch" in everything(at)
+    assert "Patched run: " in everything_and_titles(at)
+    assert panels(at, "patching.map")[-1]["selected"] == [1, 2]
     at.segmented_control(key="patching.into").set_value("first").run()
     assert link(at) | {"into": "first", **asked} == link(at)
     at.selectbox(key="patching.what").set_value("pattern").run()

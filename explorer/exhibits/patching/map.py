@@ -78,9 +78,8 @@ def show(answer: Mapped | None, view: View) -> b.Blocks:
     config = view.loaded.config
     if mapped.what in ("k", "v") and config.kv_heads < config.n_heads:
         yield b.Note(view.t("patching.shared"))
-    yield _chance(view, mapped)
     yield b.Formula.of(
-        view.t("patching.formula"),
+        f"{view.t('patching.formula')}\n\n{_control(view, mapped)}",
         r"\text{recovered} = \frac{\Delta_\text{patched} - \Delta_2}{\Delta_1 - \Delta_2}, "
         r"\qquad \Delta = \mathrm{logit}(a_1) - \mathrm{logit}(a_2)",
     )
@@ -111,7 +110,7 @@ def telling(mapped: maps.Map) -> maps.Cell:
 def _reading(view: View, both: Pair, mapped: maps.Map) -> str:
     """The reading of the map, in one or two sentences."""
     if mapped.what == "resid":
-        return in_a_row([*_carried(view, both, mapped), _arrived(view, both, mapped)])
+        return in_a_row(_carried(view, both, mapped) or [_arrived(view, both, mapped)])
     cell = mapped.best()
     effect = mapped.cells[cell]
     words = view.t(
@@ -168,16 +167,15 @@ def _arrived(view: View, both: Pair, mapped: maps.Map) -> str:
     )
 
 
-def _chance(view: View, mapped: maps.Map) -> b.Note:
+def _control(view: View, mapped: maps.Map) -> str:
     """The control: the shares recovered by misplaced activations."""
     mean, spread, most = mapped.chance
     if math.isnan(mean):
-        return b.Note(view.t("patching.no_chance"))
+        return view.t("patching.no_chance")
     kind = "place" if mapped.what in maps.BY_PLACE else "head"
     what = view.t(f"patching.chance_{'pattern' if mapped.what == 'pattern' else kind}")
     shares = {"mean": said(mean), "spread": said(spread), "most": said(most)}
-    drawn = view.t("patching.control", draws=maps.DRAWS, what=what, **shares)
-    return b.Note(view.t("patching.control_short", most=shares["most"]), help=drawn)
+    return view.t("patching.control", draws=maps.DRAWS, what=what, **shares)
 
 
 def _numbers(view: View, both: Pair, mapped: maps.Map) -> dict[str, list[object]]:

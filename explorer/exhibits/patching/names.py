@@ -6,7 +6,7 @@ from explorer.analysis.patching.patched import PatchedRun
 from explorer.components.mount import Index
 from explorer.exhibits import View, block as b
 from explorer.exhibits.block import escape
-from explorer.exhibits.saying import in_a_row, quoted, quoted_at
+from explorer.exhibits.saying import quoted, quoted_at
 from explorer.figures.maps import EffectBlock, effects
 from explorer.numbers import percent, whole_percent
 from models.rows import Stream
@@ -66,25 +66,18 @@ def cell_words(view: View, both: Pair, what: What, cell: Cell) -> str:
     )
 
 
-def run_shown(view: View, reading: str, patched_run: PatchedRun) -> b.Blocks:
-    """The reading of a patched run, whether it predicts neither of the two answers, and its
-    probabilities and output, compared with the two original runs."""
-    sentences, third = [reading], patched_run.third
-    if third is not None:
+def run_shown(view: View, patched_run: PatchedRun) -> b.Blocks:
+    """Whether a patched run predicts neither of the two answers, and its probabilities and output,
+    compared with the two original runs."""
+    if (third := patched_run.third) is not None:
         token, share = quoted(view, third.str_token), percent(third.probs[2])
-        sentences.append(view.t("patching.third", token=token, share=share))
-    yield b.Prose(in_a_row(sentences))
+        yield b.Prose(view.t("patching.third", token=token, share=share))
     names = [view.t(f"patching.run_{name}") for name in ("first", "second", "patched")]
-    answers = b.Table(
-        (view.t("patching.token"), *names),
-        [(escape(answer.str_token), *map(percent, answer.probs)) for answer in patched_run.answers],
-    )
-    texts = b.Table(
-        ("", view.t("patching.writes")),
-        [(name, escape(text) or "–") for name, text in zip(names, patched_run.texts, strict=True)],
-        "ll",
-    )
-    yield b.Columns(([answers], [texts]), (2, 3))
+    rows = [
+        (escape(answer.str_token), *map(percent, answer.probs)) for answer in patched_run.answers
+    ]
+    texts = [escape(text) or "–" for text in patched_run.texts]
+    yield b.Table((view.t("patching.token"), *names), [*rows, (view.t("patching.writes"), *texts)])
 
 
 def _blocks(view: View, both: Pair, mapped: Map) -> list[EffectBlock]:

@@ -7,7 +7,7 @@ from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import PatchedRun, patched_run, run_cell, written
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.map import Mapped, cell_in
-from explorer.exhibits.patching.names import cell_words, run_shown, said
+from explorer.exhibits.patching.names import run_shown, said
 from explorer.library import LoadedModel
 
 
@@ -34,14 +34,12 @@ def show(patched: Patched | None, view: View) -> b.Blocks:
     """Its probabilities and its output."""
     if patched is None:
         return
-    yield b.Title(view.t("patching.run_title"), large=True)
     run = patched.found
     if run is None:
         yield b.Note(view.t("patching.no_patch"))
         return
-    place = cell_words(view, patched.both, patched.what, patched.cell)
-    words = view.t("patching.run_reading", place=place, effect=said(run.effect))
-    yield from run_shown(view, words, run)
+    yield b.Title(view.t("patching.run_reading", effect=said(run.effect)), large=True)
+    yield from run_shown(view, run)
     yield b.Code((patched_run, written))
 
 

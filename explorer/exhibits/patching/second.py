@@ -163,10 +163,11 @@ def show(compared: Two, view: View) -> b.Blocks:
         return
     into = pick_one(view, "patching.into", ("second", "first"), chosen.into)
     now = what_of(view.loaded, both, chosen.what)
-    more = b.More(said="patching.whats.", form="menu", width=260, help=view.t("patching.what_help"))
+    more = b.More(said="patching.whats.", form="menu", width=240, help=view.t("patching.what_help"))
     whats = _whats(view.loaded, both)
     what = pick_one(view, "patching.what", whats, now, **more)
-    yield b.Row((*_sentence(view, second), _pick_question(view, both), into, what))
+    picks = (*_sentence(view, second), _pick_question(view, both), into, what)
+    yield b.Hero((b.Row(picks),))
     unknown = view.loaded.tokenizer.of("src").unknown(second)
     if notes := reading_notes(view, second, unknown):
         yield b.Note(notes)
@@ -200,7 +201,7 @@ def _sentence(view: View, second: str) -> tuple[b.TextBox | b.Button, ...]:
         view.t("patching.second"),
         second,
         change,
-        display=b.Display(360, view.t("patching.second_help"), view.t("patching.second_hint")),
+        display=b.Display(300, view.t("patching.second_help"), view.t("patching.second_hint")),
     )
     if not view.choices(PatchingChoices).second:
         return (box,)

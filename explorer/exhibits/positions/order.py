@@ -5,13 +5,11 @@ from functools import partial
 
 from explorer.analysis.positions.changes import position_functions
 from explorer.analysis.positions.order import Moved, moved, shuffled_order
-from explorer.components.token_strip import pack_token_strip
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.exhibit import TEXTS
 from explorer.exhibits.picking import pick_stream
 from explorer.exhibits.positions.choices import PositionsChoices
-from explorer.exhibits.positions.opening import opening, positions_at
-from explorer.exhibits.saying import in_a_row
+from explorer.exhibits.positions.opening import positions_at, positions_said
 from explorer.figures.bars import WIDE, grouped
 from explorer.library import LoadedModel, list_models
 from explorer.numbers import share
@@ -39,7 +37,8 @@ def compute(
 
 def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Blocks:
     """The words in another order, and the change of each vector."""
-    yield from opening(view)
+    yield b.SentenceLine()
+    yield b.Changes("positions.reset")
     seed = view.choices(PositionsChoices).shuffle
     again = b.choose(shuffle=(2 if seed is None else seed + 1) % 10_000)
     words = view.t("positions.shuffle")
@@ -51,16 +50,11 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Bl
         )
         label = view.t("positions.open_twin")
         controls.append(b.Button("positions.open_twin", label, twin, "arrow_forward", kind="quiet"))
-    yield b.Row(controls)
     if answer is None:
-        yield b.Hint(view.t("positions.one_word"))
+        yield b.Hero((b.Row(controls), b.Hint(view.t("positions.one_word"))))
         return
     new, changes = answer
     title, stream = view.t("positions.shuffled"), view.sequence
-    yield b.Sentence("order", _said(view, changes))
-    strip = view.words("components.token_strip")
-    pack = partial(pack_token_strip, new, stream=stream, title=title, words=strip)
-    shuffled = b.Canvas("positions.strip", "token_strip", lambda file: pack())
     draw = partial(
         grouped,
         new,
@@ -71,12 +65,13 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Bl
         stream=stream,
         streams=(stream,),
         unit=" %",
-        height=340,
+        height=480,
         room=WIDE,
     )
-    yield b.Hero((shuffled, b.Chart("positions.moved", draw, view.t("positions.moved"))))
+    chart = b.Chart("positions.moved", draw, view.t("positions.moved"))
+    yield b.Hero((b.Sentence("order", _said(view, changes)), b.Row(controls), chart))
     yield b.Formula.of(
-        view.t("positions.order_formula"),
+        f"{positions_said(view)}\n\n{view.t('positions.order_formula')}",
         r"\text{moved}_i = \frac{\lVert f(x_\pi)_i - f(x)_{\pi(i)} \rVert}"
         r"{\lVert f(x)_{\pi(i)} \rVert}, \qquad f(x_\pi) = f(x)_\pi\ \text{without positions}",
     )
@@ -86,10 +81,7 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Bl
 
 def _said(view: View, moves: tuple[Moved, ...]) -> str:
     changes = [f"{view.t(f'positions.{of.setting}')} **{share(of.mean)}**" for of in moves]
-    words = [view.t("positions.read_order", changes=view.t("heads.and").join(changes))]
-    if moves[-1].mean < ROUNDING:
-        words.append(view.t("positions.read_permuted"))
-    return in_a_row(words)
+    return view.t("positions.read_order", changes=view.t("heads.and").join(changes))
 
 
 def _numbers(

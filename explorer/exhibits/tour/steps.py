@@ -134,9 +134,8 @@ def _ask(view: View, step: Step, posed: PosedStep, step_answer: StepAnswer | Non
 
         key, options = f"tour.ask.{step.id}.{question.mark}", dict(enumerate(question.options))
         yield b.Pick(key, plain(asks), options, None, taken, "list", b.Display(quiet=True))
-        is_new = tour.answered(step.id) is None
-        note = b.Note(view.t("tour.waiting" if is_new else "tour.asked_before"))
-        yield b.Pane((note,), key="tour-noprint")
+        if tour.answered(step.id) is not None:
+            yield b.Pane((b.Note(view.t("tour.asked_before")),), key="tour-noprint")
         return
     marks = {step_answer.option: False, question.right: True}
     lines = [f"{_icon(marks.get(at))} {text}" for at, text in enumerate(question.options)]
