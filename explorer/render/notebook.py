@@ -92,9 +92,12 @@ def show(
 
 
 _EARLIER = {
+    "atlas.measured": "atlas.map",
+    "atlas.sentence": "atlas.sentences",
     "bugs.pitfall": "cases.outcome",
     "claims.claim": "cases.case?part=claims",
     "claims.finding": "cases.outcome?part=claims",
+    "heads.measured": "heads.matter",
 }
 """Earlier addresses of exhibits, as `EARLIER` of pages."""
 
