@@ -110,7 +110,7 @@ def pick_aside(view: View, key: str, label: str, asides: Sequence[str], now: str
     """A heading and one button per aside; at most one is open, "" for none. Texts at `label` and
     `SUBJECT.asides.NAME`."""
     yield b.Title(view.t(label), large=True)
-    opens, prefix = b.sets(_field(key, "")), f"{key.partition('.')[0]}.asides."
+    opens, prefix = b.sets(_field(key)), f"{key.partition('.')[0]}.asides."
     more = b.More(change=lambda name: opens(name or ""), quiet=True, form="optional")
     yield pick_one(view, key, asides, now or None, said=prefix, label=label, **more)
 
@@ -120,21 +120,20 @@ def slider(
     key: str,
     scale: b.Span | Sequence[int],
     now: float,
-    field: str = "",
     typed: bool = False,
     display: b.Display = b.Display(),  # noqa: B008
 ) -> b.Slider:
-    """A slider that sets a choice, with its label's text at `key`, whose last part is the choice
-    unless `field` names it."""
-    return b.Slider(key, view.t(key), scale, now, b.sets(_field(key, field)), typed, display)
+    """A slider that sets a choice, with its label's text at `key`, whose last part is the
+    choice."""
+    return b.Slider(key, view.t(key), scale, now, b.sets(_field(key)), typed, display)
 
 
-def toggle(view: View, key: str, now: bool, field: str = "", **more: Any) -> b.Toggle:
-    """A switch that sets a choice, `field` or as `slider` does."""
-    return b.Toggle(key, view.t(key), now, b.sets(_field(key, field)), **more)
+def toggle(view: View, key: str, now: bool, **more: Any) -> b.Toggle:
+    """A switch that sets a choice, as `slider` does."""
+    return b.Toggle(key, view.t(key), now, b.sets(_field(key)), **more)
 
 
-def _field(key: str, field: str) -> str:
+def _field(key: str, field: str = "") -> str:
     return field or key.rpartition(".")[2]
 
 

@@ -269,12 +269,11 @@ MOST_NAME = 40
 """Characters of the sentence used in a file name."""
 
 
-def file_name(view: View, name: str, ending: str = "") -> str:
+def file_name(view: View, name: str) -> str:
     """The name of an exported file: model, page and the sentence's first words.
 
     Letters of all scripts are allowed; characters unsafe in file names become hyphens.
     """
     words = re.sub(r"\W+", "-", view.trace.text).strip("-_")[:MOST_NAME].rstrip("-_")
     model = re.sub(r"\W+", "-", view.loaded.name).strip("-")
-    ending = f".{ending}" if ending else ""
-    return "-".join(filter(None, ("headlight", model, name, words))) + ending
+    return "-".join(filter(None, ("headlight", model, name, words)))

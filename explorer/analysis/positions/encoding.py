@@ -1,7 +1,5 @@
 """Positional encodings in numbers: the table, its wavelengths, its waves, its dot products."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -12,19 +10,6 @@ from explorer.runs.trace import Trace
 from models.foreign.placing import outside
 from models.positions import frequencies, sinusoidal_table
 from models.rows import Stream
-
-
-@dataclass(frozen=True, eq=False)
-class DotByDistance:
-    """Dot products of pairs of positions, grouped by their distance 0, 1, 2, ...
-
-    For sines and cosines `lowest` and `highest` agree with `mean` up to rounding: only the
-    distance counts. For learned vectors they need not.
-    """
-
-    mean: Float[np.ndarray, " distance"]
-    lowest: Float[np.ndarray, " distance"]
-    highest: Float[np.ndarray, " distance"]
 
 
 def table(
@@ -83,21 +68,14 @@ def gram(encoding: Float[np.ndarray, "pos d_model"]) -> Float[np.ndarray, "pos p
     return wide @ wide.T
 
 
-def dot_by_distance(encoding: Float[np.ndarray, "pos d_model"]) -> DotByDistance:
-    """The dot products of `gram` by distance: PE(p) . PE(p + n) = sum over pairs cos(n theta)."""
-    return _by_distance(gram(encoding))
+def dot_by_distance(encoding: Float[np.ndarray, "pos d_model"]) -> Float[np.ndarray, " distance"]:
+    """The mean dot product of positions 0, 1, 2, ... apart. For sines and cosines all are equal:
+    PE(p) . PE(p + n) = sum over pairs cos(n theta)."""
+    products = gram(encoding)
+    return np.array([np.diagonal(products, apart).mean() for apart in range(len(products))])
 
 
 def asymmetry(products: Float[np.ndarray, "pos pos"]) -> float:
     """The asymmetric share of a matrix: |M - M^T| / 2 |M|, 0 to 1 (Frobenius)."""
     whole = float(np.linalg.norm(products))
     return float(np.linalg.norm(products - products.T)) / (2 * whole) if whole else 0.0
-
-
-def _by_distance(products: Float[np.ndarray, "pos pos"]) -> DotByDistance:
-    diagonals = [np.diagonal(products, distance) for distance in range(len(products))]
-    return DotByDistance(
-        mean=np.array([diagonal.mean() for diagonal in diagonals]),
-        lowest=np.array([diagonal.min() for diagonal in diagonals]),
-        highest=np.array([diagonal.max() for diagonal in diagonals]),
-    )

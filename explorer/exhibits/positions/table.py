@@ -135,7 +135,7 @@ def show(answer: Projected, view: View) -> b.Blocks:
     n_ctx = view.loaded.config.n_ctx
     draw = partial(figures.wavelengths, turns, n_ctx=n_ctx, marked=dims, **words)
     by_width = titled(view, "positions.wavelengths", draw)
-    mean = numbers.dot_by_distance(encoding).mean
+    mean = numbers.dot_by_distance(encoding)
     axes = view.axes("figures.positions.distance", "figures.positions.dot")
     draw = partial(lines, np.arange(len(mean)), mean[None], [view.t("positions.dot")], **axes)
     by_distance = titled(view, "positions.dot", draw)
