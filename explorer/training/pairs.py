@@ -1,6 +1,7 @@
 """Pairs that a user pastes or uploads: the usable ones, and a count of the others."""
 
 from dataclasses import dataclass
+from itertools import chain
 
 from models.training.columns import names_pair
 
@@ -8,8 +9,8 @@ MOST_PAIRS = 5000
 """Pairs used for training; further ones are dropped, and counted."""
 MOST_SIDE = 200
 """Maximum number of characters per side."""
-MOST_CHARS = 500_000
-"""Maximum number of characters read."""
+MOST_CHARS, MOST_LINES = 500_000, 20_000
+"""Maximum numbers of characters and lines read: in 50 ms, since this runs in the app's process."""
 REASONS = ("header", "no_tab", "empty", "too_long", "doubled", "too_many")
 """Reasons to drop a row; "header": the first one names the columns."""
 FEWEST = 2
@@ -43,11 +44,12 @@ def read(text: str) -> Pairs:
     """
     seen: dict[tuple[str, str], None] = {}
     counts = dict.fromkeys(REASONS, 0)
-    for line in text[:MOST_CHARS].splitlines():
+    lines = text[:MOST_CHARS].splitlines()
+    for line in lines[:MOST_LINES]:
         if not line.strip():
             continue
-        source, tab, rest = line.partition("\t")
-        pair = (" ".join(source.split()), " ".join(rest.partition("\t")[0].split()))
+        source, tab, target = line.partition("\t")
+        pair = (" ".join(source.split()), " ".join(target.partition("\t")[0].split()))
         if not tab:
             counts["no_tab"] += 1
         elif not seen and not any(counts.values()) and names_pair(pair):
@@ -62,7 +64,8 @@ def read(text: str) -> Pairs:
             counts["too_many"] += 1
         else:
             seen[pair] = None
-    counts["too_many"] += sum(bool(x.strip()) for x in text[MOST_CHARS:].splitlines())
+    rest = chain(lines[MOST_LINES:], text[MOST_CHARS:].splitlines())
+    counts["too_many"] += sum(bool(line.strip()) for line in rest)
     same = sum(source == target for source, target in seen)
     left_out = {reason: count for reason, count in counts.items() if count}
     return Pairs(tuple(seen), PairCounts(len(seen), same, left_out))

@@ -65,7 +65,8 @@ def _written(view: View, effect: Symptom) -> b.Blocks:
     if view.trace.config.generates:
         yield b.Note(view.t("cases.writes"))
         yield b.Prose(output_of(view, effect))
-    yield b.Prose(loss_of(view, effect))
+    if effect.tokens:  # a text of one token predicts none
+        yield b.Prose(loss_of(view, effect))
 
 
 def output_of(view: View, effect: Symptom) -> str:

@@ -199,6 +199,7 @@ MANY = "".join(f"{n}\t{n + 1}\n" for n in range(pairs.MOST_PAIRS + 7))
         ("a\tb\nno tab\n\tempty\nempty\t \n", 1, 0, {"no_tab": 1, "empty": 2}),
         ("a\ta\nb\tb\n" + "z" * 201 + "\tw\n", 2, 2, {"too_long": 1}),
         (MANY, pairs.MOST_PAIRS, 0, {"too_many": 7}),
+        ("\n" * pairs.MOST_LINES + "a\tb\n", 0, 0, {"too_many": 1}),
         ("\nen\tzh\na\tb", 1, 0, {"header": 1}),
         ("Source\tTarget\na\tb", 1, 0, {"header": 1}),
         ("text\t文本\n", 1, 0, {}),
