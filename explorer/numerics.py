@@ -1,4 +1,4 @@
-"""Softmax, cosines, a mask's fill in a given data type, and what chance does to many."""
+"""Softmax, a mask's fill in a given data type, and what chance does to many."""
 
 import math
 
@@ -28,15 +28,6 @@ def log_softmax(logits: Float[np.ndarray, "*rows vocab"]) -> Float[np.ndarray, "
     """The logarithm of the softmax of each row."""
     shifted = logits - logits.max(-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-
-
-def cosines(
-    one: Float[np.ndarray, "n d_model"], other: Float[np.ndarray, "m d_model"]
-) -> Float[np.ndarray, " n"]:
-    """Between the rows of two matrices, pair by pair, or of one with each; 0 for a zero row."""
-    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    dots = (one * other).sum(1)
-    return np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
 
 
 def stored(fill: float, dtype: torch.dtype) -> float:

@@ -123,15 +123,6 @@ def _edited(trace: Trace, site: str, opened: bool) -> Cells:
     return last == (1 if opened else -1)
 
 
-def rule_numbers(trace: Trace, site: str) -> np.ndarray:
-    """For each cell 0 if it is open, else its 1-based number in `RULES`: uint8 [head, query, key].
-
-    A mask that no rule explains has the last number.
-    """
-    codes = blocker_codes(trace, site)
-    return np.broadcast_to(np.minimum(_once(codes), len(RULES)).astype(np.uint8), codes.shape)
-
-
 def empty_rows(trace: Trace, site: str) -> Bool[np.ndarray, "head query"]:
     """Real queries without visible keys: their pattern is all zeros."""
     valid = trace.src_valid if trace.site(site).query_stream == "src" else trace.tgt_valid

@@ -79,8 +79,8 @@ class TrainingRun:
     """One training run, written to by the thread that reads its process, and read by pages.
 
     `about` is the process's initial description of it. `loss` and `norm` have one number per step.
-    `faults` are (step, fault, planted or removed). `opened` is the last opened step. `gone_back`
-    counts the rewinds, `ordered` is the last order that was not yet carried out, "" for none.
+    `faults` are (step, fault, planted or removed). `opened` is the last opened step, `ordered`
+    the last order that was not yet carried out, "" for none.
     """
 
     number: int
@@ -96,7 +96,6 @@ class TrainingRun:
     kept: set[int] = field(default_factory=set)
     opened: dict[str, Any] | None = None
     diverged: str = ""
-    gone_back: int = 0
     ordered: str = ""
 
     def copy(self) -> "TrainingRun":
@@ -195,4 +194,3 @@ class TrainingRun:
         self.scores = [entry for entry in self.scores if entry.step <= step]
         self.kept = {entry for entry in self.kept if entry <= step}
         self.opened, self.diverged = None, ""
-        self.gone_back += 1

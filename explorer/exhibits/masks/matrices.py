@@ -40,7 +40,7 @@ class HeadMask:
 
     @property
     def rules(self) -> np.ndarray:
-        """What blocks each cell, as numbers like those of `rule_numbers`."""
+        """What blocks each cell: 0 nothing, n the n-th of `RULES`, the last one anything else."""
         return np.minimum(self.codes, len(RULES))
 
 

@@ -15,7 +15,7 @@ from explorer.exhibits.masks.batch import batch
 from explorer.exhibits.masks.causal import ahead
 from explorer.exhibits.masks.choices import READERS, RENDERINGS, WAYS
 from explorer.exhibits.masks.forced import forced
-from explorer.exhibits.reasons import BLOCKERS, RULES, blocked_by, empty_rows, reasons, rule_numbers
+from explorer.exhibits.reasons import BLOCKERS, blocked_by, empty_rows, reasons
 from explorer.exhibits.saying import marked_words
 from explorer.library import LoadedModel, open_model
 from explorer.problems import InputProblem
@@ -312,8 +312,6 @@ def test_blocked_is_just_what_the_model_blocked(translator, edits):
         np.testing.assert_array_equal(why.blocked, ~traced.mask(site.name))
         np.testing.assert_array_equal(names != "", ~traced.mask(site.name))
         assert set(np.unique(names)) <= set(BLOCKERS) - {"other"}
-        numbers = rule_numbers(traced, site.name)
-        np.testing.assert_array_equal(np.array(["", *RULES])[numbers], names)
         assert not (traced.pattern(site.name) > 0)[why.blocked].any()
 
 
