@@ -1,4 +1,4 @@
-"""The computations of the page Causes for a sentence of 13 tokens, without the cache."""
+"""The computations of the page Attribution for a sentence of 13 tokens, without the cache."""
 
 import sys
 

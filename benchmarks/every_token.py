@@ -24,7 +24,7 @@ from models.refusals import Refusal
 CLASSES = (
     *("BertTokenizer", "GPT2Tokenizer", "RobertaTokenizer", "LlamaTokenizer", "T5Tokenizer"),
     *("XLMRobertaTokenizer", "AlbertTokenizer", "CamembertTokenizer", "MBartTokenizer"),
-    *("GemmaTokenizer", "Qwen2Tokenizer", "GPTNeoXTokenizer", "CohereTokenizer", "NllbTokenizer"),
+    *("GemmaTokenizer", "Qwen2Tokenizer", "GPTNeoXTokenizer", "NllbTokenizer"),
     *("OpenAIGPTTokenizer", "TokenizersBackend"),
 )
 SETTINGS = {

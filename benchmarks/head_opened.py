@@ -65,7 +65,7 @@ def main() -> None:
         page.goto(f"http://127.0.0.1:{port}/heads?{link}")
         page.locator(".hl .panel canvas").first.wait_for()
         page.wait_for_function(IDLE)
-        page.wait_for_timeout(15_000)  # the certificate in the background
+        page.wait_for_timeout(15_000)  # the mask tests in the background
         drawn, exact = clicks(page)
     print(quantiles_row("click on a head to its picture", drawn))
     print(quantiles_row("click on a head to its exact digits", exact))

@@ -69,7 +69,10 @@ HEAVY: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
         ("heads", {"measure": "needed"}),
         ("heads", {"model": "stories", "measure": "needed"}),
     ),
-    "proof": (("mask_tests", {"tested": "1"}), ("mask_tests", {"model": "stories", "tested": "1"})),
+    "proof": (
+        ("cases", {"part": "tests", "tested": "1"}),
+        ("cases", {"part": "tests", "model": "stories", "tested": "1"}),
+    ),
 }
 """The longest computations that a link can ask for, by kind: a beam of 8 over 128 steps, the same
 with every head off, and without the cache; its tree; claims that train; each head switched off

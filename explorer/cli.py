@@ -30,7 +30,7 @@ examples:
   headlight certify my_model.py:build
 
 `headlight COMMAND --help` describes the options of one command. The exit status is 0 when a
-command worked, 1 when a certificate fails, and 2 when the input cannot be used.
+command worked, 1 when a mask test fails, and 2 when the input cannot be used.
 """
 
 
