@@ -83,8 +83,11 @@ export function headPanel(view, index) {
   /** The highlight in words: a cell, a query's strongest keys, or a key's strongest queries. */
   function say({ query, key, head: under }) {
     panel.readout.classList.toggle("hover", query === null && key === null);
-    const isSaid = under === null && key === null && query !== null && !view.compared && !head.alone; // by the headline
-    if (isSaid) { panel.readout.textContent = ""; return; }
+    const isLocked = under === null && key === null && query !== null && query === view.chosen.query;
+    if (isLocked && !view.compared && !head.alone) { // said by the headline
+      panel.readout.textContent = "";
+      return;
+    }
     if (query === null && key === null) { panel.readout.textContent = words.lines_hint; return; }
     if (query !== null && key !== null) {
       panel.readout.replaceChildren(`${words.query} `, ...pair(query, key, ` → ${words.key} `));

@@ -293,7 +293,6 @@ def test_every_page_opens_for_what_was_added(
 
 def test_what_was_added_is_named(shelf_of_added, open_page, monkeypatch):
     monkeypatch.setattr(library, "CHECKPOINTS", shelf_of_added)
-    assert "Positional encoding: Kerple" in everything(open_page("positions", model="tower"))
     facts = everything(open_page("card", model="tower"))
     assert all(name in facts for name in ("Kerple", "Maxnorm", "Relu2"))
     at = open_page("training")

@@ -5,6 +5,7 @@ from functools import partial
 
 from explorer.analysis.positions.changes import position_functions
 from explorer.analysis.positions.order import Moved, moved, shuffled_order
+from explorer.components.token_strip import pack_token_strip
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.exhibit import TEXTS
 from explorer.exhibits.picking import pick_stream
@@ -65,11 +66,14 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Bl
         stream=stream,
         streams=(stream,),
         unit=" %",
-        height=480,
+        height=400,
         room=WIDE,
     )
+    strip = view.words("components.token_strip")
+    pack = partial(pack_token_strip, new, stream=stream, title=title, words=strip)
+    shuffled = b.Canvas("positions.strip", "token_strip", lambda file: pack())
     chart = b.Chart("positions.moved", draw, view.t("positions.moved"))
-    yield b.Hero((b.Sentence("order", _said(view, changes)), b.Row(controls), chart))
+    yield b.Hero((b.Sentence("order", _said(view, changes)), b.Row(controls), shuffled, chart))
     yield b.Formula.of(
         f"{positions_said(view)}\n\n{view.t('positions.order_formula')}",
         r"\text{moved}_i = \frac{\lVert f(x_\pi)_i - f(x)_{\pi(i)} \rVert}"
