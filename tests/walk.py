@@ -45,7 +45,7 @@ SETTLED = """() => {
 """Drawn, without work in progress, and of the same height in five looks: charts come later."""
 LOOKS = 150  # milliseconds between two of them
 MOST_WORDS = 90
-LISTS = ("models", "card", "cases", "glossary")
+LISTS = ("models", "card", "glossary")
 """Pages that are lists of words by nature."""
 WORDS = r"""() => {
     const clips = (style) => style.overflowX !== 'visible' || style.overflowY !== 'visible';

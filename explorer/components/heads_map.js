@@ -61,15 +61,17 @@ export function headMap(view, panel) {
     for (let query = 1; query < nQuery; query += 1) context.fillRect(left, above + query * tall - 0.5, nKey * wide, 0.5);
   }
 
+  /** The sums of rows, where one is not 100 %. */
   function drawSums(context, theme) {
-    if (!panel.sums) return;
+    const sums = Array.from(panel.sums ?? [], (sum) => percent(sum));
+    if (sums.every((sum) => sum === percent(1))) return;
     const right = box.left + box.nKey * box.wide + SUM_ROOM * theme.scale - 6;
     context.textAlign = "right";
     context.fillStyle = theme.get("muted");
     context.font = theme.font(12);
     context.fillText(words.sum, right, box.above - 10, SUM_ROOM * theme.scale - 4);
     for (let query = 0; query < box.nQuery; query += Math.ceil(14 / box.tall)) {
-      context.fillText(percent(panel.sums[query]), right, box.above + (query + 0.5) * box.tall);
+      if (sums[query] !== percent(1)) context.fillText(sums[query], right, box.above + (query + 0.5) * box.tall);
     }
   }
 

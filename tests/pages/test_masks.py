@@ -216,10 +216,8 @@ def test_the_certificate_of_one_text_names_no_target(open_page):
 def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page):
     at = open_page("mask_tests")
     assert not at.main.get("bidi_component")
-    untested = f"– {t('certify.future_leak.title', lang='en')}"
-    assert untested in everything(at)
+    assert t("certify.future_leak.title", lang="en") not in everything(at)
     at.button(key="mask_tests.run").click().run()
-    assert untested not in everything(at)
     assert "All 16 properties" in reading(at, "properties")
     assert at.query_params["tested"] == "1"
     assert len(at.main.get("bidi_component")) == 3

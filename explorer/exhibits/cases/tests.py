@@ -48,14 +48,12 @@ def compute(
 
 
 def show(tests: Tests, view: View) -> b.Blocks:
-    """The list of tests with the button to start, or the verdict, all findings and the masks."""
+    """The button to start, or the verdict, all findings and the masks."""
     yield from _subject(view)
     certificate = tests.certificate
     if certificate is None:
         start, words = b.choose(tested=True), view.t("mask_tests.run", count=len(tests.names))
         yield b.Button("mask_tests.run", words, start, "verified", kind="primary")
-        titles = [b.Prose(f"– {view.t(f'certify.{name}.title')}") for name in tests.names]
-        yield b.Columns((titles[::2], titles[1::2]))
     else:
         yield from _verdict(view, certificate)
         for finding in certificate.broken:
