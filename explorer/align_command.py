@@ -72,7 +72,7 @@ def align_file(loaded: LoadedModel, args: argparse.Namespace) -> int:
 
 
 def write(aligned: tuple[Alignment | None, ...], out: Path) -> list[Path]:
-    """Write the links, and the words of both texts with spaces between them; a line per pair, empty
+    """Write the links, and the words of both texts separated by spaces: one line per pair, empty
     without an alignment. Returns the paths."""
     lines = {
         out: (pair and pair.moses for pair in aligned),

@@ -29,7 +29,7 @@ def store() -> caching.Store:
 
 # A model that was trained in one session.
 def keeping() -> None:
-    """A page that keeps a model, and lists those of its session."""
+    """A page that keeps a model, and lists the models of its session."""
     import streamlit as st
 
     from explorer.library import open_model

@@ -73,8 +73,8 @@ def align_all(
 ) -> Steps[tuple[tuple[Alignment | None, ...], dict[int, InputProblem]]]:
     """Align every pair of a file; a pair without a translation is translated first.
 
-    Also returns the reason for each pair that cannot be read, by its index; its alignment is None,
-    as that of a pair whose translation has no words. The steps count pairs.
+    Also returns the reason for each pair that cannot be read, by its index. The alignment is None
+    for such a pair, and for one whose translation has no words. The steps count pairs.
     """
     aligned: list[Alignment | None] = []
     refused: dict[int, InputProblem] = {}

@@ -177,8 +177,8 @@ _DIRECTION = re.compile(r"(.*?)([a-z]{2,3})-([a-z]{2,3})")
 class Checked:
     """The chosen aligners evaluated against known links, on pairs not used for the choice.
 
-    `errors` [shift, head] is the alignment error rate of every single head; `scores` those of an
-    aligner ("best", "mean"); `diagonal` that of the diagonal baseline.
+    `errors` [shift, head] is the alignment error rate of every single head; `scores` has the scores
+    of the aligners "best" and "mean", `diagonal` the scores of the diagonal baseline.
     """
 
     source: Source

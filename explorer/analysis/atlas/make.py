@@ -100,7 +100,7 @@ def over_texts(loaded: LoadedModel, texts: Sequence[Text], *, ablate: bool = Tru
 
 
 def _costs(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Float[np.ndarray, "head 3"]:
-    """`cost_sums` of some sentences, which may be none."""
+    """`cost_sums` of any number of sentences, zeros for none."""
     if not encoded:
         return np.zeros((sum(site.n_heads for site in loaded.sites), 3))
     return cost_sums(loaded, batch_of(loaded, encoded))

@@ -50,7 +50,7 @@ def against_of(view: View) -> int | None:
 
 
 def show(reason: Why, view: View) -> b.Blocks:
-    """The writers of the query by those of the key."""
+    """The product of each writer of the query with each writer of the key."""
     yield from opening(view)
     keys_row = view.trace.key_tokens(view.site.name)
     key = pick_token(

@@ -57,7 +57,7 @@ def is_open(view: View) -> bool:
 
 
 def compute(loaded: LoadedModel, run: Run, trace: Trace, position: int | str) -> Steps[Matter]:
-    """`position` is that of the output token, or why there is none."""
+    """`position` is the position of the output token, or the reason why there is none."""
     ablated = yield from cache.ablation.steps(run)
     if isinstance(position, str):
         return Matter(ablated, position)
