@@ -66,12 +66,13 @@ def run() -> None:
         session.visit("heads")
     state = session.state()
     screen = state.of(ScreenChoices)
+    name = next(name for name, page in pages.items() if page is current)
     picked = frame(
         lang,
         screen.theme,
         screen.beamer,
-        _views(lang),
-        next(name for name, page in pages.items() if page is current),
+        _views(lang, name),
+        name,
         shown_text(),
         new_text,
         typed=(state.text, state.target),
@@ -161,13 +162,18 @@ def _lacking(lang: str) -> dict[str, str]:
     }
 
 
-def _views(lang: str) -> Menu:
-    """The menu for narrow screens: each group with its views and why one is empty."""
+def _views(lang: str, current: str) -> Menu:
+    """The menu for narrow screens: each group with its views, the `current` one if it is an inner
+    page, and why one is empty."""
     lacking = _lacking(lang)
     return [
         (
             t(f"menu.{group.name}", lang=lang),
-            [(name, _title(name), lacking.get(name, "")) for name in group.views],
+            [
+                (name, _title(name), lacking.get(name, ""))
+                for name in (*group.views, *group.inner)
+                if name == current or name in group.views
+            ],
         )
         for group in MENU
     ]

@@ -72,8 +72,9 @@ def _hatched(shape: NDArray[np.str_], colours: Palette) -> f.Figure:
 
 SHAPES = ("/", "", "x")
 """A hatching for each group, so that no two groups differ in colour alone."""
-INVISIBLE = 0.002
-"""Bars below this share of the longest are labelled: zero is a result."""
+INVISIBLE, MOST_ZEROS = 0.002, 24
+"""Bars below this share of the longest are labelled: zero is a result. For more labels than
+MOST_ZEROS, the zeros would touch."""
 
 
 def grouped(
@@ -106,7 +107,7 @@ def grouped(
     traces = []
     for at, (row, heights, name) in enumerate(zip(values, finite, names, strict=True)):
         f.check_shape(name, heights, (len(labels),))
-        small = np.isfinite(row) & (np.abs(heights) <= least)
+        small = np.isfinite(row) & (np.abs(heights) <= least) & (len(labels) <= MOST_ZEROS)
         traces.append(
             f.bar(
                 shown,

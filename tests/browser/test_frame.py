@@ -288,6 +288,8 @@ def test_the_bar_names_the_page_and_leads_to_the_others(phone):
     phone.page.go_back()
     expect(phone.page).to_have_title(f"{word('start.title')} · Headlight")
     expect(menu(phone)).to_have_value("start")
+    phone.open("card", lang="en")  # no view of the menu
+    expect(menu(phone)).to_have_value("card")
 
 
 def test_another_sentence_runs_from_the_bar(phone):
