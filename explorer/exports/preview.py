@@ -1,5 +1,9 @@
-"""The picture in a link's preview: a sentence, what came out, and its attention, as a PNG."""
+"""The picture in a link's preview: a sentence, what came out, and its attention, as a PNG.
 
+A stranger writes the sentence, so it is drawn in a process with limits, which runs this module.
+"""
+
+import base64
 import io
 import unicodedata
 from collections.abc import Sequence
@@ -12,6 +16,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from explorer.figures.frame import Floats
 from explorer.figures.theme import LIGHT, bare, show
+from explorer.sandbox.apart import ask_once
+from explorer.sandbox.bounds import answer_one
 
 SIZE = 1200, 630
 """Pixels; the proportion at which sites that show previews do not crop."""
@@ -19,6 +25,10 @@ MARGIN, TOP = 48, 218
 """Pixels around the picture, and above the heads."""
 MOST_LINE = 66
 """Most Latin letters of the sentence; a Chinese character is as wide as two."""
+ROOM = 200_000_000
+"""Memory limit in bytes, a hundred times the picture."""
+SECONDS, PATIENCE = 3, 10.0
+"""Its CPU seconds, of which it takes about a twentieth of one, and how long it is waited for."""
 _FONTS = (
     *Path("/usr/share/fonts").glob("**/NotoSansCJK-Regular.ttc"),
     Path("/System/Library/Fonts/Hiragino Sans GB.ttc"),
@@ -62,8 +72,27 @@ def preview_png(
 
     `patterns` are [head, query, key], one array per layer; the head `chosen`, (layer, head), is
     framed. `said` is the sentence and what the model made of it, "" for nothing. Text is drawn, and
-    never interpreted; a text whose characters no font has is left out.
+    never interpreted; a text whose characters no font has is left out. b"" if it takes more than
+    its time or memory.
     """
+    weights = [each.astype(np.float32) for each in patterns]
+    layers = [(each.shape, base64.b64encode(each.tobytes()).decode()) for each in weights]
+    asked = {"layers": layers, "chosen": chosen, "said": said, "title": title}
+    answer = ask_once("exports.preview", asked, PATIENCE)
+    return base64.b64decode(answer["png"]) if answer else b""
+
+
+def answered(
+    layers: Sequence[tuple[Sequence[int], str]],
+    chosen: Sequence[int],
+    said: Sequence[str],
+    title: str,
+) -> dict[str, str]:
+    """The preview as base64. A layer is the shape of its patterns, and their float32 as base64."""
+    patterns = [
+        np.frombuffer(base64.b64decode(weights), np.float32).reshape(shape)
+        for shape, weights in layers
+    ]
     image = Image.new("RGB", SIZE, LIGHT.paper)
     pen = ImageDraw.Draw(image)
     colours = (LIGHT.source, LIGHT.target) if said[1] else (LIGHT.ink, LIGHT.target)
@@ -78,12 +107,12 @@ def preview_png(
         for column, pattern in enumerate(heads):
             left, top = round(MARGIN + column * step), round(TOP + row * step)
             image.paste(_painted(pattern, size), (left, top))
-            if (row, column) == chosen:
+            if [row, column] == [*chosen]:
                 frame = left - 3, top - 3, left + size + 2, top + size + 2
                 pen.rectangle(frame, outline=LIGHT.accent, width=3)
     file = io.BytesIO()
     image.save(file, "PNG", compress_level=3)  # half the time of 6 for a seventh more bytes
-    return file.getvalue()
+    return {"png": base64.b64encode(file.getvalue()).decode()}
 
 
 def _painted(pattern: Floats, size: int) -> Image.Image:
@@ -94,3 +123,7 @@ def _painted(pattern: Floats, size: int) -> Image.Image:
     # Of more cells than pixels, the mean is drawn.
     how = Image.Resampling.NEAREST if max(pattern.shape) <= size else Image.Resampling.BOX
     return Image.fromarray(shades.round().astype(np.uint8)).resize((size, size), how)
+
+
+if __name__ == "__main__":
+    answer_one(answered, ROOM, SECONDS)
