@@ -1,5 +1,9 @@
-"""What several exhibits ask of a model's heads, and a model whose circuit is built by hand."""
+"""What several exhibits ask of a model's heads, and a model whose circuit is built by hand.
 
+python -m explorer.exhibits.circuits.measured    # writes the chance level of the shipped models
+"""
+
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,6 +11,7 @@ import numpy as np
 import torch
 from tokenizers import AddedToken, Tokenizer as Library, models, pre_tokenizers
 
+from explorer.analysis.atlas.make import weights_digest
 from explorer.analysis.circuits import behaviour as behaving
 from explorer.analysis.circuits.chance import COPIES, Chance
 from explorer.analysis.circuits.rows import Twice, half_for, random_twice, repeatable, twice
@@ -16,9 +21,10 @@ from explorer.exhibits import View, block as b
 from explorer.exhibits.saying import site_axes
 from explorer.figures.matrix import Mark, Matrix, weights
 from explorer.library import LoadedModel
-from explorer.runs.passes import Steps
+from explorer.runs.passes import Steps, walked
 from models.config import ModelConfig
 from models.tokenizer import BLANK, SPECIAL_TOKENS, Tokenizer
+from models.training.home import asset
 from models.transformer import build_model
 
 LETTERS = tuple("abcdefghijkl")
@@ -28,6 +34,8 @@ SHARP = 3.0
 LOUD = 8.0
 """Scale of the entries of the unembedding."""
 NAME = "by-hand"
+CHANCES = asset("chances.json")
+"""For each shipped model the digest of its weights, and the best scores of its shuffled copies."""
 
 
 def by_hand() -> LoadedModel:
@@ -128,9 +136,23 @@ def work_of_chance(loaded: LoadedModel) -> int:
 
 @cached
 def chance(model: str) -> Steps[Chance]:
-    """The best head's score by chance on synthetic sequences, shuffled copy by shuffled copy.
-    Cached for `roles` and `induction`: this takes ten seconds."""
-    return (yield from behaving.best_by_chance(opened(model)))
+    """The best head's score by chance on synthetic sequences, from the file if that is of these
+    weights. Cached for `roles` and `induction`: computed, this takes ten seconds."""
+    loaded, stored = opened(model), json.loads(CHANCES.read_text("utf-8")).get(model)
+    if stored is None or stored["weights"] != weights_digest(loaded):
+        return (yield from behaving.best_by_chance(loaded))
+    return Chance({name: np.array(scores) for name, scores in stored["best"].items()})
+
+
+def write_chances() -> None:
+    """Compute the chance level of all shipped models and write the file."""
+    chances = {}
+    for model in cache.models():
+        loaded = opened(model)
+        best = walked(behaving.best_by_chance(loaded)).best
+        scores = {name: copies.tolist() for name, copies in best.items()}
+        chances[model] = {"weights": weights_digest(loaded), "best": scores}
+    CHANCES.write_text(f"{json.dumps(chances)}\n", encoding="utf-8")
 
 
 def said_twice(loaded: LoadedModel, text: str) -> tuple[Twice, bool]:
@@ -168,3 +190,7 @@ def tokens_matrix(
     marks = [] if ringed is None else [Mark("circle", np.transpose(ringed).tolist())]
     axes = site_axes(view, site, tokens=(labels, labels))
     return weights(pattern, mask, axes, top=top, marks=marks, words=words)
+
+
+if __name__ == "__main__":
+    write_chances()

@@ -1,5 +1,6 @@
 """Heads by behaviour, the induction circuit and maps: on weights placed by hand."""
 
+import inspect
 from collections import Counter
 from dataclasses import replace
 
@@ -25,10 +26,11 @@ from explorer.analysis.circuits.rows import (
     twice,
     unembedding,
 )
+from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.induction import circuit, copied
 from explorer.exhibits.circuits.measured import LETTERS, by_hand
 from explorer.exhibits.circuits.vocabulary import vocabulary_map
-from explorer.library import LoadedModel
+from explorer.library import LoadedModel, list_models
 from explorer.runs.passes import walked
 from explorer.runs.run import run
 from models.rows import Rows
@@ -252,3 +254,23 @@ def test_of_a_hundred_untrained_models_five_at_most_are_told_of_a_kind(tiny, kin
     print(kind, dict(alarms))
     assert MOST == RATE * N_SEEDS
     assert max(alarms.values()) <= MOST, alarms
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "sort" else pytest.mark.sweep)
+        for name in list_models()
+    ],
+)
+def test_a_shipped_chance_level_is_that_of_a_fresh_run(name, monkeypatch, tmp_path) -> None:
+    asked = inspect.unwrap(measured.chance)
+    assert [*asked(name)] == []  # no copy is measured
+    shipped, fresh = walked(asked(name)).best, walked(best_by_chance(measured.opened(name))).best
+    assert shipped.keys() == fresh.keys()
+    for kind, scores in fresh.items():
+        np.testing.assert_allclose(shipped[kind], scores, atol=1e-5)
+    stale = tmp_path / "chances.json"
+    stale.write_text(measured.CHANCES.read_text("utf-8").replace('"weights": "', '"weights": "0'))
+    monkeypatch.setattr(measured, "CHANCES", stale)
+    assert next(asked(name)) == (1, COPIES)
