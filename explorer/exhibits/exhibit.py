@@ -144,15 +144,15 @@ class Wait:
 class Exhibit(Generic[Answer]):
     """One question and its picture.
 
-    `compute` None: there is nothing to compute, and `show` is called with None. A `@cached`
-    function, whose inputs are hashable, shares its cache, and what is `worth` caching, with its
-    other callers. A parameter with the name of the exhibit `wait.after` takes its answer.
+    A `@cached` function as `compute`, whose inputs are hashable, shares its cache, and what is
+    `worth` caching, with its other callers. A parameter with the name of the exhibit `wait.after`
+    takes its answer.
     `needs` is the capability that the open model must have. `inputs` are further inputs, by
     parameter name, which follow from the user's choices. `open`: whether the page shows it, if the
     user opens one of several, or if it may have nothing to show; None: always.
     """
 
-    compute: Callable[..., Any] | None
+    compute: Callable[..., Any]
     show: Callable[[Answer, View], Blocks]
     needs: Need | None = None
     inputs: Mapping[str, Callable[[View], Hashable]] = field(default_factory=dict)
@@ -170,7 +170,7 @@ class Exhibit(Generic[Answer]):
 
     @once
     def _parameters(self) -> tuple[str, ...]:
-        return tuple(inspect.signature(self.compute or (lambda: None)).parameters)
+        return tuple(inspect.signature(self.compute).parameters)
 
     @property
     def name(self) -> str:
@@ -182,13 +182,11 @@ class Exhibit(Generic[Answer]):
         """The folder that it is in."""
         return self.show.__module__.split(".")[2]
 
-    def request(self, view: View, earlier: Any = None) -> Request[Answer] | None:
-        """The request to the engine for this view; None if there is nothing to compute.
+    def request(self, view: View, earlier: Any = None) -> Request[Answer]:
+        """The request to the engine for this view.
 
         `earlier` is the answer of the exhibit `wait.after`, which is asked for if it is None.
         """
-        if self.compute is None:
-            return None
         after = self.wait.after.rpartition(".")[2]
         keys: dict[str, Hashable] = {}
         values: dict[str, Callable[[], Any]] = {}
@@ -200,7 +198,6 @@ class Exhibit(Generic[Answer]):
                 keys[name], values[name] = key(view), partial(value, view)
             elif name == after:
                 asked = exhibit_of(self.wait.after).request(view)
-                assert asked is not None
                 answer = ask(asked) if earlier is None else earlier
                 keys[name] = asked.address if is_answered(asked) else answer  # small, if cached
                 values[name] = partial(lambda answer: answer, answer)
@@ -215,8 +212,7 @@ class Exhibit(Generic[Answer]):
 
     def answer(self, view: View) -> Answer:
         """The answer for this view, cached for all sessions. Raises any error of `compute`."""
-        request = self.request(view)
-        return None if request is None else ask(request)  # type: ignore[return-value]
+        return ask(self.request(view))
 
 
 def choices_of(subject: str) -> type[PageChoices]:

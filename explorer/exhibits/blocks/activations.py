@@ -15,6 +15,8 @@ from explorer.numbers import number, signed
 from models.feedforward import ACTIVATIONS
 
 X = np.linspace(-4, 4, 801)
+EACH = 50
+"""Points from one row of the table to the next."""
 EXACT = "gelu"
 """The reference for differences."""
 
@@ -35,17 +37,22 @@ def curves(
     return by_name
 
 
-def show(answer: None, view: View) -> b.Blocks:
+def compute() -> dict[CurveOf, dict[str, Float[np.ndarray, " x"]]]:
+    """All curves at X."""
+    return {what: curves(X, what) for what in BlocksChoices.pictures}
+
+
+def show(by_kind: dict[CurveOf, dict[str, Float[np.ndarray, " x"]]], view: View) -> b.Blocks:
     """One large figure of all four, and numbers that distinguish them."""
     yield from model_line(view)
     pictures = BlocksChoices.pictures
     what = view.one_of("picture", pictures)
     yield pick_one(view, "blocks.curves", pictures, what, "picture", "blocks.curve_")
-    drawn, title = curves(X, what), view.t("blocks.curves")
+    drawn, title = by_kind[what], view.t("blocks.curves")
     names = [view.t(f"designs.ffn.{name}") for name in drawn]
     y_title = view.t(f"blocks.curve_{what}")
     values = np.stack(list(drawn.values()))
-    yield b.Sentence("activations", _said(view))
+    yield b.Sentence("activations", _said(view, by_kind))
     draw = partial(lines, X, values, names, x_title="x", y_title=y_title, height=440)
     yield b.Chart("blocks.activations", draw, title)
     yield b.Formula.of(
@@ -57,15 +64,16 @@ def show(answer: None, view: View) -> b.Blocks:
         r"(x + 0.044715\,x^3)\right)\right)",
     )
     yield b.Code((curves,))
-    x = np.arange(-4.0, 4.5, 0.5)
-    columns = {view.t(f"designs.ffn.{name}"): y.round(4).tolist() for name, y in curves(x).items()}
-    yield b.Numbers(lambda: {"x": x.tolist(), **columns})
+    columns = {
+        view.t(f"designs.ffn.{name}"): y[::EACH].round(4).tolist()
+        for name, y in by_kind["value"].items()
+    }
+    yield b.Numbers(lambda: {"x": X[::EACH].round(4).tolist(), **columns})
 
 
-def _said(view: View) -> str:
-    values = curves(X)
-    gelu, silu = values["gelu"], values["silu"]
-    difference = np.abs(curves(X, "difference")["gelu_tanh"])
+def _said(view: View, by_kind: dict[CurveOf, dict[str, Float[np.ndarray, " x"]]]) -> str:
+    gelu, silu = by_kind["value"]["gelu"], by_kind["value"]["silu"]
+    difference = np.abs(by_kind["difference"]["gelu_tanh"])
     return view.t(
         "blocks.read_activations",
         gelu=signed(float(gelu.min())),
@@ -76,4 +84,4 @@ def _said(view: View) -> str:
     )
 
 
-EXHIBIT = Exhibit(None, show)
+EXHIBIT = Exhibit(compute, show)

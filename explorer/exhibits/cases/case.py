@@ -43,11 +43,15 @@ def _open(id: str) -> b.Change:
     return b.choose(**chosen | ({"guess": ""} if part == "claims" else {}))
 
 
-def show(answer: None, view: View) -> b.Blocks:
+def compute(opened: str) -> Case:
+    """The open case."""
+    return BY_ID[opened]
+
+
+def show(case: Case, view: View) -> b.Blocks:
     """The choice of a case, what it is about, its formula, and its code."""
     if view.edits:
         yield b.Note(view.t("shell.unedited"))
-    case = opened(view)
     claims = case.part == "claims"
     groups: dict[str, list[str]] = {name: [] for name in GROUPS[case.part]}
     for entry in CASES[case.part]:
@@ -98,4 +102,4 @@ def _filled_in(test: Callable[..., object]) -> list[object]:
     ]
 
 
-EXHIBIT = Exhibit(None, show)
+EXHIBIT = Exhibit(compute, show, inputs={"opened": lambda view: opened(view).id})

@@ -11,7 +11,8 @@ from explorer.exhibits.choices import ScreenChoices
 from explorer.exhibits.decoding.choices import MOST_NEW, STOPS, DecodingChoices, Strategy, rule_of
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_one, slider
-from models.foreign.elsewhere import RefillingBeam
+from explorer.library import LoadedModel
+from models.foreign.elsewhere import RefillingBeam, Settings
 from models.strategies import Beam, Greedy, Sample
 
 NAMES: dict[str, type[Strategy]] = {"greedy": Greedy, "beam": Beam, "sample": Sample}
@@ -37,7 +38,12 @@ def sample_of(view: View) -> Sample:
     return choices.strategy if isinstance(choices.strategy, Sample) else choices.sample
 
 
-def show(answer: None, view: View) -> b.Blocks:
+def compute(loaded: LoadedModel) -> Settings:
+    """What the model's folder asks of decoding."""
+    return loaded.asked
+
+
+def show(asked: Settings, view: View) -> b.Blocks:
     """The user's changes to the model, the strategy with its settings, and the limit."""
     yield b.Changes("decoding.reset")
     strategy = view.choices(DecodingChoices).strategy
@@ -49,7 +55,7 @@ def show(answer: None, view: View) -> b.Blocks:
     yield b.Row((_pick(view), *settings, _limit(view)), gap="medium")
     if not view.choices(ScreenChoices).beamer:
         yield b.Note(view.t(f"decoding.{strategy_name(strategy)}_note"))
-    yield from _elsewhere(view)
+    yield from _elsewhere(view, asked)
 
 
 def _pick(view: View) -> b.Pick:
@@ -70,9 +76,8 @@ def _limit(view: View) -> b.Slider:
     return slider(view, "decoding.limit", b.Span(0, MOST_NEW), now, typed=True, display=display)
 
 
-def _elsewhere(view: View) -> b.Blocks:
+def _elsewhere(view: View, asked: Settings) -> b.Blocks:
     """The settings in the model's folder: rules, which can be disabled, and all others."""
-    asked = view.loaded.asked
     if asked.rules and view.trace.config.generates:
         yield b.Toggle(
             "decoding.ruled",
@@ -156,4 +161,4 @@ def _with(state: State, strategy: Beam | Sample) -> dict[str, Any]:
     return {name: strategy}
 
 
-EXHIBIT = Exhibit(None, show)
+EXHIBIT = Exhibit(compute, show)

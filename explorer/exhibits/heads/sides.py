@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.analysis.heads import versus as comparing
-from explorer.analysis.heads.versus import Expectation, Versus, expectations, input_role
+from explorer.analysis.heads.versus import Versus, input_role
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
@@ -26,8 +26,8 @@ _LINKS = Links(HeadsChoices)
 
 @cached
 def versus(run: Run, other: Run, kind: Role) -> Versus | None:
-    """One kind of attention compared between a run and another model's run. Cached because all
-    exhibits of the page ask for it, also to place the other picture. Raises InputProblem."""
+    """One kind of attention compared between a run and another model's run. Cached for all
+    exhibits of the page, and to place the other picture. Raises InputProblem."""
     return comparing.versus(cache.trace(run), cache.trace(other), kind)
 
 
@@ -41,14 +41,6 @@ def closest(
     if compared is None:
         return None
     return comparing.closest(cache.trace(run), cache.trace(other), compared, layer, head)
-
-
-@cached
-def expected(run: Run, other: Run) -> tuple[Expectation, ...]:
-    """The predictions of both runs, piece by piece. Cached for `verdict` and `versus`. Raises
-    InputProblem."""
-    one, two = cache.open_model(run.model), cache.open_model(other.model)
-    return expectations(cache.trace(run), cache.trace(other), one.str_tokens, two.str_tokens)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +59,6 @@ class ViewPair:
     def differs(self) -> NDArray[np.float64] | None:
         """The difference between heads of the same index, [layer, head] in bits."""
         return None if self.compared is None else self.compared.difference
-
-    @property
-    def expected(self) -> tuple[Expectation, ...]:
-        """The predictions of both, piece by piece."""
-        return expected(self.view.run, self.other.run)
-
-    def closest(self, layer: int, head: int) -> tuple[tuple[int, int], float] | None:
-        """The most similar head of the other model for this sentence, and the difference in
-        bits."""
-        return closest(self.view.run, self.other.run, self.view.kind, layer, head)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +102,16 @@ def sides_of(view: View) -> Sides:
 def is_compared(view: View) -> bool:
     """Whether the view is shown next to another model's."""
     return sides_of(view).pair is not None
+
+
+RunPair = tuple[Run, Run, Role]
+"""The run, the compared model's run, and the kind of attention."""
+
+
+def run_pair(view: View) -> RunPair | None:
+    """What is compared; None without another model."""
+    pair = sides_of(view).pair
+    return None if pair is None else (view.run, pair.other.run, view.kind)
 
 
 def second_of(view: View) -> View | None:

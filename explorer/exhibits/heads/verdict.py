@@ -1,12 +1,14 @@
 """What the page is about, in sentences: the text, the user's changes, and two models compared."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.analysis.heads.versus import Expectation, Versus, input_role
+from explorer.analysis.heads.versus import Expectation, Versus, expectations, input_role
+from explorer.engine import cache
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.heads.sides import ViewPair, names_of, sides_of
+from explorer.exhibits.heads.sides import RunPair, ViewPair, names_of, run_pair, sides_of, versus
 from explorer.exhibits.saying import head_name, message, quoted
 from explorer.numbers import fixed, percent
 
@@ -14,7 +16,27 @@ LEAST = 5e-4
 """Bits of a difference that is stated."""
 
 
-def show(answer: None, view: View) -> b.Blocks:
+@dataclass(frozen=True, eq=False)
+class ModelsCompared:
+    """Two models on one sentence: their heads, None if the other lacks this kind of attention, and
+    the predictions of both, piece by piece."""
+
+    heads: Versus | None
+    predictions: tuple[Expectation, ...]
+
+
+def compute(asked: RunPair | None) -> ModelsCompared | None:
+    """The run compared with another model's; None without one. Raises InputProblem."""
+    if asked is None:
+        return None
+    run, other, kind = asked
+    one, two = cache.open_model(run.model), cache.open_model(other.model)
+    traces = cache.trace(run), cache.trace(other)
+    predictions = expectations(*traces, one.str_tokens, two.str_tokens)
+    return ModelsCompared(versus(run, other, kind), predictions)
+
+
+def show(compared: ModelsCompared | None, view: View) -> b.Blocks:
     """The sentence, unless there are two, the changes, and the differences of two models."""
     sides = sides_of(view)
     if len(sides.shown) == 1:
@@ -23,21 +45,22 @@ def show(answer: None, view: View) -> b.Blocks:
         messages = [message(problem, view.lang) for problem in sides.problems]
         yield b.Hero([b.Hint(words, "info", warns=True) for words in messages])
     yield b.Changes("heads.reset")
-    if sides.pair is not None:
-        yield b.Hero((*_compared(sides.pair), *_predictions(sides.pair)))
+    if compared is not None and sides.pair is not None:
+        heads = _compared(sides.pair, compared.heads)
+        yield b.Hero((*heads, *_predictions(sides.pair, compared.predictions)))
 
 
-def _compared(pair: ViewPair) -> b.Blocks:
+def _compared(pair: ViewPair, heads: Versus | None) -> b.Blocks:
     """How much the heads differ, if they can be compared."""
     view = pair.view
-    if pair.compared is None:
+    if heads is None:
         yield _no_counterpart(pair)
-    elif not pair.compared.comparable:
+    elif not heads.comparable:
         yield b.Hint(view.t("versus.nothing_shared"), "info")
-    elif pair.compared.difference is None:
-        yield b.Prose(view.t("versus.shapes_differ", **_shapes(pair.compared), **names_of(pair)))
+    elif heads.difference is None:
+        yield b.Prose(view.t("versus.shapes_differ", **_shapes(heads), **names_of(pair)))
     else:
-        yield from _heads(pair, pair.compared.difference, pair.compared.ranked())
+        yield from _heads(pair, heads.difference, heads.ranked())
 
 
 def _no_counterpart(pair: ViewPair) -> b.Row:
@@ -76,9 +99,9 @@ def _heads(pair: ViewPair, bits: np.ndarray, ranked: Sequence[tuple[int, int]]) 
     yield b.Sentence("versus", words)
 
 
-def _predictions(pair: ViewPair) -> Iterator[b.Sentence]:
+def _predictions(pair: ViewPair, predictions: Sequence[Expectation]) -> Iterator[b.Sentence]:
     """How many predictions differ, and the first of them."""
-    view, predictions = pair.view, pair.expected
+    view = pair.view
     if not predictions:
         return
     differing = [prediction for prediction in predictions if not prediction.same]
@@ -106,4 +129,4 @@ def _expectation(view: View, top: tuple[str, float]) -> str:
     return view.t("versus.expected", token=quoted(view, top[0]), chance=percent(top[1]))
 
 
-EXHIBIT = Exhibit(None, show)
+EXHIBIT = Exhibit(compute, show, inputs={"asked": run_pair})

@@ -6,22 +6,31 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.analysis.heads import versus as comparing
 from explorer.analysis.heads.aligned import Pieces, align, gathered
 from explorer.analysis.heads.versus import (
     Expectation,
     Versus,
-    closest,
     divergence,
     expectations,
     incomparable,
     mean_divergence,
     patterns,
 )
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.picture import swapped
-from explorer.exhibits.heads.sides import ViewPair, is_compared, names_of, sides_of
+from explorer.exhibits.heads.sides import (
+    RunPair,
+    ViewPair,
+    closest,
+    is_compared,
+    names_of,
+    run_pair,
+    sides_of,
+)
+from explorer.exhibits.heads.verdict import ModelsCompared
 from explorer.exhibits.saying import head_columns, head_name, model_title, site_axes
 from explorer.figures.matrix import Matrix, change
 from explorer.numbers import fixed, percent
@@ -38,8 +47,28 @@ FORMULA = (
 )
 
 
-def show(answer: None, view: View) -> b.Blocks:
+Closest = tuple[tuple[int, int], float] | None
+
+
+def compute(
+    verdict: ModelsCompared, asked: RunPair, opened: tuple[int, int] | None
+) -> tuple[ModelsCompared, Closest]:
+    """What `verdict` compares, and the other model's head with the pattern most similar to the open
+    one's, with their difference in bits. Raises InputProblem."""
+    return verdict, None if opened is None else closest(*asked, *opened)
+
+
+def _opened(view: View) -> tuple[int, int] | None:
+    """Layer and head of the open head; None if none or an aggregate is open."""
+    shown = Opened(view).current
+    if shown is None or shown.site is None or shown.head is None:
+        return None
+    return shown.site.layer, shown.head
+
+
+def show(answer: tuple[ModelsCompared, Closest], view: View) -> b.Blocks:
     """The comparison, below the pictures of both models."""
+    compared, nearest = answer
     pair = sides_of(view).pair
     assert pair is not None
     swap = b.Button(
@@ -52,21 +81,22 @@ def show(answer: None, view: View) -> b.Blocks:
     target = pair.other.target
     if target and target != view.target:
         yield b.Note(view.t("versus.same_text", **names_of(pair)))
-    if pair.compared is not None and pair.compared.comparable:
-        yield from _heads(pair, pair.compared)
-    yield from _predictions(pair)
-    if pair.compared is not None:
+    heads, predictions = compared.heads, compared.predictions
+    if heads is not None and heads.comparable:
+        yield from _heads(pair, heads, nearest)
+    yield from _predictions(pair, predictions)
+    if heads is not None:
         yield b.Formula(FORMULA, view.t("versus.formula"))
-        yield b.Code(_code(pair, pair.compared))
-        if pair.compared.by_number or pair.expected:
-            yield b.Numbers(lambda: _numbers(pair))
+        yield b.Code(_code(heads, predictions))
+        if heads.by_number or predictions:
+            yield b.Numbers(lambda: _numbers(pair, heads, predictions))
 
 
-def _code(pair: ViewPair, versus: Versus) -> list[object]:
+def _code(heads: Versus, predictions: Sequence[Expectation]) -> list[object]:
     code: list[object] = [align]
-    if versus.comparable:
-        code += [gathered, divergence, mean_divergence if versus.by_number else closest]
-    return [*code, expectations] if pair.expected else code
+    if heads.comparable:
+        code += [gathered, divergence, mean_divergence if heads.by_number else comparing.closest]
+    return [*code, expectations] if predictions else code
 
 
 # The open heads.
@@ -89,12 +119,9 @@ class OpenHeads:
 
 def open_heads(pair: ViewPair) -> OpenHeads | None:
     """The open heads of both models; None if none is open or comparable."""
-    view, comparison, shown = pair.view, pair.compared, Opened(pair.view).current
-    if comparison is None or not comparison.comparable:
+    view, comparison, mine = pair.view, pair.compared, _opened(pair.view)
+    if comparison is None or not comparison.comparable or mine is None:
         return None
-    if shown is None or shown.site is None or shown.head is None:
-        return None
-    mine = shown.site.layer, shown.head
     theirs = mine if comparison.by_number else (pair.other.layer, pair.other.head)
     queries, keyed = comparison.queries, comparison.keys
     one = gathered(patterns(view.trace, comparison.role)[mine], queries.one, keyed.one)
@@ -108,7 +135,7 @@ def open_heads(pair: ViewPair) -> OpenHeads | None:
     return OpenHeads(mine, theirs, *weights, tuple(keys))
 
 
-def _heads(pair: ViewPair, versus: Versus) -> b.Blocks:
+def _heads(pair: ViewPair, versus: Versus, nearest: Closest) -> b.Blocks:
     """The measure, how two tokenizations were made comparable, and the open head of each model."""
     view, opened = pair.view, open_heads(pair)
     if versus.by_number:
@@ -121,7 +148,7 @@ def _heads(pair: ViewPair, versus: Versus) -> b.Blocks:
     drawn = _changed(pair, versus, opened)
     caption = view.t("versus.difference", **opened.names(view), **names_of(pair))
     yield b.Matrices("heads.versus", ((caption, drawn),))
-    yield from _closest(pair, opened)
+    yield from _closest(pair, opened, nearest)
 
 
 def _changed(pair: ViewPair, versus: Versus, opened: OpenHeads) -> Matrix:
@@ -138,9 +165,8 @@ def _changed(pair: ViewPair, versus: Versus, opened: OpenHeads) -> Matrix:
     )
 
 
-def _closest(pair: ViewPair, opened: OpenHeads) -> Iterator[b.Prose]:
+def _closest(pair: ViewPair, opened: OpenHeads, nearest: Closest) -> Iterator[b.Prose]:
     """The most similar head of the other model."""
-    nearest = pair.closest(*opened.mine)
     if nearest is None:
         return
     place, bits = nearest
@@ -156,9 +182,9 @@ def _piece(pieces: Pieces, token: int) -> int | None:
 # The predictions.
 
 
-def _predictions(pair: ViewPair) -> b.Blocks:
+def _predictions(pair: ViewPair, predictions: Sequence[Expectation]) -> b.Blocks:
     """The predictions of both, row by row."""
-    view, names, predictions = pair.view, names_of(pair), pair.expected
+    view, names = pair.view, names_of(pair)
     yield b.Title(view.t("versus.predictions"), large=True)
     if not predictions:
         why = incomparable(view.trace, pair.other.trace)
@@ -196,16 +222,17 @@ def _several(top: Sequence[tuple[str, float]], bold: bool) -> str:
     return " · ".join([f"**{words[0]}**" if bold else words[0], *words[1:]])
 
 
-def _numbers(pair: ViewPair) -> dict[str, list[object]]:
+def _numbers(
+    pair: ViewPair, heads: Versus, predictions: Sequence[Expectation]
+) -> dict[str, list[object]]:
     """The table: the difference of every pair of heads, or the predictions."""
-    view, compared, predictions = pair.view, pair.compared, pair.expected
-    assert compared is not None
-    if compared.difference is not None:
-        ranked = compared.ranked()
+    view = pair.view
+    if heads.difference is not None:
+        ranked = heads.ranked()
         return {
             **head_columns(view, ranked),
             view.t("heads.measures.differs"): [
-                round(float(compared.difference[place]), 4) for place in ranked
+                round(float(heads.difference[place]), 4) for place in ranked
             ],
         }
     one, other = (model_title(view, each.loaded.name) for each in (view, pair.other))
@@ -216,4 +243,10 @@ def _numbers(pair: ViewPair) -> dict[str, list[object]]:
     }
 
 
-EXHIBIT = Exhibit(None, show, open=is_compared)
+EXHIBIT = Exhibit(
+    compute,
+    show,
+    inputs={"asked": run_pair, "opened": _opened},
+    open=is_compared,
+    wait=Wait(after="heads.verdict"),
+)

@@ -1,6 +1,7 @@
 """The sentence, and the named parts of the masks: switches, numbers, and PADs."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from explorer.exhibits import Exhibit, View, block as b
@@ -15,30 +16,48 @@ from explorer.runs.edits import (
     MaskSwitch,
     SizePart,
 )
-from explorer.runs.interventions import rules_in_force, sizes_in_force
+from explorer.runs.interventions import Sizes, rules_in_force, sizes_in_force
+from explorer.runs.trace import Trace
 from models.hooks import Role
+
+
+@dataclass(frozen=True)
+class MaskRules:
+    """Which switches are on, the sizes that are not 0, and the largest size of a slider."""
+
+    on: dict[MaskPart, bool]
+    sizes: Sizes
+    longest: int
+
 
 _CONCERNS: dict[str, Role] = {"cross_pad": "cross", "causal": "decoder", "prefix": "decoder"}
 """The kind of attention that a rule applies to, for rules of a single kind."""
 
 
-def show(answer: None, view: View) -> b.Blocks:
+def compute(trace: Trace, before: Trace, asked: tuple[Edit, ...], n_pads: int) -> MaskRules:
+    """The rules in force. The largest size is that of both runs, so that a switch rarely moves the
+    end of a slider."""
+    on, sizes = rules_in_force(asked), sizes_in_force(asked)
+    lengths = len(trace.tgt_tokens), len(before.tgt_tokens) + n_pads
+    return MaskRules(on, sizes, max(len(trace.src_tokens), *lengths, *sizes.values(), 2))
+
+
+def show(rules: MaskRules, view: View) -> b.Blocks:
     """The sentence, the changes as text, and one row of switches."""
     yield b.SentenceLine()
-    in_force = rules_in_force(view.edits)
     pads = slider(view, "masks.pads", b.Span(0, MOST_PADS), view.pads, display=b.Display(170))
     switches = [
         b.Toggle(
             f"masks.{part}",
             view.t(f"edits.{part}"),
-            in_force[part],
+            rules.on[part],
             _switch(part),
             help=view.t(f"masks.{part}_help"),
         )
         for part in USUAL_MASKS
         if _concerns(view, part)
     ]
-    further = b.Fold(view.t("masks.further"), tuple(_sizes(view, in_force)))
+    further = b.Fold(view.t("masks.further"), tuple(_sizes(view, rules)))
     yield b.Changes("masks.reset")
     yield b.Row((pads, *switches, further), align="center", gap="medium")
 
@@ -48,29 +67,24 @@ def _concerns(view: View, part: MaskPart | SizePart) -> bool:
     return part not in _CONCERNS or bool(view.sites_of(_CONCERNS[part]))
 
 
-def _sizes(view: View, in_force: dict[MaskPart, bool]) -> b.Blocks:
+def _sizes(view: View, rules: MaskRules) -> b.Blocks:
     """Sliding window, prefix and blocks: each a number, 0 for off."""
-    sizes = sizes_in_force(view.edits)
     windows = [site.window for site in view.loaded.sites if site.kind == "self"]
     own = [window for window in windows if window is not None]
     if own:
         size = f"{own[0]:,}"
         yield b.Note(view.t("masks.own_window", layers=len(own), all=len(windows), window=size))
-    # Of both runs, so that a switch rarely moves the end of a slider.
-    runs = ((view.trace, 0), (view.before(), view.pads))
-    lengths = [len(run.tgt_tokens) + pads for run, pads in runs]
-    longest = max(len(view.trace.src_tokens), *lengths, *sizes.values(), 2)
     for part in SIZE_PARTS:
         if _concerns(view, part):
             yield b.Slider(
                 f"masks.{part}",
                 view.t(f"edits.{part}"),
-                b.Span(0, longest),
-                sizes.get(part, 0),
+                b.Span(0, rules.longest),
+                rules.sizes.get(part, 0),
                 _resize(part),
                 display=b.Display(
                     help=view.t(f"masks.{part}_help"),
-                    disabled=part == "prefix" and not in_force["causal"],
+                    disabled=part == "prefix" and not rules.on["causal"],
                 ),
             )
 
@@ -106,4 +120,6 @@ def _part(edit: Any) -> str:
     return str(edit.part)
 
 
-EXHIBIT = Exhibit(None, show)
+EXHIBIT = Exhibit(
+    compute, show, inputs={"asked": lambda view: view.edits, "n_pads": lambda view: view.pads}
+)

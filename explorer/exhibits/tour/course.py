@@ -10,7 +10,7 @@ from explorer.exhibits import View, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.exercises.choices import ExercisesChoices
 from explorer.exhibits.tour import attention, blocks, masks, positions, writing
-from explorer.exhibits.tour.choices import CHAPTERS, TourChoices
+from explorer.exhibits.tour.choices import CHAPTERS, StepAnswer, TourChoices
 from explorer.exhibits.tour.posed import Step
 from explorer.text import shorten
 
@@ -89,24 +89,35 @@ def opened(lesson: str, sheet: Sequence[str]) -> str:
     return lesson if lesson in named else named[0]
 
 
-def sheet_of(view: View) -> tuple[str, ...]:
-    """The existing entries of the user's sheet."""
-    return tuple(name for name in view.choices(TourChoices).sheet if name in ENTRIES)
+def sheet_of(sheet: Sequence[str]) -> tuple[str, ...]:
+    """The existing entries of a teacher's sheet."""
+    return tuple(name for name in sheet if name in ENTRIES)
 
 
-def entries_of(view: View) -> tuple[str, ...]:
-    """The entries of the user's sheet; without one, the steps, and all entries of the other groups
-    that the user has begun."""
-    begun = {ENTRIES[name].group for name in outcomes(view)}
+@dataclass(frozen=True)
+class Progress:
+    """What a learner has done: `outcomes` has whether the answer is right, for each entry that has
+    one. `entries` are those of the sheet; without one, the steps, and all entries of the other
+    groups that the learner has begun."""
+
+    entries: tuple[str, ...]
+    outcomes: dict[str, bool]
+
+
+def progress(
+    answers: Sequence[StepAnswer], solved: Sequence[str], sheet: Sequence[str]
+) -> Progress:
+    """What follows from the answers to steps and from the exercises that are solved."""
+    results = {answer.step: answer.right for answer in answers}
+    results |= {f"task_{task}": True for task in solved}
+    outcomes = {name: right for name, right in results.items() if name in ENTRIES}
+    begun = {ENTRIES[name].group for name in outcomes}
     all_begun = (id for id, entry in ENTRIES.items() if id in STEPS or entry.group in begun)
-    return sheet_of(view) or tuple(all_begun)
+    return Progress(sheet_of(sheet) or tuple(all_begun), outcomes)
 
 
-def outcomes(view: View) -> dict[str, bool]:
-    """Whether the answer is right, for each entry that has one."""
-    results = {answer.step: answer.right for answer in view.choices(TourChoices).answers}
-    results |= {f"task_{task}": True for task in view.choices(ExercisesChoices).solved}
-    return {name: right for name, right in results.items() if name in ENTRIES}
+SOLVED = {"solved": lambda view: view.choices(ExercisesChoices).solved}
+"""The input of `progress` that is a choice of another page."""
 
 
 def heading(view: View) -> b.Blocks:

@@ -93,7 +93,7 @@ def show(learners: Sequence[Learner | None], view: View) -> b.Blocks:
 def _table(view: View, learners: Sequence[Learner]) -> b.Blocks:
     """A row for each learner, and a column for each entry of the worksheet: the user's, else those
     that the links name, else what was answered."""
-    sheet = sheet_of(view) or dict.fromkeys(
+    sheet = sheet_of(view.choices(TourChoices).sheet) or dict.fromkeys(
         entry for learner in learners for entry in learner.sheet
     )
     answered = {entry for learner in learners for entry in learner.outcomes}

@@ -7,10 +7,10 @@ from explorer.exhibits.tour.choices import MOST_NAME, TourChoices, one_line
 from explorer.exhibits.tour.contents import lines
 
 
-def show(answer: None, view: View) -> b.Blocks:
+def show(progress: course.Progress, view: View) -> b.Blocks:
     """The number of right answers by group, and the entries to repeat."""
     yield from course.heading(view)
-    named, known = course.entries_of(view), course.outcomes(view)
+    named, known = progress.entries, progress.outcomes
     right = sum(known.get(entry, False) for entry in named)
     count = sum(entry in known for entry in named)
     yield b.Title(view.t("tour.score_of", right=right, count=count, all=len(named)), large=True)
@@ -23,7 +23,7 @@ def show(answer: None, view: View) -> b.Blocks:
     head = [view.t(f"tour.{name}") for name in ("chapter", "n_right", "n_given", "n_steps")]
     yield b.Table(head, rows)
     if wrong := [entry for entry in named if not known.get(entry, True)]:
-        yield b.Pane((b.Title(view.t("tour.again")), lines(view, wrong, "again")))
+        yield b.Pane((b.Title(view.t("tour.again")), lines(view, progress, wrong, "again")))
     elif count:
         yield b.Prose(view.t("tour.nothing_again"))
     if left := [entry for entry in named if entry not in known]:
@@ -62,4 +62,4 @@ def _named(typed: str) -> b.Change:
     return b.choose(learner=one_line(typed, MOST_NAME), solver="")
 
 
-EXHIBIT = Exhibit(None, show)
+EXHIBIT = Exhibit(course.progress, show, inputs=course.SOLVED)

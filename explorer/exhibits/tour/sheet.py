@@ -17,12 +17,11 @@ def entries_in(lesson: str) -> tuple[str, ...]:
     return tuple(part for part in LESSONS[lesson] if part in ENTRIES)
 
 
-def show(answer: None, view: View) -> b.Blocks:
+def show(picked: tuple[str, ...], view: View) -> b.Blocks:
     """The ready lessons, the controls and the link, which opens the steps, or the contents if there
     is more; then the plan of the open lesson."""
     yield from heading(view)
     tour, label = view.choices(TourChoices), view.t("tour.sheet_title")
-    picked = sheet_of(view)
     titles = {name: view.t(f"tour.lessons.{name}.title") for name in LESSONS}
     ready = (_ready(name, title) for name, title in titles.items())
     entries = b.Several(
@@ -66,4 +65,4 @@ def _titled(typed: str) -> b.Change:
     return b.choose(sheet_title=one_line(typed, MOST_TITLE))
 
 
-EXHIBIT = Exhibit(None, show)
+EXHIBIT = Exhibit(sheet_of, show)

@@ -39,10 +39,10 @@ def show(posed: PosedStep | Missing, view: View) -> b.Blocks:
         yield pick_one(view, "tour.chapter", tuple(first), chapter, said="tour.groups.", **more)
         inside = tuple(CHAPTERS[chapter]["steps"])
 
-    known = course.outcomes(view)
+    right = {answer.step: answer.right for answer in tour.answers}
 
     def label(name: str) -> str:
-        return course.number_of(name) + SIGNS[known.get(name)]
+        return course.number_of(name) + SIGNS[right.get(name)]
 
     more = b.More(said=label, change=open_step, quiet=True)
     yield pick_one(view, "tour.step", inside, step.id, **more)

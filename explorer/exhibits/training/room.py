@@ -23,13 +23,17 @@ def untrained(setup: Setup, name: str, at: tuple[int, ...]) -> TrainingRun:
     return opened.untrained(setup, name, at, waiting)
 
 
-def refusal(setup: Setup) -> InputProblem | None:
+def refusal(asked: Setup) -> InputProblem | None:
     """Why such a training cannot start."""
     try:
-        check(setup, *corpus(setup, waiting).sizes)
+        check(asked, *corpus(asked, waiting).sizes)
     except InputProblem as problem:
         return problem
     return None
+
+
+ASKED = {"asked": lambda view: view.choices(TrainingChoices).full_setup}
+"""The input that is the setup of the next training."""
 
 
 def run_of(view: View) -> TrainingRun | None:

@@ -1,14 +1,14 @@
-"""The setup of a training: task, architecture, optimisation and fault; the start button."""
+"""The setup of the next training: task, architecture, optimisation and fault."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.saying import message
 from explorer.exhibits.training.choices import TrainingChoices, decoded
-from explorer.exhibits.training.room import begin, refusal
+from explorer.exhibits.training.room import ASKED
 from explorer.training import pairs
+from explorer.training.pairs import PairCounts
 from explorer.training.setup import ARCHITECTURE, AT_START, OPTIONS, RANGES, TRAINING, Setup
 
 NAMES = {
@@ -24,26 +24,22 @@ NAMES = {
 STEPS: dict[str, float] = {"rate": 1e-4, "dropout": 0.05, "smoothing": 0.05, "weight_decay": 0.01}
 
 
-def show(answer: None, view: View) -> b.Blocks:
-    """The controls, and why a training did not start or cannot."""
+def compute(asked: Setup) -> PairCounts | None:
+    """How many of the user's own pairs are used; None for another task."""
+    return pairs.read(asked.text).counts if asked.task == "own" else None
+
+
+def show(counts: PairCounts | None, view: View) -> b.Blocks:
+    """The controls, the user's own pairs, and the settings that were changed."""
     choices = view.choices(TrainingChoices)
-    setup = choices.setup
     if choices.room and not choices.runs:
         yield b.Hint(view.t("training.gone"), "info")
-    if setup.task == "own":  # shown at once: the reading of many pairs may take long
-        yield b.Row(tuple(_controls(view, setup)))
-        yield from _own_pairs(view, choices)
-        problem = refusal(choices.full_setup)
-        yield _start(view, disabled=problem is not None)
-    else:
-        problem = refusal(choices.full_setup)
-        yield b.Row((*_controls(view, setup), _start(view, disabled=problem is not None)))
-    if changes := {name: value for name, value in setup.changes().items() if name != "task"}:
-        yield b.Row(_changed(view, setup, changes), "center")
-    for reason in filter(None, (choices.refused, problem)):
-        yield b.Hint(message(reason, view.lang), "info", warns=True)
-    if choices.refused is not None:  # said once
-        yield b.Remember(b.choose(refused=None))
+    yield b.Row(tuple(_controls(view, choices.setup)))
+    if counts is not None:
+        yield from _own_pairs(view, choices, counts)
+    changes = choices.setup.changes()
+    if changes := {name: value for name, value in changes.items() if name != "task"}:
+        yield b.Row(_changed(view, choices.setup, changes), "center")
 
 
 def _controls(view: View, setup: Setup) -> b.Blocks:
@@ -53,12 +49,6 @@ def _controls(view: View, setup: Setup) -> b.Blocks:
     yield b.Fold(view.t("training.architecture"), architecture, icon="account_tree")
     yield b.Fold(view.t("training.how"), (_fields(view, setup, TRAINING),), icon="tune")
     yield b.Fold(view.t("training.fault"), tuple(_fault(view, setup)), icon="bug_report")
-
-
-def _start(view: View, disabled: bool) -> b.Button:
-    change = begin(view, view.choices(TrainingChoices).full_setup)
-    words, icon = view.t("training.start"), "play_arrow"
-    return b.Button("training.start", words, change, icon, kind="primary", disabled=disabled)
 
 
 def _changed(view: View, setup: Setup, changes: dict[str, Any]) -> tuple[b.Block, ...]:
@@ -141,7 +131,7 @@ def _fault(view: View, setup: Setup) -> b.Blocks:
         yield b.Prose(view.t(f"training.faults.{setup.fault}.what"))
 
 
-def _own_pairs(view: View, choices: TrainingChoices) -> b.Blocks:
+def _own_pairs(view: View, choices: TrainingChoices, counts: PairCounts) -> b.Blocks:
     """Fields to paste or upload pairs, with the number of pairs used."""
     pasted = b.TextBox(
         "training.pairs",
@@ -160,7 +150,6 @@ def _own_pairs(view: View, choices: TrainingChoices) -> b.Blocks:
     yield b.Columns(((pasted,), (file,)), (2, 1), gap="small")
     if choices.pairs_file is not None and decoded(choices.pairs_file) is None:
         yield b.Hint(view.t("training.pairs_encoding"), "info", warns=True)
-    counts = pairs.read(choices.full_setup.text).counts
     sentences = [view.t("training.pairs_read", count=counts.used)]
     sentences += [view.t(f"training.pairs_left.{k}", count=n) for k, n in counts.left_out.items()]
     yield b.Note(" ".join(sentences))
@@ -170,4 +159,4 @@ def _own_pairs(view: View, choices: TrainingChoices) -> b.Blocks:
         yield b.Hint(view.t("training.pairs_few", count=counts.used))
 
 
-EXHIBIT = Exhibit(None, show)
+EXHIBIT = Exhibit(compute, show, inputs=ASKED)

@@ -1,4 +1,4 @@
-"""The state of the selected training, the buttons that control it, and the use of its model."""
+"""The start of a training, the state of the selected one, its buttons, and the use of its model."""
 
 import io
 import zipfile
@@ -8,9 +8,11 @@ from pathlib import Path
 
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import pick_one
+from explorer.exhibits.saying import message
 from explorer.exhibits.training.choices import TrainingChoices
-from explorer.exhibits.training.room import order, resume, run_of
+from explorer.exhibits.training.room import ASKED, begin, order, refusal, resume, run_of
 from explorer.library import LoadedModel, open_model
+from explorer.problems import InputProblem
 from explorer.training.runs import ENDED, TrainingRun
 from explorer.training.setup import AT_START, FAULTS
 
@@ -18,16 +20,25 @@ INTERVAL = 1.0
 """Seconds between two draws of a running training."""
 
 
-def show(answer: None, view: View) -> b.Blocks:
-    """Nothing without a training. The page is drawn again every INTERVAL while what it shows runs:
-    this training, or in a comparison any."""
+def show(problem: InputProblem | None, view: View) -> b.Blocks:
+    """The start button, and why a training did not start or cannot; then the selected training. The
+    page is drawn again every INTERVAL while what it shows runs: this training, or in a comparison
+    any."""
     choices, run = view.choices(TrainingChoices), run_of(view)
+    change = begin(view, choices.full_setup)
+    words, disabled = view.t("training.start"), problem is not None
+    start = b.Button("training.start", words, change, "play_arrow", "primary", disabled)
+    for reason in filter(None, (choices.refused, problem)):
+        yield b.Hint(message(reason, view.lang), "info", warns=True)
+    if choices.refused is not None:  # said once
+        yield b.Remember(b.choose(refused=None))
     if run is None:
+        yield start
         return
     values = {"step": run.step, "total": run.setup.steps, "ahead": choices.queued}
     key = "training.stopping" if run.is_stopping else f"training.state.{run.state}"
     picked = (_pick_run(view, run),) if len(choices.runs) > 1 else ()
-    yield b.Row((*picked, b.Prose(view.t(key, **values)), *_buttons(view, run)), "center")
+    yield b.Row((start, *picked, b.Prose(view.t(key, **values)), *_buttons(view, run)), "center")
     yield from _use(view, run)
     if run.diverged:
         yield b.Hint(view.t("training.diverged", step=run.step), "trending_up", fails=True)
@@ -132,4 +143,4 @@ def zipped(folder: Path) -> bytes:
     return out.getvalue()
 
 
-EXHIBIT = Exhibit(None, show)
+EXHIBIT = Exhibit(refusal, show, inputs=ASKED)
