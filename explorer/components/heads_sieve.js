@@ -23,7 +23,7 @@ export function headSieve(view, changed) {
   const many = layers * columns > MANY;
   const span = Math.ceil(layers / GROUPS);
   const groupOf = (index) => Math.floor(Math.min(layers * columns, index) / columns / span);
-  const state = { search: "", size: null, folded: new Set(), ...view.sieve };
+  const state = { search: "", size: null, folded: new Set(["further"]), ...view.sieve };
   const found = (index) => matches(state.search, labels[index]);
   const shows = (index) => !many || (state.search.trim() ? found(index) : !state.folded.has(folds(index)));
   const folds = (index) => (index < layers * columns ? groupOf(index) : "further");

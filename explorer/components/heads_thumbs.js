@@ -132,7 +132,7 @@ export function headThumbs(view) {
     tall = Math.round(side * shape);
     const tiny = sieve.many && isTiny(side);
     grid.classList.toggle("tiny", tiny);
-    grid.style.gridTemplateColumns = `${lined ? NUMBERS - 8 + "px " : ""}repeat(${across}, ${side + (tiny ? 2 : 6)}px)`;
+    grid.style.gridTemplateColumns = `${lined ? NUMBERS - (tiny ? 2 : 8) + "px " : ""}repeat(${across}, ${side + (tiny ? 2 : 6)}px)`;
     for (const { picture } of heads) [picture.style.width, picture.style.height] = [side + "px", tall + "px"];
     spread();
     repaint();
@@ -229,7 +229,7 @@ export function headThumbs(view) {
     }
     over.globalAlpha = 1;
     over.strokeStyle = view.theme.get("accent");
-    over.lineWidth = 1.5;
+    over.lineWidth = isTiny(side) ? 0.6 : 1.5; // a row of a small picture is hardly taller
     for (const [left, top] of places) {
       const [start, size] = band(left, top, query, key);
       if (query !== null) over.strokeRect(left, start - 0.75, side, size + 1.5);

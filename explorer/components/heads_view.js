@@ -215,10 +215,11 @@ function headsView(root, head, arrays, theme, likeness, old) {
     if (query !== null) panels.forEach((panel) => panel.reveal(query, key));
   }
 
-  /** Thumbnails next to one large head if both fit, else above it. */
+  /** Thumbnails next to one large head if both fit, else above it; many are below it, which stays in sight. */
   function redraw(width, withThumbs) {
     const beside = panels.length === 1 && width >= 960 && head.columns * (thumbs.many ? 28 : 62) <= (width - 28) / 2;
     body.classList.toggle("beside", beside);
+    body.classList.toggle("below", panels.length === 1 && !beside && thumbs.many);
     body.classList.toggle("many", thumbs.many);
     nodes.panels.style.setProperty("--columns", Math.max(1, Math.min(panels.length, Math.floor(width / 340))));
     if (withThumbs) thumbs.draw(left.clientWidth, beside ? 120 : panels.length > 1 ? 76 : panels.length ? 92 : 148);
