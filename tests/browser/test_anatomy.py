@@ -25,15 +25,6 @@ def test_a_click_on_a_column_opens_its_key_however_small_the_bar(visitor):
     visitor.page.wait_for_url(lambda url: asked(url).get("key", "") == str(smallest))
 
 
-def test_on_a_phone_the_labels_of_the_keys_stand_clear(visitor):
-    visitor.page.set_viewport_size({"width": 390, "height": 844})
-    text = " ".join(["I", "like", "you", "because", "you", "are"] * 6)
-    visitor.open("score", text=text, site="encoder", layer="1", head="1", row="1", stage="3")
-    expect(visitor.page.locator(".js-plotly-plot .xtick")).to_have_count(37)  # the end mark
-    visitor.fits(390)
-    visitor.labels_stand_clear()
-
-
 def test_a_part_of_the_machine_opens_its_page(visitor):
     visitor.open("model", text=SENTENCE, unfolded="1")
     part = visitor.page.locator(".machine .tgt a.part", has_text=t("model.boxes.cross", lang="en"))
@@ -78,20 +69,6 @@ def test_arrows_lead_past_every_sublayer_and_from_the_memory_to_a_layer(visitor,
     visitor.fits(width)
 
 
-@pytest.mark.sweep
-def test_a_click_on_a_point_of_the_atlas_opens_its_head(visitor):
-    page = visitor.open("atlas", site="decoder", layer="1", head="1").page
-    heading = page.get_by_role("heading", name="Decoder self-attention, L1·H1")
-    expect(heading).to_be_visible()
-    point = page.locator(".js-plotly-plot .scatterlayer .trace .point").first
-    point.dispatch_event("mousemove")
-    box = point.bounding_box()
-    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    expect(heading).to_be_hidden()
-    visitor.settle()
-    assert asked(page.url).get("layer", "")
-
-
 # The film and the tree: played without a server, and what is taken from them.
 def count(visitor: Visitor) -> Locator:
     return visitor.page.locator(".player .count")
@@ -108,13 +85,6 @@ def test_the_film_plays_to_its_end_and_the_link_follows_where_it_rests(visitor):
     assert visitor.page.locator(".why").inner_text() != first
     visitor.page.wait_for_url(re.compile(f"step={end}"))
     assert visitor.page.locator(".stage .chip.new").inner_text() == "</s>"
-    button = visitor.page.locator(".player .play")
-    button.hover()
-    sign, ground = button.evaluate(
-        "(node) => [getComputedStyle(node, '::before').backgroundColor,"
-        " getComputedStyle(node).backgroundColor]"
-    )
-    assert sign != ground  # it stays visible under the pointer
 
 
 def test_keys_step_and_a_menu_chooses_the_head_without_losing_the_step(visitor):

@@ -1,7 +1,6 @@
 """The frame round the pages in real Chromium: headings, tabs, the back button."""
 
 import re
-from itertools import pairwise
 from urllib.parse import parse_qsl
 
 import pytest
@@ -325,52 +324,3 @@ def test_the_sidebar_goes_once_something_was_chosen_in_it(phone):
     sidebar.get_by_role("button", name=word("sidebar.examples")).click()
     phone.page.locator("[data-testid=stPopoverBody] button").first.click()
     expect(box).not_to_be_in_viewport()
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize(
-    ("place", "picture"),
-    [
-        ("heads", ".hl canvas"),
-        ("score", ".js-plotly-plot"),
-        ("masks", ".hl canvas"),
-        ("positions", ".js-plotly-plot"),
-        ("blocks", ".js-plotly-plot"),
-        ("model", ".machine"),
-    ],
-)
-def test_what_a_picture_says_stands_above_it(phone, place, picture):
-    phone.open(place, lang="en", text="I love you.")
-    drawn = phone.page.locator(f"[data-testid=stMain] {picture}").first
-    drawn.wait_for()
-    said = phone.page.locator("[class*=st-key-reading]").first.bounding_box()
-    box = drawn.bounding_box()
-    assert said["y"] + said["height"] <= box["y"]
-    if place == "blocks":  # a chart that needs more than a phone's width fades where it goes on
-        wide = phone.page.locator("[class*=st-key-wide-]").first
-        before = "(node) => getComputedStyle(node).getPropertyValue('--hl-before').trim()"
-        beyond = before.replace("before", "beyond")
-        assert (wide.evaluate(before), wide.evaluate(beyond)) == ("0px", "36px")
-        wide.evaluate("(node) => { node.scrollLeft = node.scrollWidth }")
-        phone.page.wait_for_function(
-            "() => getComputedStyle(document.querySelector('[class*=st-key-wide-]'))"
-            ".getPropertyValue('--hl-beyond').trim() === '0px'"
-        )
-        assert wide.evaluate(before) == "36px"
-    phone.fits(390)
-
-
-@pytest.mark.sweep
-def test_labels_of_tokens_stand_clear_of_each_other(phone):
-    phone.open("blocks", text="When the old man saw that his little dog had run away, he ran too.")
-    place = phone.page.locator(".st-key-wide-blocks-statistics-scale")
-    labels = place.locator(".annotation")
-    labels.first.wait_for(state="attached")
-    boxes = labels.evaluate_all(
-        """all => all.map(one => one.getBoundingClientRect())
-          .map(({ left, right, y }) => [left, right, y])"""
-    )
-    first = [box for box in boxes if box[2] == boxes[0][2]]
-    assert len(first) > 15
-    assert all(one[1] <= other[0] for one, other in pairwise(first))
-    assert place.evaluate("place => place.scrollWidth > place.clientWidth")

@@ -101,9 +101,6 @@ def test_a_mask_switched_off_gives_another_sentence_and_shows_the_difference(vis
     )
     assert left == after
     visitor.page.wait_for_url("**edits=causal-off**")
-    effect = t("start.effects.causal", lang="en", share="").split("  ")[0]
-    expect(visitor.page.locator(".hl > .caption")).to_contain_text(effect)
-    expect(visitor.page.locator(".hl > .caption a")).to_have_text(word("why_masks"))
     visitor.page.get_by_text(t("start.masks.trained", lang="en"), exact=True).click()
     expect(said(visitor)).to_have_text(before)
 
@@ -148,31 +145,6 @@ def test_a_station_opens_in_place_by_keyboard_and_leads_to_its_page(visitor):
     page.locator(".hl .open").wait_for()
     page.get_by_role("button", name=word("close"), exact=True).press("Escape")
     expect(page.locator(".hl .open")).to_have_count(0)
-
-
-@pytest.mark.sweep
-def test_stations_waves_steps_and_all_heads_are_one_click_away(visitor):
-    visitor.open(lang="en", text=TEXT)
-    page = visitor.page
-    picture = page.locator("canvas.main")
-    box = picture.bounding_box()
-    picture.click(position={"x": box["width"] - 60, "y": box["height"] - 60})  # the candidates
-    expect(page.locator(".hl .open h2")).to_have_text(word("steps"))
-    page.get_by_role("button", name=word("close"), exact=True).click()
-    for door in ("waves", "steps"):
-        page.get_by_role("button", name=word(door), exact=True).click()
-        expect(page.locator(".hl .open h2")).to_have_text(word(door))
-        page.get_by_role("button", name=word("close"), exact=True).click()
-        expect(page.locator(".hl .open")).to_have_count(0)
-    visitor.settle()
-    before = picture.evaluate("(node) => node.clientHeight")
-    page.get_by_role("button", name=word("all_heads"), exact=True).click()
-    page.wait_for_function(
-        "before => document.querySelector('[class*=st-key-start]') !== null"
-        " && [...document.querySelectorAll('*')].some((each) => each.shadowRoot?.querySelector("
-        "'canvas.main')?.clientHeight > before)",
-        arg=before,
-    )
 
 
 def test_a_refused_text_is_mended_in_its_line(visitor):

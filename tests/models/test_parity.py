@@ -1,8 +1,6 @@
 """Whole models against torch's own, with copied weights, and leaks of masks."""
 
-from contextlib import nullcontext
-from functools import cache, partial
-from itertools import product
+from functools import partial
 
 import pytest
 import torch
@@ -13,9 +11,7 @@ from torch import nn
 from models.attention import Attention
 from models.blocks import Block, DecoderBlock
 from models.fast import speed_up
-from models.hooks import Record, visiting
 from models.masks import causal_mask
-from models.positions import POSITIONS
 from models.rows import Rows
 
 ATOL = 1e-10
@@ -109,95 +105,20 @@ def test_the_encoder_decoder_is_torchs_transformer(
     close(ours.read(rows), expected, atol=1e-11)
 
 
-# Leaks, for every attention path, family, norm placement and kind of positions. Edit a future
-# token: nothing before it changes. Add padding, left or right: nothing changes at real tokens.
-# Run a prefix: it gives what the full pass gave there.
-V, PAD = 23, 0
-PLACEMENTS = ("post", "pre", "sublayer")
-
-
-def looking(path):
-    """Somebody looks at every site, or nobody at any."""
-    return visiting(Record(lambda name: "pattern" in name)) if path == "explicit" else nullcontext()
-
-
-def taking(path, model):
-    """The plain model, or the fast one, which takes the fused kernel where nobody looks."""
-    if path == "fused":
-        speed_up(model)
-    return model
-
-
-@pytest.fixture(params=["explicit", "fused"])
-def path(request):
-    return request.param
-
-
-@cache
-def made(tiny_model, path, **changes):
-    return taking(path, tiny_model(**changes, n_kv_heads=2))
-
-
-@pytest.fixture(params=product(WRITERS, PLACEMENTS, POSITIONS), ids="-".join)
-def model(request, path, tiny_model):
-    family, placement, positions = request.param
-    return made(tiny_model, path, family=family, norm_placement=placement, positions=positions)
-
-
-def changed(a, b):
-    """Bool [batch, pos]: where the logits differ."""
-    return ~torch.isclose(a, b, atol=ATOL, rtol=0).all(-1)
-
-
-def test_an_edited_or_missing_future_token_changes_nothing_before_it(
-    model, path, run_model, random_tokens
-):
-    src, tgt = random_tokens(T + 1, S), random_tokens(T + 1, T)
-    edited = tgt.clone()
-    rows = torch.arange(T)  # sentence i gets another token at i; the last sentence is left alone
-    edited[rows, rows] = (edited[rows, rows] - 4 + 1) % (V - 4) + 4
-    with looking(path):
-        whole = run_model(model, src, tgt)
-        where = changed(whole, run_model(model, src, edited))
-        for length in range(1, T):
-            close(run_model(model, src, tgt[:, :length]), whole[:, :length])
-    expected = torch.ones(T + 1, T).triu().bool()  # the token itself and what follows it
-    assert torch.equal(where, expected)
-
-
-def padded(rows, n, left):
-    """Rows of different lengths in n columns, `left` of them padding before every row."""
-    tokens = torch.full((len(rows), n), PAD)
-    for row, ids in zip(tokens, rows, strict=True):
-        row[left : left + len(ids)] = ids
-    return tokens, tokens != PAD
-
-
-def test_a_row_is_read_alone_as_in_a_padded_batch(model, path, run_model, random_tokens):
-    """With padding on both sides, of random content."""
-    srcs = [random_tokens(1, n)[0] for n in (7, 4, 1)]
-    tgts = [random_tokens(1, n)[0] for n in (5, 2, 3)]
-    (src, src_valid), (tgt, tgt_valid) = padded(srcs, 11, 3), padded(tgts, 8, 2)
-    with looking(path):
-        both = run_model(model, src, tgt, src_valid=src_valid, tgt_valid=tgt_valid)
-        other = src.masked_fill(~src_valid, 9), tgt.masked_fill(~tgt_valid, 9)
-        refilled = run_model(model, *other, src_valid=src_valid, tgt_valid=tgt_valid)
-        close(refilled[tgt_valid], both[tgt_valid])
-        assert both.isfinite().all()
-        for row, (src_ids, tgt_ids) in enumerate(zip(srcs, tgts, strict=True)):
-            alone = run_model(model, src_ids[None], tgt_ids[None])[0]
-            close(both[row][tgt_valid[row]], alone)
-
-
+# That no mask leaks is asked in tests/explorer/mask_tests, of every family and kind of positions.
+@pytest.mark.parametrize("is_fast", [False, True])
 @pytest.mark.parametrize("family", WRITERS)
-def test_an_empty_sentence_in_a_batch_is_finite(family, path, tiny_model, run_model, random_tokens):
-    model = taking(path, tiny_model(family=family).train())
+def test_an_empty_sentence_in_a_batch_is_finite(
+    family, is_fast, tiny_model, run_model, random_tokens
+):
+    model = tiny_model(family=family).train()
+    if is_fast:
+        speed_up(model)
     src, tgt = random_tokens(B, S), random_tokens(B, T)
     src_valid, tgt_valid = torch.ones(B, S) == 1, torch.ones(B, T) == 1
     src_valid[1], tgt_valid[2] = False, False
-    with looking(path):
-        logits = run_model(model, src, tgt, src_valid=src_valid, tgt_valid=tgt_valid)
-        logits[tgt_valid].pow(2).sum().backward()
+    logits = run_model(model, src, tgt, src_valid=src_valid, tgt_valid=tgt_valid)
+    logits[tgt_valid].pow(2).sum().backward()
     assert logits.isfinite().all()
     for name, parameter in model.named_parameters():
         assert parameter.grad.isfinite().all(), name

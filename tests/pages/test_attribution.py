@@ -20,7 +20,6 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.analysis.patching.maps import DRAWS, Map
-from explorer.exhibits.attribution.words import token_of
 from explorer.exhibits.patching import second
 from explorer.exhibits.patching.names import said as share
 from explorer.text import t
@@ -92,16 +91,6 @@ def test_words_are_picked_and_typed(open_page):
     none = t("attribution.rival_none", lang="en")
     at.selectbox(key="attribution.rival").set_value(none).run()
     assert link(at)["alone"] == "1"
-
-
-def test_a_typed_word_is_a_token_of_the_model_or_is_refused(shelf):
-    loaded = library.open_model("en-zh", shelf)
-    token = loaded.tokenizer.encode("I")
-    assert [token_of(loaded, " I ")] == token
-    pieces = token_of(loaded, "parkbook")
-    assert isinstance(pieces, list)
-    assert "".join(pieces).replace("·", "") == "parkbook"
-    assert token_of(loaded, "☃") == []
 
 
 def test_the_lens_says_where_it_misleads_and_a_film_ends_at_its_step(open_page):

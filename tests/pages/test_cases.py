@@ -40,29 +40,16 @@ def test_padding_on_the_left_is_read_where_it_harms(open_page):
     assert t("cases.absent.added", lang="en") in biased
 
 
-@pytest.mark.parametrize(
-    ("model", "case", "words"),
-    [
-        ("en-zh", "inverted_padding", "Loss per predicted token of the same target"),
-        ("writer", "inverted_causal", "Loss per predicted token of the same text"),
-        ("reader", "inverted_padding", "Loss per token of the same text, special tokens included"),
-    ],
-)
-def test_the_loss_is_named_for_what_it_is_of(open_page, model, case, words):
-    assert words in everything(open_page("cases", model=model, case=case))
-
-
 def test_every_fault_has_a_formula_of_its_own(open_page):
     assert set(formulas()) == set(BY_ID)
     for bug in BUGS:
         wrong, right = formulas()[bug.id]
         assert wrong != right
-    for case, symbol in (("unbiased_variance", r"\sigma"), ("no_zero_grad", r"\nabla L")):
-        at = open_page("cases", case=case)
-        at.segmented_control(key="cases.more").set_value("more").run()
-        lines = [str(each.value) for each in at.latex]
-        assert all(word in line for word, line in zip(("Wrong", "Right"), lines, strict=True))
-        assert all(symbol in line and "m_{ij}" not in line for line in lines)
+    at = open_page("cases", case="unbiased_variance")
+    at.segmented_control(key="cases.more").set_value("more").run()
+    for word, formula in zip(("Wrong", "Right"), at.latex, strict=True):
+        assert word in formula.value
+        assert r"\sigma" in formula.value
 
 
 _NUMBER = re.compile(r"\{\w+\}")

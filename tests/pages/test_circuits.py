@@ -30,11 +30,6 @@ def test_a_head_of_the_link_is_looked_at_and_one_token_has_nothing_to_foresee(op
     at = open_page("circuits", model="writer", text="a")
 
 
-@pytest.mark.parametrize(("model", "said"), [("en-zh", "translator"), ("headless", "both_ways")])
-def test_what_is_measured_in_each_family_is_said(open_page, model, said):
-    assert t(f"circuits.{said}", lang="en") in everything(open_page("circuits", model=model))
-
-
 @pytest.mark.parametrize("text", [pytest.param(None, marks=pytest.mark.sweep), "I like you."])
 def test_a_head_that_is_no_better_than_chance_depends_on_nothing(open_page, shipped, text):
     """3.4 % beside 3.0 % even: the copies with shuffled weights have such heads too."""

@@ -9,7 +9,7 @@ import pytest
 from designs import VISITS, Visit
 from foreign import OWN
 from new_kinds import KINDS, registered
-from shown import WHOLE, everything, everything_and_titles, has_picture, payloads, words_of
+from shown import WHOLE, everything, everything_and_titles, has_picture, payloads
 from streamlit import file_util
 from torch import nn
 
@@ -158,18 +158,6 @@ def test_a_page_opens_in_half_precision(open_page, add_own, page, monkeypatch):
 
 
 # Encoders alone, with a head and without: what they are asked, every bug and quick claim.
-def test_what_a_model_that_fills_in_is_asked(open_page):
-    """Its words are about the token at a place, not about the next one."""
-    at = open_page("heads", model="reader", text=FILL_IN, row="4")
-    words = " ".join(words_of(each) for each in at.markdown)
-    assert "where the model predicts" in words or "predicts" in words
-    assert "before predicting" not in words
-    at = open_page("decoding", model="reader", text=FILL_IN)
-    assert t("decoding.lead", lang="en") in [words_of(each) for each in at.markdown]
-    shown = [each.key for each in at.segmented_control]
-    assert "decoding.part" not in shown  # no part has a picture
-    at = open_page("mask_tests", model="reader", text=FILL_IN, tested="1")
-    assert t("mask_tests.reach", lang="en") not in everything(at)  # no cell is hidden from any
 
 
 def test_without_a_mask_there_is_nothing_to_decode_and_the_page_says_so(open_page):

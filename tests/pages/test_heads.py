@@ -13,14 +13,11 @@ from shown import everything, everything_and_titles, panels, payloads, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.analysis.heads.rollout import cross_rollout, rollout
 from explorer.analysis.heads.words import by_word, words_of
 from explorer.engine import cache
 from explorer.engine.cache import Run
-from explorer.exhibits import block as b
 from explorer.exhibits.block import escape, plain
 from explorer.exhibits.heads.exports import folder_of
-from explorer.exhibits.heads.heads import EXHIBIT
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.picture import shown_svg
 from explorer.exhibits.links import State
@@ -99,14 +96,6 @@ def test_extras_open_like_heads_and_are_read_by_their_name(open_page, site, name
     assert head["labels"][chosen(at)["opened"]] == label
     assert reading(at, "attends to").startswith(f"{label}: ")
     assert "heads.off" not in {toggle.key for toggle in at.toggle}
-
-
-@pytest.mark.parametrize(("site", "function"), [("decoder", rollout), ("cross", cross_rollout)])
-def test_the_code_of_an_aggregate_is_that_of_its_kind(site, function):
-    state, _ = LINKS.read({"text": "I like you.", "site": site, "instead": "rollout"})
-    blocks = EXHIBIT.show(None, build(state, dark=False))
-    (code,) = [block for block in blocks if isinstance(block, b.Code)]
-    assert code.objects[0] is function
 
 
 def test_a_measure_is_written_under_each_head_and_can_sort_them(open_page):

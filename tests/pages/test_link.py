@@ -13,15 +13,7 @@ from streamlit.util import calc_hash
 from explorer import shell
 from explorer.components.heads_payload import MAX_PINNED
 from explorer.exhibits.block import escape
-from explorer.exhibits.choices import (
-    PartChoices,
-    RefusedError,
-    ScreenChoices,
-    choice,
-    form_of,
-    joined,
-    pairs,
-)
+from explorer.exhibits.choices import PartChoices, ScreenChoices, choice, form_of
 from explorer.exhibits.links import FREE, MOST_PADS, Links, State
 from explorer.exhibits.positions.choices import MOST_DIMS
 from explorer.pages import MENU, PAGES
@@ -265,11 +257,3 @@ def test_a_change_survives_runs_that_are_interrupted_before_they_write_the_link(
     at.query_params["text"] = ""
     at.run().text_input(key="words").input("I like dogs.").run()
     assert at.run().text[0].value == "I like dogs."
-
-
-def test_pairs_of_a_link_are_read_once_each():
-    assert pairs("2-1_3-0_2-1") == ((2, 1), (3, 0))
-    assert joined(((2, 1), (3, 0))) == "2-1_3-0"
-    for bad in ("2", "1-a", "1-2_", "1-2-3"):
-        with pytest.raises(RefusedError):
-            pairs(bad)

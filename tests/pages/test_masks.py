@@ -102,18 +102,6 @@ def test_masks_can_be_seen_as_a_difference(open_page):
     assert (whole["codes"] < BLANK).all()
 
 
-def test_a_model_of_one_text_has_no_target_in_table_or_axis(open_page):
-    for model, head, axis in (
-        ("writer", "batch_text_pads", "text"),
-        ("translator", "batch_pads", "src"),
-    ):
-        words = everything(open_page("masks", model=model, text="a b", beside="a b c"))
-        assert t(f"masks.{head}", lang="en") + " |" in words
-        hidden = open_page("blocks", model=model, text="a b", part="hidden")
-        title = panels(hidden)[0]["rows"]["title"]
-        assert title == t(f"streams.{axis}", lang="en")
-
-
 def test_further_rules_stand_in_the_link_and_are_no_other_visitors(open_page):
     at = open_page("masks", pads="0")
     at.slider(key="masks.window").set_value(1).run()
@@ -192,25 +180,7 @@ def test_sentences_in_one_batch_notice_each_other_only_through_padding(open_page
     assert t("masks.batch", lang="en") not in everything(open_page("masks"))
 
 
-def test_one_reason_is_given_where_the_causal_mask_is_off_and_a_head_is_no_mask(open_page):
-    words = everything(open_page("masks", text="I love you.", edits="causal-off"))
-    assert t("masks.newest", lang="en") in words
-    words = everything(open_page("masks", edits="head-decoder.blocks.1.attn-0", effect="forced"))
-    assert "without your changes, **" in words
-    assert not re.search("correct masks|your masks", words)
-
-
 # The Mask tests page: it waits for a click, follows the sentence, and says what breaks.
-def test_the_certificate_of_one_text_names_no_target(open_page):
-    for model, name in (("writer", "text"), ("translator", "tgt")):
-        at = open_page("mask_tests", model=model, tested="1", text="a b c")
-        titles = {each[side]["title"] for each in panels(at) for side in ("rows", "columns")}
-        named = {
-            t(f"mask_tests.{what}", lang="en", stream=t(f"streams.{stream}", lang="en"))
-            for what in ("moved", "changed")
-            for stream in ((name,) if name == "text" else ("src", "tgt"))
-        }
-        assert titles == named
 
 
 def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page):

@@ -32,23 +32,6 @@ def test_the_diagram_has_every_part(open_page, lang, model, n_self):
     assert f"{metric(at):,}" in everything(at)  # the same number in the reading
 
 
-@pytest.mark.parametrize(
-    ("model", "sublayer", "skips", "n_cross"),
-    [("en-zh", ["self", "add", "norm"], 1, 1), ("writer", ["norm", "self", "add"], 2, 0)],
-)
-def test_the_diagram_has_the_order_of_the_model_and_its_arrows(
-    open_page, model, sublayer, skips, n_cross
-):
-    at = open_page("model", model=model, text="I like you.")
-    head, _ = unpack(at.main.get("bidi_component")[0].proto.bytes)
-    _, layer = head["columns"][-1]["groups"][1]
-    names = [t(f"model.boxes.{what}", lang="en") for what in sublayer]
-    assert [box["name"] for box in layer[:3]] == names
-    assert layer[sublayer.index("add")]["skips"] == skips
-    assert [box["receives"] for box in boxes(at)].count("memory") == n_cross
-    assert [box["sends"] for box in boxes(at)].count("memory") == (n_cross > 0)
-
-
 def test_all_layers_but_one_are_folded(open_page, save_small, tmp_path, monkeypatch):
     save_small(tmp_path / "deep", family="encoder-only", lm_head=False, n_layers=10)
     monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)

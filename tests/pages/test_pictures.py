@@ -16,11 +16,9 @@ from explorer import library
 from explorer.exhibits.atlas.opened import texts_for
 from explorer.exhibits.links import State
 from explorer.exhibits.saying import message
-from explorer.exhibits.view import build
 from explorer.pages import PAGES
 from explorer.problems import InputProblem
 from explorer.runs.edits import KeyHidden, parse_edits
-from explorer.text import t
 from explorer.ui import session, source
 from models.foreign.finding import VARIABLE
 from models.pictures import picture_of
@@ -105,15 +103,7 @@ def test_other_pages_number_the_patches_and_frame_the_query(open_reader):
     assert '<i style="grid-area:2/2">' in first
 
 
-def test_words_speak_of_pictures_and_not_of_sentences(open_reader):
-    at = open_reader("positions")
-    assert at.text_area(key="sidebar.text").label == t("pictured.sidebar.sentence", lang="en")
-    assert "Mean change after the last layer" in everything(at)
-    film = build(State(lang="en", model="reader", text="Brown @serif"), dark=False).words(
-        "components.film"
-    )
-    assert film["src"] == "image"
-    assert film["candidates"] == t("components.film.candidates", lang="en")
+def test_an_atlas_at_hand_has_each_word_in_every_face():
     drawn = [split_face(each.source) for each in texts_for("reader")]
     assert len(drawn) == len(FACES) * len({word for word, _ in drawn})
     assert {face for _, face in drawn} == set(FACES)

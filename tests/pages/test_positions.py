@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 from shown import charts, everything, link, panels, reading
 
-from explorer import library
 from explorer.text import t
 
 WRITER = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
 
 
 @pytest.fixture(scope="session")
-def wide_shelf(tmp_path_factory, save_small) -> Path:
+def shelf(tmp_path_factory, save_small) -> Path:
     """Translators and writers with all kinds of positions."""
     folder = tmp_path_factory.mktemp("positions")
     save_small(folder / "en-zh")
@@ -23,11 +22,6 @@ def wide_shelf(tmp_path_factory, save_small) -> Path:
     save_small(folder / "t5", positions="t5")
     save_small(folder / "twin-learned", positions="learned")
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _use_wide_shelf(_use_shelf, wide_shelf, monkeypatch):
-    monkeypatch.setattr(library, "CHECKPOINTS", wide_shelf)
 
 
 def test_base_and_width_move_the_wavelengths(open_page):
@@ -139,10 +133,3 @@ def test_the_sum_of_a_token_follows_the_link(open_page):
 def test_a_curve_that_only_falls_has_no_rise(open_page, size, said):
     words = everything(open_page("positions", part="table", **size))
     assert ("The curve’s largest rise is 0.037" in words) == said
-
-
-@pytest.mark.parametrize("model", ["alibi", "t5"])
-def test_positions_that_bias_the_scores_are_named(open_page, model):
-    name = t(f"designs.positions.{model}", lang="en")
-    said = t("positions.model_biases", lang="en", name=name)
-    assert said in everything(open_page("positions", model=model, part="head"))

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.exhibits.score.choices import STAGES
-from explorer.text import LANGUAGES, t
+from explorer.text import t
 
 
 def metric(at: AppTest, label: str) -> str:
@@ -31,25 +31,12 @@ def test_the_chain_of_numbers_hangs_together(open_page):
     assert weight == pytest.approx(exponential / row_sum, abs=0.01)
 
 
-SAID = {
-    "en": ("W_Q projects", "add up to", "ranks", "of its attention", "to first order"),
-    "zh": ("W_Q 投影", "逐维相乘", "排第", "的注意力给了", "一阶近似"),
-}
-
-
-@pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("stage", range(len(STAGES)))
-def test_every_step_has_its_picture_and_its_sentence(open_page, lang, stage):
-    at = open_page("score", lang=lang, stage=str(stage + 1), row="2")
-    assert len(at.get("plotly_chart")) == (2 if stage == 4 else 1)
-    assert SAID[lang][stage] in everything(at)
-
-
 def test_the_next_step_follows_and_without_a_key_the_strongest_is_open(open_page):
-    at = open_page("score")
-    for stage in range(2, 6):
+    at = open_page("score", lang="zh")
+    for stage in range(2, len(STAGES) + 1):
         at.button(key="score.next").click().run()
         assert at.query_params["stage"] == str(stage)
+        assert len(at.get("plotly_chart")) == (2 if stage == len(STAGES) else 1)
     assert at.button(key="score.next").disabled
     at = open_page("score", site="encoder", layer="1", head="2", row="1")
     weights = figure(open_page("score", site="encoder", layer="1", head="2", row="1", stage="4"))

@@ -16,44 +16,6 @@ def _rand(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
-CAUSAL = torch.ones(4, 4, dtype=torch.bool).triu(1)
-MASKS = {
-    "none": {},
-    "causal": {"attn_mask": CAUSAL},
-    "padding": {"key_padding_mask": torch.tensor([[False, False, False, True], [False] * 4])},
-    "float": {"attn_mask": torch.zeros(4, 4).masked_fill(CAUSAL, -torch.inf)},
-    "per_head": {"attn_mask": CAUSAL.expand(4, 4, 4)},
-}
-
-
-@pytest.mark.parametrize("batch_first", [True, False])
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("extra", [{}, {"add_zero_attn": True, "add_bias_kv": True}, {"kdim": 6}])
-@pytest.mark.parametrize("need_weights", [True, False])
-def test_multi_head_attention_gives_the_patterns_that_it_would_return(
-    batch_first, mask, extra, need_weights
-) -> None:
-    torch.manual_seed(0)
-    module = nn.MultiheadAttention(8, 2, batch_first=batch_first, **extra).eval()
-    inputs = [_rand(2, 4, 8), _rand(2, 4, extra.get("kdim", 8)), _rand(2, 4, 8)]
-    if not batch_first:
-        inputs = [x.transpose(0, 1) for x in inputs]
-    plain, own = module(*inputs, average_attn_weights=False, **MASKS[mask])
-    with hl.capture() as seen:
-        captured, _ = module(*inputs, need_weights=need_weights, **MASKS[mask])
-    assert torch.allclose(captured, plain, atol=1e-6)
-    assert torch.allclose(seen.patterns[0], own, atol=1e-6)
-    assert seen.names == ["MultiheadAttention"]
-    call = seen.calls[0]
-    assert call.query is not None
-    scores = call.query @ call.key.transpose(-2, -1) / 2
-    assert (call.mask is None) == (mask == "none")
-    if call.mask is not None:
-        scores = scores.masked_fill(~call.mask, -torch.inf)
-        assert torch.equal(call.mask, own > 0)
-    assert torch.allclose(scores.softmax(-1), own, atol=1e-6)
-
-
 def test_what_is_seen_of_one_sequence_a_mask_after_the_softmax_and_returned_patterns() -> None:
     module = nn.MultiheadAttention(8, 2).eval()
     x = _rand(3, 8)

@@ -1,6 +1,5 @@
 """certify(): no false alarm on right models, and every common bug found in a plain one."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -120,15 +119,6 @@ def test_a_fill_that_leaks_less_than_the_tolerance_is_named(fill: float, where: 
     )
 
 
-@pytest.mark.parametrize("n_heads", [3, 4])  # three rows fit three heads, without an error
-def test_padding_read_along_the_heads_is_found(n_heads: int) -> None:
-    def across(scores: Tensor, keep: Tensor) -> Tensor:
-        return BY_ID["padding_per_head"].variant(scores, keep[:, 0, 0])
-
-    model = PlainTranslator(across=across, n_heads=n_heads).eval()
-    assert "padding_batch" in names(hl.certify(model, SRC, TGT))
-
-
 def test_one_row_for_each_head_is_found_and_a_fill_beyond_half_precision_is_an_error() -> None:
     def own(scores: Tensor, keep: Tensor) -> Tensor:
         return scores.masked_fill(~keep[0, 0].unsqueeze(1), -1e9).softmax(-1)
@@ -183,37 +173,6 @@ def test_a_cache_is_tested_by_itself_or_by_its_steps() -> None:
     assert result.passed, result.report()
     assert result.left_out == {}
     assert "cache" in hl.certify(model, SRC, TGT, causal=False).left_out
-
-
-def _stale(model: CachedText) -> Callable[..., Any]:
-    """Keeps what it read from one text to the next."""
-    kept: list[Any] = [None]
-
-    def step(ids: Tensor, cache: Any) -> Any:
-        made, kept[0] = model(ids, past_key_values=kept[0] if cache is None else cache, use_cache=1)
-        return made, kept[0]
-
-    return step
-
-
-CACHE_FAULTS: dict[str, Callable[[CachedText], Callable[..., Any]]] = {
-    "stale": _stale,
-    "forgotten": lambda model: lambda ids, cache: model(ids, use_cache=True),
-    "first row for all": lambda model: (
-        lambda ids, cache: model(ids[:1].expand(ids.shape), past_key_values=cache, use_cache=True)
-    ),
-    "one logit too few": lambda model: lambda ids, cache: (model(ids)[:, 1:], 0),
-    "no cache returned": lambda model: lambda ids, cache: model(ids),
-}
-
-
-@pytest.mark.parametrize("fault", CACHE_FAULTS)
-def test_faults_of_a_cache_are_found(fault: str) -> None:
-    model = CachedText().eval()
-    result = hl.certify(
-        lambda ids: model(ids), None, TGT, pad_id=None, cached=CACHE_FAULTS[fault](model)
-    )
-    assert names(result) == {"cache"}, result.report()
 
 
 def test_nan_of_the_fused_path_is_a_note() -> None:
@@ -300,11 +259,6 @@ def test_what_a_model_raises_says_what_was_asked_or_is_a_finding() -> None:
 
     broken = {finding.name: finding.error for finding in hl.certify(only_alone, SRC, TGT).broken}
     assert broken["padding_right"] == "RuntimeError: sizes differ"
-
-
-def test_a_certificate_has_a_row_for_each_tested_property() -> None:
-    result = hl.certify(PlainTranslator().eval(), SRC, TGT)
-    assert hl.table(result).name.tolist() == [finding.name for finding in result.findings]
 
 
 # Callables whose masks are right, but whose output loses tokens.

@@ -254,18 +254,57 @@ def test_the_cause_of_a_fault_in_a_mask(where, fault) -> None:
     assert {f.name for f in result.broken} & EXPECTED.get(fault, {"padding_right", "padding_left"})
 
 
-@pytest.mark.parametrize(
-    "keep", [lambda x: x[:, :, -1:], lambda x: x[:, :, -3:], lambda x: x[:, :, :0]]
-)
-def test_a_cache_without_the_keys_of_all_tokens(keep: Callable[[Tensor], Tensor]) -> None:
-    model = CachedText().eval()
+Steps = Callable[[Tensor, Any], Any]
+
+
+def keeping(keep: Callable[[Tensor], Tensor]) -> Callable[[CachedText], Steps]:
+    """Steps that keep only a part of the keys and values."""
+
+    def steps(model: CachedText) -> Steps:
+        def step(ids: Tensor, cache: Any) -> Any:
+            logits, cache = model(ids, past_key_values=cache, use_cache=True)
+            return logits, [(keep(k), keep(v)) for k, v in cache]
+
+        return step
+
+    return steps
+
+
+def stale(model: CachedText) -> Steps:
+    """Keeps what it read from one text to the next."""
+    kept: list[Any] = [None]
 
     def step(ids: Tensor, cache: Any) -> Any:
-        logits, cache = model(ids, past_key_values=cache, use_cache=True)
-        return logits, [(keep(k), keep(v)) for k, v in cache]
+        past = kept[0] if cache is None else cache
+        logits, kept[0] = model(ids, past_key_values=past, use_cache=True)
+        return logits, kept[0]
 
-    result = hl.certify(model, None, TGT, None, cached=step)
-    assert result.causes == ("cache_keys",), result.report()
+    return step
+
+
+def first_row_for_all(model: CachedText) -> Steps:
+    return lambda ids, cache: model(
+        ids[:1].expand(ids.shape), past_key_values=cache, use_cache=True
+    )
+
+
+OF_STEPS: list[tuple[Callable[[CachedText], Steps], Cause]] = [
+    (keeping(lambda x: x[:, :, -1:]), "cache_keys"),
+    (keeping(lambda x: x[:, :, -3:]), "cache_keys"),
+    (keeping(lambda x: x[:, :, :0]), "cache_keys"),
+    (stale, "cache_keys"),
+    (first_row_for_all, "rows"),
+    (lambda model: lambda ids, cache: (model(ids)[:, 1:], 0), "error"),  # one logit too few
+    (lambda model: lambda ids, cache: model(ids), "error"),  # no cache
+]
+
+
+@pytest.mark.parametrize(("steps", "cause"), OF_STEPS)
+def test_the_cause_of_a_fault_in_the_steps_of_a_cache(steps, cause) -> None:
+    model = CachedText().eval()
+    result = hl.certify(lambda ids: model(ids), None, TGT, None, cached=steps(model))
+    assert [finding.name for finding in result.broken] == ["cache"], result.report()
+    assert result.causes == (cause,)
 
 
 class Masked(PlainTranslator):
@@ -328,6 +367,9 @@ def test_two_faults_have_two_causes_and_an_error_one() -> None:
     )
     assert hl.certify(reading.eval(), SRC, TGT).causes == ("pad_visible", "diagonal_closed")
     assert hl.certify(PlainTranslator(across=per_head).eval(), SRC, TGT).causes == ("error",)
+    # Three rows fit three heads, without an error of their own.
+    three = hl.certify(PlainTranslator(across=per_head, n_heads=3).eval(), SRC, TGT)
+    assert three.causes == ("error", "other_row")
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

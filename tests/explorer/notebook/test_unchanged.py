@@ -56,17 +56,6 @@ def visible(keep: Tensor) -> dict[str, Tensor | None]:
     }
 
 
-def identity_attention(**options: Any) -> nn.MultiheadAttention:
-    """Two heads of width 4 whose projections are the identity: out = pattern @ x, head by head."""
-    module = nn.MultiheadAttention(8, 2, batch_first=True, **options)
-    with torch.no_grad():
-        module.in_proj_weight.copy_(torch.eye(8).repeat(3, 1))
-        module.in_proj_bias.zero_()
-        module.out_proj.weight.copy_(torch.eye(8))
-        module.out_proj.bias.zero_()
-    return module
-
-
 UNRELATED = torch.tensor([[1, 1, 0, 1], [0, 1, 1, 0], [1, 1, 1, 1], [1, 0, 0, 1]]).bool()
 
 
@@ -74,48 +63,69 @@ def near(one: Tensor, other: Tensor, within: float = 1e-5) -> bool:
     return torch.allclose(one.float(), other.float(), atol=within, equal_nan=True)
 
 
+EXTRAS: dict[str, dict[str, Any]] = {
+    "usual": {},
+    "added": {"add_zero_attn": True, "add_bias_kv": True},
+    "narrow": {"kdim": 6},
+}
+
+
 @pytest.mark.filterwarnings("ignore:Support for mismatched")  # torch's, of mask types
 @pytest.mark.parametrize(
-    ("kind", "causal", "weights", "padded", "train", "grad", "precision"),
+    ("kind", "causal", "weights", "padded", "train", "grad", "batch_first", "extra", "precision"),
     [
         *some_of(
             ("none", "bool", "float", "bias", "per_head"),
-            *[(False, True)] * 5,
+            *[(False, True)] * 6,
+            EXTRAS,
             ("float32", "float64", "autocast"),
-            count=60,
+            count=120,
         ),
-        ("bool", True, False, False, False, False, "float32"),
+        ("bool", True, False, False, False, False, True, "usual", "float32"),
     ],
 )
-def test_multi_head_attention(kind, causal, weights, padded, train, grad, precision) -> None:
-    if causal and kind in ("none", "bias"):
-        return  # torch refuses the hint without a mask, and a bias contradicts it
-    module = identity_attention(dropout=0.3 if train else 0.0).train(train)
-    x, mask = rand(2, 4, 8), visible(CAUSAL if causal else UNRELATED)[kind]
-    if precision == "float64":
-        module, x = module.double(), x.double()
-        mask = mask.double() if mask is not None and mask.is_floating_point() else mask
+def test_multi_head_attention(
+    kind, causal, weights, padded, train, grad, batch_first, extra, precision
+) -> None:
+    if causal and (kind in ("none", "bias") or extra == "added"):
+        return  # torch refuses the hint without a mask; a bias or an added key contradicts it
+    torch.manual_seed(0)
+    options = EXTRAS[extra] | {"dropout": 0.3 if train else 0.0, "batch_first": batch_first}
+    module = nn.MultiheadAttention(8, 2, **options).train(train)
+    given = [rand(2, 4, 8), rand(2, 4, options.get("kdim", 8)), rand(2, 4, 8)]
+    mask = visible(CAUSAL if causal else UNRELATED)[kind]
     pads = torch.tensor([[False] * 4, [False, False, False, True]]) if padded else None
     if pads is not None and mask is not None and mask.is_floating_point():
-        pads = torch.zeros(2, 4, dtype=mask.dtype).masked_fill(pads, -torch.inf)
+        pads = torch.zeros(2, 4).masked_fill(pads, -torch.inf)
+    if precision == "float64":
+        module, given = module.double(), [each.double() for each in given]
+        mask, pads = (
+            each.double() if each is not None and each.is_floating_point() else each
+            for each in (mask, pads)
+        )
+    given = given if batch_first else [each.transpose(0, 1) for each in given]
 
-    def run() -> Tensor:
+    def run(**asked: Any) -> Any:
         with torch.set_grad_enabled(grad), torch.autocast("cpu", enabled=precision == "autocast"):
-            return module(
-                x, x, x, attn_mask=mask, is_causal=causal, need_weights=weights,
-                key_padding_mask=pads,
-            )[0]  # fmt: skip
+            return module(*given, attn_mask=mask, key_padding_mask=pads, **asked)
 
-    plain, looked_at, seen = both_ways(run)
+    plain, looked_at, seen = both_ways(lambda: run(is_causal=causal, need_weights=weights)[0])
     within = 3e-2 if precision == "autocast" else 1e-5
     if train or grad:
         assert equal(plain, looked_at)
     elif kind != "bias":  # the fused path blocks whatever is not 0
         assert near(plain, looked_at, within)
-    assert (len(seen), seen.unseen) == (1, [])
-    if not train:
-        heads = x.unflatten(-1, (2, 4)).transpose(1, 2).float()
-        assert near((seen.patterns[0] @ heads).transpose(1, 2).flatten(2), looked_at, within)
+    assert (seen.names, seen.unseen) == (["MultiheadAttention"], [])
+    if train:
+        return
+    (call,), (_, own) = seen.calls, run(average_attn_weights=False)
+    assert near(call.pattern, own, within)
+    if kind != "bias" and precision != "autocast":
+        assert (call.mask is None) == (kind == "none" and not padded)
+        keep = torch.tensor(True) if call.mask is None else call.mask
+        assert torch.equal(keep.expand(own.shape), own > 0)
+        scores = (call.query @ call.key.mT / 2).masked_fill(~keep, -torch.inf)
+        assert near(scores.softmax(-1), own)
 
 
 class Tagged(Tensor):
@@ -180,25 +190,6 @@ def test_dot_product_attention(
         assert near(shown, plain, 1e-5 if dtype == torch.float32 else 5e-2)
 
 
-def layer_with(pattern: Tensor, layer: nn.TransformerEncoderLayer, x: Tensor) -> Tensor:
-    """What a layer gives if its attention has this pattern."""
-    attention = layer.self_attn
-
-    def attend(h: Tensor) -> Tensor:
-        value = F.linear(h, attention.in_proj_weight[16:], attention.in_proj_bias[16:])
-        z = pattern @ value.unflatten(-1, (2, 4)).transpose(1, 2)
-        return attention.out_proj(z.transpose(1, 2).flatten(2))
-
-    def net(h: Tensor) -> Tensor:
-        return layer.linear2(layer.linear1(h).relu())
-
-    if layer.norm_first:
-        x = x + attend(layer.norm1(x))
-        return x + net(layer.norm2(x))
-    x = layer.norm1(x + attend(x))
-    return layer.norm2(x + net(x))
-
-
 LAYER_MASKS = {
     "none": None,
     "causal": ~CAUSAL,
@@ -237,7 +228,9 @@ def test_an_encoder_that_would_be_fused_is_seen(kind, norm_first, padded, hint, 
     if padded and kind == "none":
         assert all(torch.equal(mask[:, 0, 0], ~pads) for mask in seen.masks)
     if not stacked:
-        assert near(layer_with(seen.patterns[0], layer, x)[real], plain[real])
+        masks = {"attn_mask": mask, "key_padding_mask": pads, "average_attn_weights": False}
+        _, own = layer.self_attn(*[layer.norm1(x) if norm_first else x] * 3, **masks)
+        assert near(seen.patterns[0].transpose(1, 2)[real], own.transpose(1, 2)[real])
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without")
@@ -278,8 +271,8 @@ def test_flex_attention_is_shown_by_its_functions() -> None:
         lambda x: F.scaled_dot_product_attention(x, x, x),
         lambda x: (x @ x.mT).softmax(-1) @ x,
         lambda x: (x @ x.mT).sigmoid() @ x,
-        lambda x: identity_attention()(x, x, x)[0],
-        lambda x: identity_attention().eval()(x, x, x, need_weights=False)[0],
+        lambda x: nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)[0],
+        lambda x: nn.MultiheadAttention(8, 2).eval()(x, x, x, need_weights=False)[0],
     ],
 )
 @pytest.mark.parametrize("within", ["vmap", "grad"])

@@ -1,7 +1,6 @@
 """Scores and the shell commands, on a tiny model that really translates nothing."""
 
 import dataclasses
-import io
 import json
 from pathlib import Path
 
@@ -61,15 +60,6 @@ def test_batched_translations_are_those_of_each_sentence_alone(folder, monkeypat
         assert alone == translation or (len(alone) > 10 and translation.startswith(alone))
 
 
-def test_translate_prints_a_line_for_each_sentence(folder, capsys, monkeypatch):
-    assert main(["translate", "--model", str(folder), "the fox", "a cat"]) == 0
-    from_arguments = capsys.readouterr().out
-    assert len(from_arguments.splitlines()) == 2
-    monkeypatch.setattr("sys.stdin", io.StringIO("the fox\n\na cat\n"))
-    assert main(["translate", "--model", str(folder)]) == 0
-    assert capsys.readouterr().out == from_arguments
-
-
 def test_evaluate_ends_with_one_json_object(folder, tmp_path, capsys):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{s}\t{t}\tsomewhere\n" for s, t in PAIRS), encoding="utf-8")
@@ -96,14 +86,6 @@ def test_a_language_model_continues_and_is_scored(folder, tmp_path, capsys):
     assert result["perplexity"] == pytest.approx(torch.tensor(result["loss"]).exp().item(), 1e-3)
     assert result["tokens"] == len(["the", "fox"]) + len(["a", "cat"]) + 2
     assert "repetition" not in result  # nothing is left to compare after so short a beginning
-
-
-def test_info_counts_a_tied_matrix_once(folder, capsys):
-    assert main(["info", "--model", str(folder)]) == 0
-    out = capsys.readouterr().out
-    model = load_checkpoint(folder).model
-    assert f"{sum(p.numel() for p in model.parameters()):,} parameters" in out
-    assert "decoder.blocks.0.cross_attn: 2 heads, tgt attends to src" in out
 
 
 @pytest.mark.parametrize(
