@@ -10,6 +10,7 @@ before torch is imported.
 import asyncio
 import base64
 import json
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -29,9 +30,9 @@ FIRST = {"": "start", "heads": "heads", "masks": "masks", "decoding": "decoding"
 """The subjects of the pages that are sent with their first picture, by address."""
 NO_CHOICES = frozenset({"lang", "theme", "embed"})
 """What a link says of the page, and not of its picture."""
-_SHARED = NO_CHOICES | {"model", "text", "beamer"}
+_SHARED = NO_CHOICES | {"model", "text", "beamer", "edits"}
 FIRST_CHOICES = {
-    "": _SHARED | {"edits"},
+    "": _SHARED,
     "heads": _SHARED | {"site", "layer", "head", "row"},
     "masks": _SHARED,
     "decoding": _SHARED,
@@ -208,14 +209,14 @@ def first_of(link: str) -> bytes:
 
 
 def _top(choices: "type[PageChoices]", view: "View") -> dict[str, Any]:
-    """The first picture of a page with the sentence and the reading above it; {} if there is
-    anything else above it, such as the user's changes."""
+    """The first picture of a page with the sentence, the changes and the reading above it; {} if
+    there is anything else above it."""
     from explorer.components.heads_view import pack_heads_view
     from explorer.exhibits import block as b
     from explorer.exhibits.exhibit import exhibits_of
     from explorer.exhibits.saying import SENTENCE_END, file_name, reading_notes, unbroken
     from explorer.shell import LINKS
-    from explorer.ui.controls import is_long
+    from explorer.ui.controls import changes_of, is_long
 
     def address(change: b.Change) -> str:
         left = LINKS.elsewhere(view.state) if change.elsewhere else view.state
@@ -237,6 +238,10 @@ def _top(choices: "type[PageChoices]", view: "View") -> dict[str, Any]:
                     return {}
                 first |= {"output": output if translates else "", "note": b.plain(block.note)}
                 first["long"] = is_long(f"{view.text}{first['output']}")
+            elif isinstance(block, b.Changes) and view.edits:
+                if view.trace.ignored_edits or view.state.pads:
+                    return {}
+                first |= {"changes": _parts(changes_of(view)), "undo": view.t("edits.reset")}
             elif isinstance(block, b.Sentence):
                 reading = SENTENCE_END.split(unbroken(block.words), maxsplit=1)[0]
                 first["reading"] = b.plain(reading)
@@ -254,6 +259,15 @@ def _top(choices: "type[PageChoices]", view: "View") -> dict[str, Any]:
                 first["key"] = block.name.replace(".", "-")
                 return first | {"payload": base64.b64encode(payload).decode()}
     return {}
+
+
+def _parts(words: str) -> list[tuple[str, str]]:
+    """Markdown as HTML elements and their texts: removed words, bold ones, and all others."""
+    from explorer.exhibits.block import plain
+
+    bare = re.sub(r":[a-z-]+\[((~~|\*\*).*?\2)\]", r"\1", words)
+    parts = re.split(r"(~~.*?~~|\*\*.*?\*\*)", bare)
+    return [({"~~": "del", "**": "b"}.get(part[:2], "span"), plain(part)) for part in parts]
 
 
 def of_first_visit(page: str, lang: str) -> str:

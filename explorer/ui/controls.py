@@ -240,6 +240,18 @@ def edits_bar(view: View, key: str, reset: Callable[[], None]) -> None:
 
 
 def _edits(view: View, key: str, reset: Callable[[], None]) -> None:
+    if view.trace.ignored_edits:
+        ignored = shorten(format_edits(view.trace.ignored_edits), 120)
+        count = len(view.trace.ignored_edits)
+        st.caption(view.t("edits.ignored", count=count, edits=escape(ignored)))
+    st.markdown(changes_of(view))  # one element, which is painted at once
+    st.button(view.t("edits.reset"), key=key, on_click=reset)
+    if edits := checkable(view.trace.edits):  # the sidebar is not redrawn by a change here
+        self_check(view.loaded.name, (edits,), f".{key}")
+
+
+def changes_of(view: View) -> str:
+    """The active changes and their effect on the translation, a line each, as Markdown."""
     shown, counted = list(view.trace.edits), []
     for kind, words in ((CellEdit, "edits.cells"), (KeyHidden, "edits.all_hidden")):
         alike = [edit for edit in shown if isinstance(edit, kind)]
@@ -249,15 +261,8 @@ def _edits(view: View, key: str, reset: Callable[[], None]) -> None:
     named = [*(f"**{name_edit(view, edit)}**" for edit in shown), *counted]
     if view.state.pads:
         named.append(f"**{view.t('edits.pads', count=view.pads)}**")
-    if view.trace.ignored_edits:
-        ignored = shorten(format_edits(view.trace.ignored_edits), 120)
-        count = len(view.trace.ignored_edits)
-        st.caption(view.t("edits.ignored", count=count, edits=escape(ignored)))
     lines = f"{view.t('edits.active')} {' · '.join(named)}", _translation_change(view)
-    st.markdown("  \n".join(filter(None, lines)))  # one element, which is painted at once
-    st.button(view.t("edits.reset"), key=key, on_click=reset)
-    if edits := checkable(view.trace.edits):  # the sidebar is not redrawn by a change here
-        self_check(view.loaded.name, (edits,), f".{key}")
+    return "  \n".join(filter(None, lines))
 
 
 def _translation_change(view: View) -> str:

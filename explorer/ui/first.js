@@ -86,8 +86,8 @@ async function draw(place, shadow, send, isThere, read) {
   document.documentElement.style.setProperty("--hl-first", `${shadow.host.offsetHeight}px`); // page.css
 }
 
-/** The lines above a picture: the text with its output, and what the picture shows. */
-function above({ text, output, note, long, reading }) {
+/** The lines above a picture: the text with its output, the changes, and what the picture shows. */
+function above({ text, output, note, long, changes, undo, reading }) {
   const line = (name, ...parts) => {
     const node = document.createElement("p");
     node.className = name;
@@ -100,6 +100,11 @@ function above({ text, output, note, long, reading }) {
     const both = part("span", "");
     both.append(part("i", text), ...(output ? [" → ", part("b", output)] : []));
     lines.push(line(long ? "sentence long" : "sentence", both, ...(note ? [part("small", note)] : [])));
+  }
+  if (changes) {
+    const words = part("span", "");
+    words.append(...changes.map((piece) => part(...piece)));
+    lines.push(line("changes", words, part("small", undo)));
   }
   if (reading) lines.push(line("reading", reading));
   return lines;

@@ -201,6 +201,8 @@ FIRSTS = (
     ("heads?", "heads-view"),
     ("masks?", "masks-matrices"),
     ("masks?embed=1&", "masks-matrices"),
+    ("masks?edits=causal-off&", "masks-matrices"),
+    ("heads?edits=causal-off&", "heads-view"),
     ("heads?beamer=1&", "heads-view"),
     ("decoding?", "decoding-film"),
 )
