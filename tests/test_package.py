@@ -227,11 +227,6 @@ def test_texts_come_in_either_way_and_what_is_unread_or_stopped_is_named(capsys,
 def test_a_certificate_takes_the_edits_of_a_link(capsys):
     edits = "causal-off~head-decoder.blocks.0.attn-1~cells-nowhere-all-shut-1.1"
     arguments = ["certify", "--model", "copy", "--text", "a b c"]
-    assert cli.main(arguments) == 0
-    plain = capsys.readouterr()
-    assert plain.err == ""
-    assert "[holds] Same logits with the cache" in plain.out
-    assert "Not tested" not in plain.out
     assert cli.main([*arguments, "--edits", edits]) == 1
     changed = capsys.readouterr()
     assert "Tested with these changes: causal-off\n" in changed.out

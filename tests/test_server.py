@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 import pytest
 from browser.app import answers, free_port, messages, running_app, serving, until_answering
+from cores import every
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
@@ -218,13 +219,7 @@ def opened(address: str, page: str) -> list[ForwardMsg]:
         return list(messages(client, urlencode({"lang": "en", "text": SENTENCE}), page))
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page.name, marks=() if at % 8 == 0 else pytest.mark.sweep)
-        for at, page in enumerate(PAGES)
-    ],
-)
+@pytest.mark.parametrize("page", every(8, (page.name for page in PAGES)))
 def test_everybody_gets_the_page(address, page):
     with ThreadPoolExecutor(N_VISITORS) as pool:
         for answers in pool.map(lambda _: opened(address, page), range(N_VISITORS)):

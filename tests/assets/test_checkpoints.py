@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cores import core
 from typecheck import unchecked
 
 from benchmarks.telling import leads
@@ -153,16 +154,10 @@ CORE = {"copy", "masked-en", "stories", "twin-learned"}
 """One of each design; `make sweep` examines all."""
 
 
-@pytest.mark.parametrize(
-    "folder",
-    [
-        pytest.param(each, marks=() if each.name in CORE else pytest.mark.sweep, id=each.name)
-        for each in FOLDERS
-    ],
-)
-def test_the_masks_of_each_hold_every_promise(folder: Path) -> None:
-    loaded = open_model(folder)
-    sentence = next(iter(text.examples(folder.name).values()))[0]
+@pytest.mark.parametrize("name", core((folder.name for folder in FOLDERS), CORE))
+def test_the_masks_of_each_hold_every_promise(name: str) -> None:
+    loaded = open_model(name)
+    sentence = next(iter(text.examples(name).values()))[0]
     with unchecked():  # shapes are checked on small models
         certificate = examine_text(loaded, sentence).certificate()
     assert [(each.name, each.where) for each in certificate.broken] == []

@@ -2,8 +2,11 @@
 dark one, and a window as narrow as a phone's holds it. Every other page is read in Chinese.
 """
 
+from itertools import cycle
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from cores import core
 from playwright.sync_api import Page
 
 from explorer.pages import HOME, PAGES
@@ -14,28 +17,22 @@ OF_THE_PAGE = (
     ".js-plotly-plot, .hl canvas, [data-testid=stButtonGroup], [data-testid=stBaseButton-primary],"
     ".st-key-card"
 )
-CORE = ("heads",)
+NAMES = [page.name for page in PAGES]
+CORE = [("heads", lang) for lang in LANGUAGES]
 """The page that `make test` examines: it holds most kinds of view and control. A page takes ten
 seconds of a core, so the others wait for `make sweep` and the public CI."""
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize(
-    "index",
-    [
-        pytest.param(index, id=page.name, marks=() if page.name in CORE else pytest.mark.sweep)
-        for index, page in enumerate(PAGES)
-    ],
-)
-def test_no_serious_violation_and_no_scrolling_sideways(visitor, index):
+@pytest.mark.parametrize(("name", "lang"), core(zip(NAMES, cycle(LANGUAGES), strict=False), CORE))
+def test_no_serious_violation_and_no_scrolling_sideways(visitor, name, lang):
     page = visitor.page
     page.emulate_media(color_scheme="light")
-    place = "" if PAGES[index].name == HOME else PAGES[index].name
-    visitor.open(place, lang=LANGUAGES[index % len(LANGUAGES)])
+    visitor.open("" if name == HOME else name, lang=lang)
     # Something of the page itself: the sidebar stands before it.
     page.locator(f"[data-testid=stMain] :is({OF_THE_PAGE})").first.wait_for()
     visitor.settle()
-    assert page.locator("html").get_attribute("lang") == LANGUAGES[index % len(LANGUAGES)]
+    assert page.locator("html").get_attribute("lang") == lang
     assert lasting(visitor) == []
 
     visitor.darken()

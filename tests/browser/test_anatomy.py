@@ -42,33 +42,6 @@ def test_a_part_of_the_machine_opens_its_page(visitor):
     assert visitor.page.evaluate("window.stayed")
 
 
-MEET = """([boxes, heads, atEnd]) => boxes.every((box, index) => {
-    const [to, at] = [box, heads[index]].map((each) => each.getBoundingClientRect());
-    const edge = atEnd ? to.right : to.left;
-    return Math.abs(at.left + at.width / 2 - edge) < 2
-        && Math.abs(at.top + at.height / 2 - to.top - to.height / 2) < 2;
-})"""
-"""Whether each head of an arrow is at the middle of its box's edge."""
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("width", [1440, 390])
-def test_arrows_lead_past_every_sublayer_and_from_the_memory_to_a_layer(visitor, width):
-    visitor.page.set_viewport_size({"width": width, "height": 900})
-    visitor.open("model", text=SENTENCE)
-    visitor.page.locator(".machine .wires .head").first.wait_for()
-    visitor.settle()
-    for arrow, name, count in (("skip", "add", 2 + 3), ("sent", "cross", 1)):
-        boxes = visitor.page.locator(".machine .part", has_text=t(f"model.boxes.{name}", lang="en"))
-        assert boxes.count() == count
-        heads = visitor.page.locator(f".machine .wires .head.{arrow}")
-        assert heads.count() == count
-        visitor.page.wait_for_function(  # all at once: what stands above may still grow
-            MEET, arg=[boxes.element_handles(), heads.element_handles(), arrow == "skip"]
-        )
-    visitor.fits(width)
-
-
 # The film and the tree: played without a server, and what is taken from them.
 def count(visitor: Visitor) -> Locator:
     return visitor.page.locator(".player .count")

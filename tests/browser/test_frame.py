@@ -4,6 +4,7 @@ import re
 from urllib.parse import parse_qsl
 
 import pytest
+from cores import core, every
 from playwright.sync_api import Locator, expect
 
 from benchmarks.live import served
@@ -17,13 +18,7 @@ from tests.walk import LOOKS, SETTLED
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        pytest.param(each.name, marks=() if each.name == "heads" else pytest.mark.sweep)
-        for each in PAGES
-    ],
-)
+@pytest.mark.parametrize("place", core((page.name for page in PAGES), ("heads",)))
 def test_an_embedded_view_has_no_frame(visitor, place):
     page = visitor.page
     page.goto(f"{visitor.address}/{'' if place == HOME else place}?lang=en&embed=1")
@@ -81,28 +76,6 @@ def test_a_page_around_the_app_talks_to_it(browser, tmp_path, monkeypatch):
             assert not [each for each in said if "postMessage" in each]
 
 
-@pytest.mark.sweep
-def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor):
-    visitor.page.set_viewport_size({"width": 1280, "height": 720})
-    visitor.open("heads", lang="en", beamer="1", theme="dark")
-    picture = visitor.page.locator(".hl .panel canvas").first
-    picture.wait_for()
-    visitor.settle()
-    box = picture.bounding_box()
-    assert box["y"] + box["height"] <= 720  # the whole picture in the first screen
-    sizes = visitor.page.evaluate(
-        "() => [document.documentElement, document.querySelector('[data-testid=stApp]')]"
-        ".map((each) => [getComputedStyle(each).fontSize, getComputedStyle(each).backgroundColor])"
-    )
-    assert sizes[0][0] == "20px"
-    assert sizes[1][1] == DARK
-    visitor.fits(1280)
-    visitor.open("heads", lang="en", theme="light")
-    expect(visitor.page.locator("[data-testid=stApp]")).to_have_css(
-        "background-color", "rgb(255, 255, 255)"
-    )
-
-
 ON_PAPER = """() => {
     const main = document.querySelector('[data-testid=stMainBlockContainer]');
     const pictures = [...main.querySelectorAll(
@@ -120,13 +93,16 @@ SHEET = 703
 
 @pytest.mark.parametrize(
     ("place", "width", "sheets"),
-    [
-        ("positions?part=table", 1440, 2),
-        pytest.param("heads?", 390, 4, marks=pytest.mark.sweep),
-        pytest.param("masks?theme=dark", 1024, 3, marks=pytest.mark.sweep),
-        pytest.param("decoding?", 1920, 2, marks=pytest.mark.sweep),
-        pytest.param("path?part=printed", 1440, 5, marks=pytest.mark.sweep),
-    ],
+    every(
+        5,
+        [
+            ("positions?part=table", 1440, 2),
+            ("heads?", 390, 4),
+            ("masks?theme=dark", 1024, 3),
+            ("decoding?", 1920, 2),
+            ("path?part=printed", 1440, 5),
+        ],
+    ),
 )
 def test_a_page_is_printed_whole_and_without_its_controls(visitor, place, width, sheets):
     page = visitor.page
@@ -230,12 +206,7 @@ FORTY_WORDS = {
 
 
 @pytest.mark.parametrize(
-    ("views", "read"),
-    [
-        (CORE, SENTENCE),
-        pytest.param(VIEWS, SENTENCE, marks=pytest.mark.sweep),
-        pytest.param(VIEWS, FORTY_WORDS, marks=pytest.mark.sweep),
-    ],
+    ("views", "read"), every(3, [(CORE, SENTENCE), (VIEWS, SENTENCE), (VIEWS, FORTY_WORDS)])
 )
 def test_the_picture_begins_high_and_no_view_is_long(visitor, views, read):
     """At 1440 by 900 within 300 pixels, and on the first screen at 200 % zoom and of a phone."""

@@ -7,6 +7,7 @@ from shutil import copytree
 
 import numpy as np
 import pytest
+from cores import core
 from foreign import Golden
 from markdown_it import MarkdownIt
 from playwright.sync_api import Page, expect
@@ -89,14 +90,7 @@ def of_one_s_own(name: str, folder: Path) -> LoadedModel:
 OWN = {"bert": "She reads a [MASK] every morning.", "marian": "I love you.", "gpt2": "I love you."}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "masked-en",
-        "bert",
-        *(pytest.param(n, marks=pytest.mark.sweep) for n in ("stories", "marian", "gpt2")),
-    ],
-)
+@pytest.mark.parametrize("name", core(("masked-en", "stories", *OWN), ("masked-en", "bert")))
 def test_with_the_original_weights_attention_equals_that_of_torch(offline, tmp_path, name):
     loaded = of_one_s_own(name, tmp_path / "own") if name in OWN else open_model(name)
     sentence = OWN.get(name) or next(iter(text.examples(name, like=loaded.like).values()))[0]

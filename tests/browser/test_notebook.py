@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
+from cores import core, every
 from playwright.sync_api import expect
 
 import explorer as hl
@@ -25,7 +26,7 @@ def _heads(n_layers: int, n_heads: int, n: int) -> hl.Picture:
     return hl.show(weights, [f"<u>{at}</u>" for at in range(n)])
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("theme", every(2, ("light", "dark")))
 def test_a_saved_picture_draws_without_network_and_opens_any_head(offline, tmp_path, theme):
     page = offline
     page.emulate_media(color_scheme=theme)
@@ -109,9 +110,7 @@ _HOSTS = {
 }
 
 
-@pytest.mark.parametrize(
-    "host", ["vscode", pytest.param("colab", marks=pytest.mark.sweep), "isolated"]
-)
+@pytest.mark.parametrize("host", core(_HOSTS, ("vscode", "isolated")))
 def test_a_frame_keeps_to_the_rules_of_other_notebooks(offline, tmp_path, host):
     sandbox, head = _HOSTS[host]
     output = f"{head}<div>{_heads(1, 2, 5)._repr_html_()}</div></body>"
@@ -139,8 +138,6 @@ def test_a_frame_keeps_to_the_rules_of_other_notebooks(offline, tmp_path, host):
 
 
 # What a page exports: one file that shows the page's pictures without app or network.
-CORE = ("heads",)
-"""The page that `make test` saves; `make sweep` saves all."""
 PICTURES = {
     "heads": ".hl .panel canvas",
     "start": ".hl canvas.main",
@@ -152,10 +149,7 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize(
-    "place",
-    [pytest.param(each, marks=() if each in CORE else pytest.mark.sweep) for each in PICTURES],
-)
+@pytest.mark.parametrize("place", core(PICTURES, ("heads",)))
 def test_a_page_is_one_file_that_needs_no_network(visitor, place, tmp_path):
     visitor.open(place, lang="en", text="I love you.")
     visitor.page.locator(PICTURES[place]).first.wait_for()

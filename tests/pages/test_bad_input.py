@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import tokenizers
 import torch
+from cores import every
 from foreign import Golden
 from shown import charts, everything, link, messages, panels, reading, words_of
 from streamlit.testing.v1 import AppTest
@@ -185,11 +186,7 @@ def test_a_refused_sentence_keeps_the_last_good_picture(open_page, lang, text, k
     assert "I like you" in everything(at)
 
 
-EVERY_FOURTH = [
-    pytest.param(page.name, marks=() if at % 4 == 0 else pytest.mark.sweep)
-    for at, page in enumerate(LESSONS)
-]
-"""The others wait for the sweep."""
+EVERY_FOURTH = every(4, (page.name for page in LESSONS))
 
 
 @pytest.mark.parametrize("page", EVERY_FOURTH)

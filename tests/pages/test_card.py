@@ -6,8 +6,10 @@ import html
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import pytest
+from cores import every
 from shown import everything, words_of
 from streamlit.testing.v1 import AppTest
 
@@ -40,14 +42,7 @@ def read(at: AppTest) -> str:
     return html.unescape(everything(at)).replace("\u2060", "")
 
 
-@pytest.mark.parametrize(
-    ("model", "lang"),
-    [
-        pytest.param(model, lang, marks=() if (at + turn) % 6 == 0 else pytest.mark.sweep)
-        for at, model in enumerate(MODELS)
-        for turn, lang in enumerate(LANGUAGES)
-    ],
-)
+@pytest.mark.parametrize(("model", "lang"), every(7, product(MODELS, LANGUAGES)))
 def test_a_shipped_model_has_its_numbers_and_its_card(open_page, model, lang, shipped):
     at = open_page("card", model=model, lang=lang)
     assert not at.warning

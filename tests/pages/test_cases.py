@@ -33,13 +33,6 @@ def test_a_planted_fault_shows_in_what_is_written(open_page):
     assert t("cases.not_planted", lang="en") in everything(unchanged)
 
 
-def test_padding_on_the_left_is_read_where_it_harms(open_page):
-    at = open_page("cases", case="left_positions")
-    assert "PADs on the left**." in everything(at)
-    biased = everything(open_page("cases", case="left_positions", model="reader"))
-    assert t("cases.absent.added", lang="en") in biased
-
-
 def test_every_fault_has_a_formula_of_its_own(open_page):
     assert set(formulas()) == set(BY_ID)
     for bug in BUGS:

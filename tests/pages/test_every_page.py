@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from cores import every
 from designs import VISITS, Visit
 from foreign import OWN
 from new_kinds import KINDS, registered
@@ -188,14 +190,7 @@ def test_a_model_without_an_output_is_not_said_to_write(open_page, page):
     assert not re.search(false, words)
 
 
-@pytest.mark.parametrize(
-    ("bug", "model"),
-    [
-        pytest.param(bug, model, marks=() if bug.needs == "causal" or at % 2 == turn else sweep)
-        for at, bug in enumerate(BUGS)
-        for turn, model in enumerate(("reader", "headless"))
-    ],
-)
+@pytest.mark.parametrize(("bug", "model"), every(3, product(BUGS, ("reader", "headless"))))
 def test_every_pitfall_opens_and_a_causal_bug_is_none_of_a_model_that_reads_both_ways(
     open_page, bug, model
 ):
@@ -206,16 +201,6 @@ def test_every_pitfall_opens_and_a_causal_bug_is_none_of_a_model_that_reads_both
         assert t("cases.absent.causal", lang="en") in words
         assert t("cases.fixed", lang="en") in words
         assert t("cases.unchanged", lang="en") not in words
-
-
-@pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("case", ["model_scale", "small_fill", "inverted_padding"])
-def test_without_an_output_layer_the_vectors_are_compared(open_page, case, lang):
-    words = everything(open_page("cases", model="headless", text=FILL_IN, case=case, lang=lang))
-    same = t("cases.unchanged", lang=lang) in words
-    before, after = re.escape(t("cases.vectors_moved", lang=lang, moved="@")).split("@")
-    assert bool(re.search(rf"{before}[\d.]+ %{after}", words)) == (case != "small_fill")
-    assert same == (case == "small_fill")
 
 
 # A further family and further kinds of positions, norms and networks, as ARCHITECTURE.md says.
@@ -264,11 +249,7 @@ def shelf_of_added(save_small, tmp_path_factory) -> Iterator[Path]:
 
 @pytest.mark.parametrize(
     ("page", "choices", "model"),
-    [
-        pytest.param(*visit, model, marks=() if at % 6 == turn else pytest.mark.sweep)
-        for at, visit in enumerate(ADDED_VISITS)
-        for turn, model in enumerate(ADDED)
-    ],
+    every(7, ((*visit, model) for visit in ADDED_VISITS for model in ADDED)),
 )
 def test_every_page_opens_for_what_was_added(
     shelf_of_added, open_page, page, choices, model, monkeypatch

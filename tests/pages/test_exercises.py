@@ -115,14 +115,7 @@ def test_a_window_breaks_what_the_right_window_breaks_and_no_more(open_page):
 BAD = [
     ("def may_attend(q, k) return k", "Line 1, column 22: This is not Python: Expected"),
     ("def may_attend(q): return True", "takes 1 positional argument but 2 were given"),
-    ("def attend(q, k): return True", "There is no function `may_attend`"),
     ("def may_attend(q, k): return 1", "It returned the number 1; expected `True`"),
-    ("def may_attend(q, k): return [q]", "It returned a list of 1; expected"),
-    ("def may_attend(q, k): pass", "It returned `None`; expected"),
-    ("def may_attend(q, k): return open('x')", "`open('x')` is not available"),
-    ("def may_attend(q, k): return 1 // k", "ZeroDivisionError"),
-    ("x = 1\n" * 300, "The program has 301 lines; the limit is 120"),
-    ("def may_attend(q, k): return k <= q #\u202e", "override"),
     ("raise ValueError('<b>*x*</b>')", "ValueError: &#60;b&#62;&#42;x&#42;"),
     (" ", t("exercises.faults.empty", lang="en", signature="may_attend(q, k)")),
 ]

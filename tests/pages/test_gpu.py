@@ -2,10 +2,12 @@
 
 import re
 from contextlib import nullcontext
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
+from cores import core
 from pretended import gpu
 from shown import WHOLE, everything
 from torch.nn import functional as F
@@ -34,13 +36,11 @@ def _threads_of_its_own():
 
 @pytest.mark.parametrize(
     ("page", "model"),
-    [
+    core(
+        product((page.name for page in PAGES), ("en-zh", "writer", "reader", "headless")),
         # Pages that only show what others compute are asked in the sweep.
-        pytest.param(page.name, model, marks=() if is_core else pytest.mark.sweep)
-        for page in PAGES
-        for model in ("en-zh", "writer", "reader", "headless")
-        for is_core in [model == "en-zh" and page.name not in SHOWING]
-    ],
+        [(page.name, "en-zh") for page in PAGES if page.name not in SHOWING],
+    ),
 )
 def test_a_page_says_the_same(open_page, monkeypatch, page, model):
     with gpu(), pytest.MonkeyPatch.context() as patch:

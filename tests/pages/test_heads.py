@@ -167,22 +167,6 @@ def test_switching_a_head_off_says_what_became_of_the_translation(open_page):
     assert not at.toggle(key="heads.off").value
 
 
-def test_four_numbers_of_the_head_and_what_their_order_says(open_page):
-    place = {"site": "cross", "layer": "1", "head": "2", "row": "1"}
-    assert t("measured.title", lang="en") not in everything_and_titles(open_page("heads", **place))
-    at = open_page("heads", **place, measure="needed")
-    words = everything(at)
-    for name in ("weight", "contribution", "gradient", "off"):
-        assert t(f"measured.{name}", lang="en") in words
-    ranks = re.findall(r"rank (\d+) of 8", words)
-    assert len(ranks) == 4
-    assert all(1 <= int(rank) <= 8 for rank in ranks)
-    assert re.search(r"ρ = 0.\d\d \(random rankings: rarely above 0.62\)", words)  # 1.645 / √7
-    place = {"site": "cross", "layer": "2", "head": "4", "row": "3"}
-    other = open_page("heads", **place, measure="needed")
-    assert re.findall(r"rank (\d+) of 8", everything(other)) != ranks
-
-
 def test_two_heads_side_by_side_are_subtracted_and_the_encoder_asks_for_a_token(open_page):
     place = {"site": "encoder", "layer": "1", "head": "2"}
     at = open_page("heads", text=TEXT, **place, measure="needed")

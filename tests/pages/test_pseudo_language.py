@@ -5,6 +5,7 @@ import json
 import re
 
 import pytest
+from cores import core
 from shown import READS, WHOLE, unlinked
 from streamlit.testing.v1 import AppTest
 
@@ -46,12 +47,7 @@ def seen(at: AppTest) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page.name, marks=() if page.name in USUAL else pytest.mark.sweep)
-        for page in PAGES
-        if page.name not in OWN_FILES
-    ],
+    "page", core([page.name for page in PAGES if page.name not in OWN_FILES], USUAL)
 )
 def test_every_word_is_in_the_text_files(open_page, monkeypatch, page):
     english = {key: pseudo(words) for key, words in text.words("en").items()}

@@ -9,16 +9,14 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.components.payload import BLOCKED
-from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.links import State
 from explorer.exhibits.start import picture as start_picture
-from explorer.exhibits.start.choices import CHANGES, SHUT, StartChoices, in_force, with_mask
+from explorer.exhibits.start.choices import CHANGES, SHUT, in_force, with_mask
 from explorer.exhibits.start.picture import EXHIBIT
 from explorer.exhibits.view import build
 from explorer.runs import generation
 from explorer.runs.edits import HeadOff, MaskSize, MaskSwitch
 from explorer.runs.trace import generate, trace
-from explorer.shell import is_of_heads
 from explorer.text import t
 from models.strategies import Greedy
 
@@ -170,25 +168,6 @@ def test_what_the_picture_cannot_do_is_ignored():
         assert picked(sent) is None
     change = picked({"link": "heads?text=a"})
     assert change.visit == "heads"
-
-
-@pytest.mark.parametrize(
-    ("state", "old"),
-    [
-        (State(), False),
-        (State(lang="zh", model="stories", text=TEXT), False),
-        (State(text=TEXT, edits=(MaskSwitch("causal", False),)), False),
-        (State(layer=1), True),
-        (State(site="encoder"), True),
-        (State(beside=TEXT), True),
-        (State(row=2), True),
-        (State(owned=(HeadsChoices(measure="entropy"),)), True),
-        (State(layer=1, owned=(StartChoices(door="head"),)), False),
-        (State(layer=1, owned=(StartChoices(door=SHUT),)), False),
-    ],
-)
-def test_an_address_of_the_root_that_was_made_for_heads_is_known(state, old):
-    assert is_of_heads(state) == old
 
 
 def test_a_text_of_several_lines_has_a_box_that_keeps_them(open_page):

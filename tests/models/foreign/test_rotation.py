@@ -77,13 +77,6 @@ def test_a_kind_in_every_place(place, spelling):
     assert found == Turning(10000.0, 4, Scaling(n_ctx=400, growth=2.0))
 
 
-def test_llama_3_by_hand():
-    """Within 100 tokens the pairs turn 15.9 and 3 times, between 5 and 2: kept, a third kept."""
-    base = (100 / (2 * math.pi) / 3) ** 2
-    found = read({"rope_theta": base, "rope_scaling": {"rope_type": "llama3", **LLAMA3}})
-    assert found.scaling.divisors == pytest.approx((1.0, 1 / (1 / 3 + 2 / 3 / 4)))
-
-
 def test_yarn_by_hand():
     """Base e², 4 pairs: within 200π tokens pair i turns 100 exp(-i / 2) times, so beta 100 and
     100 / e² give pairs 0 and 4, and the divided share rises by quarters."""
