@@ -15,7 +15,7 @@ LEVELS: dict[Level, float] = {"good": 0.2, "loud": 0.0, "silent": -0.45}
 """Right; wrong with an error or NaN; silently wrong: their place on the diverging scale."""
 CELL = (96, 42)
 """Pixels of a case."""
-SPELT, LETTER = 18, (9, 15)
+SPELT, LETTER = 16, (10, 15)
 """Characters that fit into one row of a small mask, and the pixels that each needs."""
 
 

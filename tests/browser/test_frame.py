@@ -118,6 +118,7 @@ def test_a_page_is_printed_whole_and_without_its_controls(visitor, place, width,
     page.emulate_media(media="print")
     page.set_viewport_size({"width": SHEET, "height": 1000})
     found = page.evaluate(ON_PAPER)
+    assert not page.locator(".hl :is(.above, .sieve, .keep):visible").count()
     page.emulate_media(media="screen")
     assert found["count"] > 1
     assert found["seen"] == 0
@@ -145,7 +146,7 @@ def test_ctrl_p_prints_once_everything_is_drawn_and_start_prints_its_last_frame(
     count = page.locator(".player .count").inner_text().split("/")
     assert count[0].strip() == count[1].strip()
     page.emulate_media(media="print")
-    for control in (".player", ".doors", ".readout"):
+    for control in (".player", ".masks", ".doors", ".readout"):
         expect(page.locator(control).first).to_be_hidden()
     page.emulate_media(media="screen")
 

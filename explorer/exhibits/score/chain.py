@@ -103,7 +103,7 @@ def _pick_tokens(view: View) -> Iterator[b.Pick]:
             return b.choose(**place | dict.fromkeys(forgotten) | {field: chosen})
 
         key = f"score.{name}"
-        return pick_token(view, key, key, tokens, now, change=change, width=170)
+        return pick_token(view, key, key, tokens, now, change=change, width=140)
 
     yield pick("query", trace.query_tokens(site.name), view.row, ("goal", "key"))
     yield pick("key", trace.key_tokens(site.name), key_of(view), ())
