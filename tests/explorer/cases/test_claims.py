@@ -9,15 +9,7 @@ from typing import Any
 
 import pytest
 
-from explorer.analysis.cases import (
-    BY_ID,
-    CLAIMS,
-    VERDICTS,
-    Result,
-    attention as on_attention,
-    case as on_case,
-    training,
-)
+from explorer.analysis.cases import BY_ID, CLAIMS, VERDICTS, Result, attention, case, training
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps, walked
 from explorer.runs.trace import trace
@@ -75,11 +67,6 @@ def once(way: Callable[[], object]) -> float:
 
 BRIEF: dict[str, Any] = {"learn": briefly, "seconds": once}
 """Experiments that take long, in less time: by the names of their parameters."""
-QUICK = [
-    claim.id
-    for claim in CLAIMS
-    if on_case.inputs(claim.measure, True, True) and not inspect.isgeneratorfunction(claim.measure)
-]
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
@@ -93,7 +80,7 @@ def test_every_experiment_judges_and_all_that_it_names_has_words(claim, find):
         said = words(lang)
         assert {f"cases.rows.{row.name}" for row in found.rows} <= set(said)
         for why in found.why:
-            key = why if why in on_case.SHARED else f"{claim.id}.{why}"
+            key = why if why in case.SHARED else f"{claim.id}.{why}"
             assert t(f"cases.{key}", lang=lang, **found.numbers)
         names = set(found.columns)
         if found.curve is not None:
@@ -103,21 +90,12 @@ def test_every_experiment_judges_and_all_that_it_names_has_words(claim, find):
         assert {f"cases.columns.{name}" for name in names} <= set(said)
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_claims_about_the_readers_model_take_the_other_family_too(name, writer):
-    found = walked(BY_ID[name].steps(writer, trace(writer, TEXT)))
-    assert found.verdict in VERDICTS
-
-
 def near(expected: float, error: float) -> tuple[float, float]:
     return expected - error, expected + error
 
 
 NUMBERS: list[tuple[str, str, str, str, tuple[float, float]]] = [
-    *(
-        ("variance", "independent", "variance", str(n), near(n, n / 10))
-        for n in on_attention.WIDTHS
-    ),
+    *(("variance", "independent", "variance", str(n), near(n, n / 10)) for n in attention.WIDTHS),
     ("variance", "equal_vectors", "variance", "64", near(128, 13)),
     ("saturation", "random_none", "top", "", near(0.96, 0.02)),
     ("saturation", "random_none", "gradient", "", near(0.055, 0.01)),

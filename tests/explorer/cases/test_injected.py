@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
-def test_wrong_and_right_differ_and_their_code_is_a_few_lines_that_run(bug):
+def test_wrong_and_right_differ_in_code_and_numbers(bug):
     shown = bug.compared()
     wrong, right = shown.ways
     assert not right.own
@@ -38,14 +38,10 @@ def test_wrong_and_right_differ_and_their_code_is_a_few_lines_that_run(bug):
         assert wrong.picture.shape == right.picture.shape
         assert right.picture.isfinite().all()
         assert not torch.equal(wrong.picture, right.picture)
-    for source in (source_of(bug.variant), source_of(bug.plain)):
-        (function,) = ast.parse(source).body
-        assert isinstance(function, ast.FunctionDef)
-        assert ast.get_docstring(function) is None  # the page says it in the reader's language
-        assert len(source.splitlines()) <= 11
-    assert bug.variant.__doc__
-    assert bug.plain.__doc__
-    assert source_of(bug.variant) != source_of(bug.plain)
+    sources = source_of(bug.variant), source_of(bug.plain)
+    assert sources[0] != sources[1]
+    for source in sources:  # the page says in the reader's language what a docstring says
+        assert ast.get_docstring(ast.parse(source).body[0]) is None
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
@@ -58,6 +54,12 @@ def test_a_demonstration_takes_the_sentence_of_the_reader(bug, loaded):
     if way.own and way.picture is not None and way.picture.ndim == 3:
         assert way.picture.shape[-1] in (len(traced.src_tokens), len(traced.tgt_tokens))
     assert bug.compared(traced).ways[1].own == way.own  # and the Trace is as it was
+    wrong = shown.ways[0]
+    if wrong.labels:
+        n_rows = len(wrong.labels) if wrong.picture.dtype == torch.bool and bug.left else 1
+        assert wrong.picture.shape == (n_rows, len(wrong.labels))
+    if wrong.site:
+        assert wrong.picture.shape[-1] == traced.mask(wrong.site).shape[-1]
 
 
 def test_what_is_not_of_the_readers_sentence_is_not_called_so(translator, tiny):
@@ -158,15 +160,7 @@ def test_pictures_show_the_head_that_differs_and_name_their_site(translator):
     lost = BY_ID["empty_row_nan"].compared().pair
     assert np.isnan(lost.wrong[0]).all()
     assert BY_ID["tiny_epsilon"].compared().pair is None
-    traced = trace(translator, "The cat sat.", "猫坐在垫子上。", pads=2)
-    for bug in BUGS:
-        way = bug.compared(traced).ways[0]
-        if way.labels:
-            n_rows = len(way.labels) if way.picture.dtype == torch.bool and bug.left else 1
-            assert way.picture.shape == (n_rows, len(way.labels))
-        if way.site:
-            mask = traced.mask(way.site)
-            assert way.picture.shape[-1] == mask.shape[-1]
+    traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
     assert BY_ID["inverted_padding"].compared(traced).ways[0].site == "encoder.blocks.0.attn"
     assert BY_ID["inverted_padding"].compared().ways[0].site == ""
 
@@ -248,8 +242,6 @@ def test_pads_that_are_seen_change_every_kind_of_model(tiny, positions):
     found = walked(symptom(loaded, traced, BY_ID["mask_replaced"]))
     assert found.changed
     assert found.moved > 0.01
-    plain = walked(symptom(loaded, traced, BY_ID["left_positions"]))
-    assert plain.changed == (positions == "sinusoidal")
 
 
 def test_a_full_or_padded_row_has_no_room_left(tiny):

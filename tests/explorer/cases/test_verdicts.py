@@ -19,9 +19,8 @@ from explorer.runs.passes import walked
 from explorer.runs.trace import trace
 from models.attention import Attention
 from models.blocks import Block
-from tests.explorer.cases.test_claims import value
+from tests.explorer.cases.test_claims import TEXT, value
 
-TEXT = "The cat sat on the mat."
 GELU = blocks.ACTIVATIONS["gelu"]
 
 
