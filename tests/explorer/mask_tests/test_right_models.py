@@ -27,9 +27,8 @@ from explorer.analysis.mask_tests.certify import (
 )
 from explorer.analysis.mask_tests.examiner import N_PADS
 from explorer.analysis.mask_tests.probe import Probe
-from explorer.analysis.mask_tests.sites import Location
 from explorer.exports import report as reports
-from explorer.exports.report import place_words, report_record
+from explorer.exports.report import report_record
 from explorer.library import open_model
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, MaskSwitch
@@ -293,10 +292,7 @@ def test_an_examination_tests_each_promise_once_and_lets_others_go_first(transla
     assert len(rests) > 1
 
 
-def test_places_are_words_and_silent_models_tested_by_their_stream(tiny):
-    place = Location("x.attn", 0, 0, 1, 3, left=2)
-    assert place_words(place, "en") == "x.attn, head 1, row 2, key 4, 2 PADs on the left"
-    assert place_words(place, "zh") == "x.attn, 第 1 个头, 第 2 行, 第 4 个键, 左侧有 2 个 PAD"
+def test_silent_models_are_tested_by_their_stream(tiny):
     headless = tiny("headless", family="encoder-only", lm_head=False)
     certificate = examine_text(headless, "The cat sat.").certificate()
     assert [finding.name for finding in certificate.findings if not finding.passed] == []

@@ -16,11 +16,9 @@ from explorer.exhibits.masks.causal import ahead
 from explorer.exhibits.masks.choices import READERS, RENDERINGS, WAYS
 from explorer.exhibits.masks.forced import forced
 from explorer.exhibits.reasons import BLOCKERS, blocked_by, empty_rows, reasons
-from explorer.exhibits.saying import marked_words
 from explorer.library import LoadedModel, open_model
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, Edit, MaskSize, MaskSwitch
-from explorer.runs.interventions import mask_of, rules_in_force
 from explorer.runs.trace import trace
 from models.masks import causal_mask
 
@@ -178,16 +176,23 @@ TEXTS = ("I love you.", "A dog ran after the cat, and the cat ran away.", "The c
 SPLIT = (TEXTS[0], TEXTS[1:])
 
 
-def test_under_right_masks_nobody_notices_the_others(translator: LoadedModel) -> None:
-    found = batch(translator, *SPLIT)
-    assert [member.text for member in found] == list(TEXTS)
-    widths = {(len(member.src_str_tokens), len(member.tgt_str_tokens)) for member in found}
-    assert len(widths) == 1
-    assert found[1].src_pads == 0
-    assert min(found[0].src_pads, found[2].src_pads) > 0
-    for member in found:
-        assert member.alone == member.together == trace(translator, member.text).output
-        assert member.weight_moved < 1e-5
+def test_under_right_masks_nobody_notices_the_others(translator, writer, tiny) -> None:
+    headless = tiny("headless", family="encoder-only", lm_head=False)
+    for loaded in (translator, writer, headless):
+        found = batch(loaded, *SPLIT)
+        assert [member.text for member in found] == list(TEXTS)
+        assert max(member.weight_moved for member in found) < 1e-5
+        if loaded is not translator:
+            assert all(member.src_str_tokens == () and member.alone == "" for member in found)
+            assert found[1].tgt_pads == 0
+            continue
+        assert len({(len(each.src_str_tokens), len(each.tgt_str_tokens)) for each in found}) == 1
+        assert found[1].src_pads == 0
+        assert min(found[0].src_pads, found[2].src_pads) > 0
+        for member in found:
+            assert member.alone == member.together == trace(loaded, member.text).output
+    with pytest.raises(InputProblem):
+        batch(writer, "I love you.", ["   "])
 
 
 def test_visible_padding_moves_the_short_ones_and_spares_the_longest(translator) -> None:
@@ -206,17 +211,6 @@ def test_visible_padding_moves_the_short_ones_and_spares_the_longest(translator)
         change = alone.pattern(site.name) - padded.pattern(site.name)[:, :n, :n]
         moved.append(float(abs(change).max()))
     assert first.weight_moved >= max(moved) - 1e-5 > 1e-2
-
-
-def test_every_family_has_batches_of_readable_sentences(writer: LoadedModel, tiny) -> None:
-    found = batch(writer, *SPLIT)
-    assert all(member.src_str_tokens == () and member.alone == "" for member in found)
-    assert found[1].tgt_pads == 0
-    assert max(member.weight_moved for member in found) < 1e-5
-    headless = batch(tiny("headless", family="encoder-only", lm_head=False), *SPLIT)
-    assert max(member.weight_moved for member in headless) < 1e-5
-    with pytest.raises(InputProblem):
-        batch(writer, "I love you.", ["   "])
 
 
 # Looking ahead: none with the causal mask, and without it the sums that the patterns give.
@@ -285,7 +279,7 @@ def test_what_comes_next_is_sorted_and_holds_the_best_of_before(translator: Load
 # What blocks each cell: the rules rebuild the models' own masks.
 SHORT, GIVEN = "The cat ran.", "猫跑"
 SELF, CROSS = "decoder.blocks.0.attn", "decoder.blocks.1.cross_attn"
-ENCODER = "encoder.blocks.0.attn"
+ENCODER, LATER = "encoder.blocks.0.attn", "decoder.blocks.1.attn"
 EDITS: list[tuple[Edit, ...]] = [
     (),
     (MaskSwitch("causal", False),),
@@ -299,11 +293,6 @@ EDITS: list[tuple[Edit, ...]] = [
 ]
 
 
-def letters(names):
-    """The first letter of what blocks each cell, row by row."""
-    return ["".join(name[:1] or "·" for name in row) for row in names.tolist()]
-
-
 @pytest.mark.parametrize("edits", EDITS)
 def test_blocked_is_just_what_the_model_blocked(translator, edits):
     traced = trace(translator, SHORT, GIVEN, edits, pads=2)
@@ -315,37 +304,55 @@ def test_blocked_is_just_what_the_model_blocked(translator, edits):
         assert not (traced.pattern(site.name) > 0)[why.blocked].any()
 
 
-def test_the_rules_rebuild_the_models_own_masks(translator, writer):
-    for loaded in (translator, writer):
-        traced = trace(loaded, SHORT, pads=2)
-        valid = {
-            "src": torch.tensor(traced.src_valid)[None],
-            "tgt": torch.tensor(traced.tgt_valid)[None],
-        }
+def letters(names: np.ndarray) -> str:
+    """One letter for what blocks each cell, "q" for a hidden PAD query; rows apart."""
+    of = {"": "·", "pad_query": "q"}
+    return " ".join("".join(of.get(name, name[:1]) for name in row) for row in names.tolist())
+
+
+PAINTED = CellEdit(SELF, 1, 1, 0, False), CellEdit(SELF, 1, 0, 1, True)
+EVERYWHERE = (CellEdit("decoder", None, 1, 0, False),)
+USUAL, PADS = "·cccp ··ccp ···cp ····p ····p", "·····p ·····p ·····p ·····p ·····p"
+
+
+@pytest.mark.parametrize(
+    ("edits", "site", "head", "rows"),
+    [
+        ((), SELF, 0, USUAL),
+        ((), CROSS, 0, PADS),
+        (PAINTED, SELF, 0, USUAL),
+        (PAINTED, SELF, 1, "··ccp e·ccp ···cp ····p ····p"),
+        (PAINTED, LATER, 1, USUAL),
+        (EVERYWHERE, SELF, 0, "·cccp e·ccp ···cp ····p ····p"),
+        (EVERYWHERE, LATER, 1, "·cccp e·ccp ···cp ····p ····p"),
+        (EVERYWHERE, CROSS, 0, PADS),
+        ((MaskSwitch("pad_queries", True),), SELF, 0, "·cccp ··ccp ···cp ····p qqqqp"),
+        ((MaskSwitch("pad_queries", True),), CROSS, 0, "·····p ·····p ·····p ·····p qqqqqp"),
+        ((MaskSize("window", 2),), SELF, 0, "·cccp ··ccp w··cp ww··p www·p"),
+        ((MaskSize("prefix", 2),), SELF, 0, "··ccp ··ccp ···cp ····p ····p"),
+        ((MaskSize("block", 2),), SELF, 0, "·cccp ··ccp bb·cp bb··p bbbbp"),
+        ((MaskSize("window", 1),), ENCODER, 0, "·wwwwp w·wwwp ww·wwp www·wp wwww·p wwwwwp"),
+        ((MaskSize("window", 1), MaskSize("block", 1)), CROSS, 0, PADS),
+    ],
+)
+def test_what_blocks_each_cell_by_hand(translator, edits, site, head, rows):
+    """The start mark and three tokens of the target, four of the source, and a PAD in each."""
+    traced = trace(translator, "I love you.", "猫坐在", edits, pads=1)
+    assert letters(blocked_by(traced, site)[head]) == rows
+
+
+def test_a_window_of_the_models_own_and_one_of_the_users(tiny):
+    loaded = tiny("near", family="decoder-only", near_layers=(1,), window=2)
+    w, c = "window", "causal"
+    for edits, n in (((), 2), ((MaskSize("window", 3),), 2), ((MaskSize("window", 1),), 1)):
+        traced = trace(loaded, "I love you.", edits=edits)
+        whole, short = (blocked_by(traced, site.name)[0] for site in traced.sites)
+        assert (whole[3, 0] == w) == bool(edits), "layer 1 has no window but the user's"
+        assert short[3, :5].tolist() == [w] * (4 - n) + [""] * n + [c]
         for site in traced.sites:
-            rules = rules_in_force(())
-            mask = mask_of(site, rules, valid[site.query_stream], valid[site.key_stream])[0]
-            applied = traced.mask(site.name)
-            np.testing.assert_array_equal(np.broadcast_to(mask.numpy(), applied.shape), applied)
-
-
-def test_by_hand(translator):
-    target = translator.tokenizer.decode(translator.tokenizer.encode(GIVEN)[:1])
-    edits = (CellEdit(SELF, 1, 1, 0, False), CellEdit(SELF, 1, 0, 1, True))
-    traced = trace(translator, SHORT, target, edits, pads=1)
-    assert traced.tgt_valid.tolist() == [True, True, False]
-    assert letters(blocked_by(traced, SELF)[0]) == ["·cp", "··p", "··p"]
-    assert letters(blocked_by(traced, SELF)[1]) == ["··p", "e·p", "··p"]
-    why = reasons(traced, SELF)
-    assert why.causal[0].tolist() == [[False, True, True], [False, False, True], [False] * 3]
-    assert np.argwhere(why.opened).tolist() == [[1, 0, 1]]
-    assert np.unique(blocked_by(traced, CROSS)[:, :, :-1]).tolist() == [""]
-    assert np.unique(blocked_by(traced, CROSS)[:, :, -1]).tolist() == ["pad_key"]
-
-    queries = trace(translator, SHORT, target, (MaskSwitch("pad_queries", True),), pads=1)
-    assert letters(blocked_by(queries, SELF)[0]) == ["·cp", "··p", "ppp"]
-    for names in (blocked_by(queries, SELF)[0, 2, :2], blocked_by(queries, CROSS)[:, -1, :-1]):
-        assert np.unique(names).tolist() == ["pad_query"]
+            np.testing.assert_array_equal(
+                blocked_by(traced, site.name) != "", ~traced.mask(site.name)
+            )
 
 
 def test_a_mask_that_no_rule_explains_is_not_explained_away(translator):
@@ -363,55 +370,12 @@ def test_a_mask_that_no_rule_explains_is_not_explained_away(translator):
     assert (blocked_by(leaking, SELF) == "").all()
 
 
-def test_windows_prefixes_and_blocks_by_hand(translator, tiny):
-    for edits, site, rows in (
-        ((MaskSize("window", 2),), SELF, "·ccc ··cc w··c ww··"),
-        ((MaskSize("prefix", 2),), SELF, "··cc ··cc ···c ····"),
-        ((MaskSize("block", 2),), SELF, "·ccc ··cc bb·c bb··"),
-        ((MaskSize("window", 1),), ENCODER, "·www w·ww ww·w www·"),
-        ((MaskSize("window", 1), MaskSize("block", 1)), CROSS, "···· ···· ···· ····"),
-    ):
-        traced = trace(translator, "I love you.", "猫坐在", edits)
-        assert letters(blocked_by(traced, site)[0, :4, :4]) == rows.split(), (edits, site)
-    loaded = tiny("near", family="decoder-only", near_layers=(1,), window=2)
-    w, c = "window", "causal"
-    for edits, n in (((), 2), ((MaskSize("window", 3),), 2), ((MaskSize("window", 1),), 1)):
-        traced = trace(loaded, "I love you.", edits=edits)
-        whole, short = (blocked_by(traced, site.name)[0] for site in traced.sites)
-        assert (whole[3, 0] == w) == bool(edits), "layer 1 has no window but the user's"
-        assert short[3, :5].tolist() == [w] * (4 - n) + [""] * n + [c]
-        for site in traced.sites:
-            np.testing.assert_array_equal(
-                blocked_by(traced, site.name) != "", ~traced.mask(site.name)
-            )
-
-
-def test_a_kind_paints_all_its_layers_and_a_name_one(translator):
-    everywhere = trace(translator, SHORT, GIVEN, (CellEdit("decoder", None, 1, 0, False),))
-    one = trace(translator, SHORT, GIVEN, (CellEdit(SELF, 1, 1, 0, False),))
-    for traced, heads in ((everywhere, {"all"}), (one, {1})):
-        for site in traced.sites:
-            shut = blocked_by(traced, site.name)[:, 1, 0] == "edit"
-            if site.kind == "cross" or site.stack == "encoder":
-                assert not shut.any()
-            elif heads == {"all"}:
-                assert shut.all()
-            else:
-                assert np.flatnonzero(shut).tolist() == ([1] if site.name == SELF else [])
-    lost = trace(translator, SHORT, GIVEN, (CellEdit("nowhere", None, 1, 0, False),))
-    assert len(lost.ignored_edits) == 1
-
-
-def test_rows_painted_empty_are_found_and_are_zero(translator):
+def test_cells_painted_open_and_rows_painted_empty_are_found(translator):
     edits = tuple(CellEdit(SELF, 2, 1, key, False) for key in range(2))
-    traced = trace(translator, SHORT, GIVEN, edits, pads=2)
+    traced = trace(translator, SHORT, GIVEN, (*edits, CellEdit(SELF, 1, 0, 1, True)), pads=2)
+    assert np.argwhere(reasons(traced, SELF).opened).tolist() == [[1, 0, 1]]
     assert np.argwhere(empty_rows(traced, SELF)).tolist() == [[2, 1]]
     assert not traced.pattern(SELF)[2, 1].any()
     # PAD queries that are hidden on purpose are not what a visitor emptied.
     hidden = trace(translator, SHORT, GIVEN, (MaskSwitch("pad_queries", True),), pads=2)
     assert not empty_rows(hidden, SELF).any()
-
-
-def test_changed_tokens_are_marked_and_pieces_of_a_word_stay_together():
-    words = [("a", "same"), ("·bc", "new"), ("de", "gone")]
-    assert "a:orange-background[**bc**] :gray[~~de~~]" in marked_words(words)

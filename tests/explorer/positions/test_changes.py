@@ -1,6 +1,6 @@
 """Changed positions: told to the tokens, read by the heads, seen in what is written."""
 
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,9 @@ from explorer.runs.edits import MaskSwitch
 from explorer.runs.passes import walked
 from explorer.runs.trace import trace
 from models.positions import POSITIONS
+from tests.explorer.conftest import WRITER
 
 TEXT, TARGET = "The cat sat on the mat", "爱猫你在跑我"
-WRITER: dict[str, Any] = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
 
 
 @pytest.mark.parametrize("text", ["remove", "reverse", "shift-20", "swap-1-3"])
@@ -55,17 +55,11 @@ def test_what_tokens_are_told_by_permutations_where_there_are_positions(tiny, wr
         moved(translator, traced, "tgt", range(len(traced.tgt_tokens)))
 
 
-def _told(
-    valid: object,
-    tokens: torch.Tensor,
-    past: int,
-    unplaced: object,
-    *,
-    told: torch.Tensor,
-    wanted: list[int],
-) -> torch.Tensor:
+def told_to(wanted: Sequence[int], told: torch.Tensor) -> Callable[..., torch.Tensor]:
     """In place of `positions_of`: what a change would tell the wanted row."""
-    return (told if tokens[0].tolist() == wanted else torch.arange(tokens.shape[1]))[None]
+    return lambda valid, tokens, *more: (
+        told if tokens[0].tolist() == [*wanted] else torch.arange(tokens.shape[1])
+    )[None]
 
 
 @pytest.mark.parametrize("positions", sorted(set(POSITIONS) - {"none"}))
@@ -81,9 +75,7 @@ def test_a_change_is_the_model_itself_at_other_positions(positions, stream, tiny
         PositionChange("reverse"),
     ):
         got = reread(loaded, traced, stream, change)
-        told = changing.told_positions(change, len(wanted))
-
-        oracle = partial(_told, told=told, wanted=list(wanted))
+        oracle = told_to(wanted, changing.told_positions(change, len(wanted)))
         with monkeypatch.context() as patch:
             patch.setattr("models.transformer.positions_of", oracle)
             expected = reread(loaded, traced, stream, None)

@@ -14,12 +14,12 @@ from explorer.exhibits.positions import sum as summing
 from explorer.exhibits.positions.rotary import layout_difference
 from explorer.exhibits.positions.sum import room
 from explorer.exhibits.positions.table import projected_gram, spread_by_distance
-from explorer.figures.positions.sums import plane, strips
+from explorer.figures.positions.sums import plane
+from explorer.runs.rerun import rows_of
+from explorer.runs.run import run
 from explorer.runs.trace import trace
-from explorer.text import family
-from models.hooks import Edits, Record, visiting
+from models.hooks import Edits
 from models.positions import Scaling, frequencies, sinusoidal_table
-from models.rows import Rows
 from models.transformer import build_model
 
 
@@ -56,8 +56,6 @@ def test_the_table_of_a_model_is_what_it_adds(stream, tiny):
         found = encodings.model_table(loaded, len(added), stream)
         np.testing.assert_array_equal(found, added)
     assert len(encodings.model_table(tiny(positions="learned", n_ctx=9), 50, stream)) == 9
-    for kind in ("rotary", "none"):
-        assert encodings.model_table(tiny(positions=kind), 5, stream) is None
 
 
 def test_the_position_part_of_the_scores_behind_the_projections(tiny):
@@ -66,17 +64,8 @@ def test_the_position_part_of_the_scores_behind_the_projections(tiny):
     site = "encoder.blocks.0.attn"
     traced = trace(loaded, "The cat ran away")
     n = len(traced.src_tokens)
-    with (
-        torch.inference_mode(),
-        visiting(
-            record := Record(
-                lambda name: name == f"{site}.hook_scores",
-                Edits({"encoder.hook_embed": torch.zeros_like}),
-            )
-        ),
-    ):
-        loaded.model.memory_of(Rows.of([[1]], [traced.src_tokens]))
-    scores = record.activations[f"{site}.hook_scores"][0].numpy()
+    hook, silent = f"{site}.hook_scores", Edits({"encoder.hook_embed": torch.zeros_like})
+    (scores,) = run(loaded.model, rows_of(traced), {hook}, silent)[hook].numpy()
     for head in range(4):
         found = projected_gram(loaded, site, head, n)
         np.testing.assert_allclose(found, scores[head], atol=1e-5)
@@ -105,9 +94,6 @@ def test_words_and_positions_have_sizes_in_their_only_stream_too(tiny, writer):
     weight = loaded.model.get_parameter("encoder.embed.weight").numpy()
     expected = np.linalg.norm(weight[list(traced.src_tokens)], axis=1) * 24**0.5
     np.testing.assert_allclose(words, expected, rtol=1e-5)
-    for kind in ("rotary", "none"):
-        other = tiny(positions=kind)
-        assert encodings.sizes(trace(other, "The cat ran", "爱猫你"), "src") is None
     assert encodings.model_table(writer, 5, "src") is None
     np.testing.assert_array_equal(
         encodings.model_table(writer, 5), encodings.table(5, writer.config.d_model)
@@ -158,8 +144,11 @@ def test_the_sum_is_what_enters_the_first_block(tiny, scaled):
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi", "none"])
-def test_there_is_no_sum_where_nothing_is_added(tiny, positions):
-    assert summing.sums(trace(tiny("other", positions=positions), TEXT), "src") is None
+def test_nothing_is_shown_of_a_sum_where_nothing_is_added(tiny, positions):
+    loaded = tiny("other", positions=positions)
+    traced = trace(loaded, TEXT)
+    assert summing.sums(traced, "src") is encodings.sizes(traced, "src") is None
+    assert encodings.model_table(loaded, 5, "src") is None
 
 
 def test_random_embeddings_are_in_the_way_as_chance_has_it(tiny):
@@ -191,19 +180,17 @@ def test_widths_are_those_of_models_that_concatenate(tiny, tied, positions, fami
     assert found.wide == total
 
 
-def test_arrows_have_true_angles_and_strips_one_scale():
+def test_arrows_have_true_angles():
     figure = plane((3.0, 4.0), 90.0, ["a", "b", "a + b"])
     tips = [(each["x"], each["y"]) for each in figure["layout"]["annotations"]]
     np.testing.assert_allclose(tips, [(3, 0), (3, 4), (3, 4)], atol=1e-9)
     assert figure["layout"]["yaxis"]["scaleanchor"] == "x"
-    words = family("figures.positions", lang="en")
-    drawn = strips(np.array([[1.0, -2], [0, 5], [1, 3]]), ["a", "b", "c"], words=words)
-    assert drawn.scale.high == 5
-    with pytest.raises(ValueError, match="values"):
-        strips(np.ones((2, 2)), ["a"], words=words)
 
 
 # Rotations up close: against the model's own scores, and both layouts of pairs.
+NEAR = {"rope_base": 900.0, "near_rope_base": 20.0, "near_layers": (0,)}
+
+
 def test_the_half_split_layout_by_hand_and_permuted():
     # d = 4: features (0, 2) turn by 1, features (1, 3) by 1/100 a position.
     x = torch.tensor([[[[1.0, 2.0, 3.0, 4.0]]]], dtype=torch.float64)
@@ -227,65 +214,47 @@ def test_the_half_split_layout_by_hand_and_permuted():
     )
 
 
-@pytest.mark.parametrize(("positions", "kv_heads"), [("rotary", 1), ("rotary", 2), ("spiral", 4)])
-def test_pairs_add_up_to_the_model_s_own_score(positions, kv_heads, tiny):
-    with registered("spiral"):
-        loaded = tiny("writer", family="decoder-only", positions=positions, n_kv_heads=kv_heads)
-        traced = trace(loaded, "The cat sat on the mat")
-        site = traced.sites[1].name
-        scores = traced.activations[f"{site}.hook_scores"]
-        for head, query, key in ((0, 4, 1), (3, 2, 2), (1, 1, 5)):
-            found = turning.turned(loaded, traced, site, head, query, key)
-            assert found.score == pytest.approx(float(scores[head, query, key]), abs=1e-4)
-            q, k = (
-                turning.bare(loaded, traced, site, head, "q"),
-                turning.bare(loaded, traced, site, head, "k"),
-            )
-            angles = turning.angles_of(loaded, traced, site)
-            curve = turning.score_by_offset(
-                q[query], k[key], np.arange(-5, 6), angles, loaded.config.divisor
-            )
-            assert curve[query - key + 5] == pytest.approx(found.score, abs=1e-9)
-            assert curve[5] == pytest.approx(q[query] @ k[key] / loaded.config.d_head**0.5)
-            lengths = np.linalg.norm(found.q, axis=1)
-            np.testing.assert_allclose(np.linalg.norm(found.q_turned, axis=1), lengths)
-
-
-def test_each_layer_has_its_own_angles(tiny):
-    """Those of Gemma 3: the first layer's base is short, the second one's is the model's."""
-    bases = {"rope_base": 900.0, "near_rope_base": 20.0, "near_layers": (0,)}
-    loaded = tiny("writer", family="decoder-only", positions="rotary", **bases)
-    traced = trace(loaded, "The cat sat on the mat")
-    for site, base in zip(traced.sites, (20.0, 900.0), strict=True):
-        found = turning.turned(loaded, traced, site.name, 1, 4, 1)
-        scores = traced.activations[site.hook("scores")]
-        assert found.score == pytest.approx(float(scores[1, 4, 1]), abs=1e-4)
-        np.testing.assert_allclose(found.angles, frequencies(loaded.config.d_head, base).numpy())
-
-
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "angles"),
     [
-        {"rotary_dim": 4},
-        {"rope_scaling": Scaling((1.0, 2.0, 8.0)), "rope_base": 50.0},
-        {"rope_scaling": Scaling(n_ctx=4, growth=3.0), "rope_base": 50.0},
+        ({"n_kv_heads": 1}, None),
+        ({"positions": "spiral"}, [1, 1 / 2, 1 / 3]),
+        # Gemma 3: the first layer's base is short. Pythia turns a part of each head, Llama 3
+        # stretches the angles.
+        (NEAR, frequencies(6, 20.0).tolist()),
+        ({"rotary_dim": 4}, [1.0, 0.01, 0.0]),
+        ({"rope_scaling": Scaling((1.0, 2.0, 8.0)), "rope_base": 50.0}, None),
+        ({"rope_scaling": Scaling(n_ctx=4, growth=3.0), "rope_base": 50.0}, None),
     ],
 )
-def test_what_the_model_itself_turned_is_taken_back(changes, tiny):
-    """As in Pythia, which turns a part of each head, and in Llama 3, which stretches angles."""
-    loaded = tiny("writer", family="decoder-only", positions="rotary", **changes)
-    traced = trace(loaded, "The cat sat on the mat")
-    site = traced.sites[1]
-    module, (x, _) = module_of(loaded, site), site_inputs(loaded, traced, site)
-    before = module.w_q(x).detach().numpy()[:, module.d_head : 2 * module.d_head]
-    np.testing.assert_allclose(turning.bare(loaded, traced, site.name, 1, "q"), before, atol=1e-5)
-    found = turning.turned(loaded, traced, site.name, 1, 4, 1)
-    scores = traced.activations[site.hook("scores")]
-    assert found.score == pytest.approx(float(scores[1, 4, 1]), abs=1e-4)
-    if "rotary_dim" in changes:
-        assert found.angles.tolist() == [1.0, 0.01, 0.0]
-    else:
-        assert (found.angles < frequencies(6, 50.0).numpy()).any()
+def test_pairs_add_up_to_the_model_s_own_score(changes, angles, tiny):
+    with registered("spiral"):
+        design = {"positions": "rotary", "n_kv_heads": 2, **changes}
+        loaded = tiny("writer", family="decoder-only", **design)
+        traced = trace(loaded, "The cat sat on the mat")
+        for site in traced.sites:
+            scores = traced.activations[site.hook("scores")]
+            module, (x, _) = module_of(loaded, site), site_inputs(loaded, traced, site)
+            projected = module.w_q(x).detach().numpy()
+            for head, query, key in ((0, 4, 1), (3, 2, 2), (1, 1, 5)):
+                found = turning.turned(loaded, traced, site.name, head, query, key)
+                assert found.score == pytest.approx(float(scores[head, query, key]), abs=1e-4)
+                q, k = (turning.bare(loaded, traced, site.name, head, what) for what in "qk")
+                np.testing.assert_allclose(q, projected[:, 6 * head : 6 * head + 6], atol=1e-5)
+                curve = turning.score_by_offset(
+                    q[query], k[key], np.arange(-5, 6), found.angles, loaded.config.divisor
+                )
+                assert curve[query - key + 5] == pytest.approx(found.score, abs=1e-9)
+                assert curve[5] == pytest.approx(q[query] @ k[key] / 6**0.5)
+                lengths = np.linalg.norm(found.q, axis=1)
+                np.testing.assert_allclose(np.linalg.norm(found.q_turned, axis=1), lengths)
+        first, last = (turning.angles_of(loaded, traced, site.name) for site in traced.sites)
+    if angles is not None:
+        np.testing.assert_allclose(first, angles)
+    if "rope_scaling" in changes:
+        assert (last < frequencies(6, 50.0).numpy()).any()
+    if "near_layers" in changes:
+        np.testing.assert_allclose(last, frequencies(6, 900.0).numpy())
 
 
 def test_a_model_that_does_not_turn_is_shown_as_if(translator):

@@ -8,43 +8,23 @@ import pytest
 import torch
 
 from explorer.analysis.heads.measures import entropy
-from explorer.analysis.score.steps import (
-    SCALINGS,
-    Cell,
-    cell_of,
-    chosen_token,
-    effect,
-    lengths,
-    output_weights,
-    scaled,
-    softmax_gradient,
-    stream_before,
-)
+from explorer.analysis.score import steps
 from explorer.exhibits.score import dropout, raw, split
 from explorer.library import LoadedModel
 from explorer.runs.edits import HeadOff, MaskSwitch
 from explorer.runs.trace import Trace, trace
+from tests.explorer.conftest import DESIGNS
 
 TEXT = "The cat sat on the mat."
 
 
-def cells(loaded: LoadedModel, traced: Trace, head: int, query: int, key: int) -> list[Cell]:
-    return [cell_of(loaded, traced, site, head, query, key) for site in traced.sites]
+def cells(loaded: LoadedModel, traced: Trace, head: int, query: int, key: int) -> list[steps.Cell]:
+    return [steps.cell_of(loaded, traced, site, head, query, key) for site in traced.sites]
 
 
-@pytest.fixture(params=["post", "pre", "sublayer", "shared", "writer", "alibi", "t5", "capped"])
+@pytest.fixture(params=["post", "pre", "sublayer", "post-rms", "llama", "alibi", "capped"])
 def loaded(request: pytest.FixtureRequest, tiny) -> LoadedModel:
-    changes = {
-        "post": {},
-        "pre": {"norm_placement": "pre", "final_norm": True},
-        "sublayer": {"norm_placement": "sublayer", "final_norm": True},
-        "shared": {"n_kv_heads": 2, "bias": False, "positions": "rotary"},
-        "writer": {"family": "decoder-only", "positions": "rotary", "norm": "rmsnorm"},
-        "alibi": {"n_kv_heads": 2, "positions": "alibi"},
-        "capped": {"score_cap": 0.2},
-        "t5": {"positions": "t5", "norm_placement": "pre", "final_norm": True},
-    }
-    return tiny(request.param, **changes[request.param])
+    return tiny(request.param, **DESIGNS[request.param])
 
 
 def test_each_step_follows_from_the_one_before(loaded) -> None:
@@ -67,18 +47,25 @@ def test_the_cells_of_a_row_add_up_to_the_head_and_the_heads_to_what_is_added(lo
     placed = loaded.config.norm_placement
     for site in traced.sites:
         n_key = len(traced.key_tokens(site.name))
-        heads, bias = [], output_weights(loaded, site)[1]
+        heads, bias = [], steps.output_weights(loaded, site)[1]
         for head in range(site.n_heads):
-            row = [cell_of(loaded, traced, site, head, 3, key) for key in range(n_key)]
+            row = [steps.cell_of(loaded, traced, site, head, 3, key) for key in range(n_key)]
             np.testing.assert_allclose(
                 sum(cell.written for cell in row), row[0].head_written, atol=1e-5
             )
             heads.append(row[0].head_written)
         np.testing.assert_allclose(sum(heads) + bias, row[0].site_written, atol=1e-5)
+        what, then = "attn_out", "resid_mid"
+        if site.kind == "cross":
+            what, then = "cross_attn_out", "resid_mid_cross"
+        written = row[0].site_written
         if placed != "sublayer":
-            what = "cross_attn_out" if site.kind == "cross" else "attn_out"
-            added = traced.activations[f"{site.name.rpartition('.')[0]}.hook_{what}"][3]
-            np.testing.assert_allclose(row[0].site_written, added, atol=1e-5)
+            added = traced.activations[site.block_hook(what)][3]
+            np.testing.assert_allclose(written, added, atol=1e-5)
+        if placed == "pre":
+            before = steps.stream_before(traced, site)[3]
+            after = traced.activations[site.block_hook(then)][3]
+            np.testing.assert_allclose(before + written, after, atol=1e-5)
 
 
 def test_the_slope_is_what_a_hundredth_of_the_cell_does(loaded) -> None:
@@ -86,11 +73,11 @@ def test_the_slope_is_what_a_hundredth_of_the_cell_does(loaded) -> None:
     last = int(traced.tgt_valid.sum()) - 1
     moved = 0.0
     for site in traced.sites:
-        cell = cell_of(loaded, traced, site, 1, 2 if site.stack == "encoder" else last, 0)
-        whole = effect(loaded, traced, cell, last)
-        assert whole.tokens[whole.chosen] == chosen_token(traced, last)
+        cell = steps.cell_of(loaded, traced, site, 1, 2 if site.stack == "encoder" else last, 0)
+        whole = steps.effect(loaded, traced, cell, last)
+        assert whole.tokens[whole.chosen] == steps.chosen_token(traced, last)
         np.testing.assert_array_equal(whole.before, traced.logits[last, list(whole.tokens)])
-        little = effect(loaded, traced, replace(cell, weights=cell.weights / 100), last)
+        little = steps.effect(loaded, traced, replace(cell, weights=cell.weights / 100), last)
         change = float(little.change[little.chosen])
         assert 100 * change == pytest.approx(whole.slope, abs=1e-3, rel=0.1)
         moved = max(moved, abs(whole.slope))
@@ -102,10 +89,10 @@ def test_the_only_cell_of_a_row_is_the_whole_head(tiny) -> None:
     loaded = tiny("one", family="decoder-only")
     traced = trace(loaded, TEXT)
     site = traced.sites[0]
-    cell = cell_of(loaded, traced, site, 2, 0, 0)
+    cell = steps.cell_of(loaded, traced, site, 2, 0, 0)
     assert cell.weight == 1
     np.testing.assert_allclose(cell.written, cell.head_written, atol=1e-6)
-    first = effect(loaded, traced, cell, 0)
+    first = steps.effect(loaded, traced, cell, 0)
     off = trace(loaded, "The", edits=(HeadOff(site.name, 2),))
     np.testing.assert_allclose(first.after, off.logits[0, list(first.tokens)], atol=1e-4)
     assert np.abs(first.change).max() > 1e-3
@@ -113,34 +100,20 @@ def test_the_only_cell_of_a_row_is_the_whole_head(tiny) -> None:
 
 def test_what_is_blocked_or_off_writes_nothing(translator, traced) -> None:
     site = next(site for site in traced.sites if site.role == "decoder")
-    cell = cell_of(translator, traced, site, 0, 1, 3)
+    cell = steps.cell_of(translator, traced, site, 0, 1, 3)
     assert not cell.is_allowed
     assert cell.weight == 0
     assert not cell.written.any()
-    found = effect(translator, traced, cell, 1)
+    found = steps.effect(translator, traced, cell, 1)
     np.testing.assert_allclose(found.change, 0, atol=1e-5)
     assert found.slope == 0
     site = next(site for site in translator.sites if site.role == "cross")
     traced = trace(translator, TEXT, edits=(HeadOff(site.name, 1), MaskSwitch("causal", False)))
-    cell = cell_of(translator, traced, site, 1, 2, 0)
+    cell = steps.cell_of(translator, traced, site, 1, 2, 0)
     assert cell.weight > 0
     assert not cell.written.any()
     assert not cell.head_written.any()
-    np.testing.assert_allclose(effect(translator, traced, cell, 2).change, 0, atol=1e-5)
-
-
-def test_the_stream_before_is_what_the_sublayer_was_joined_to(tiny) -> None:
-    loaded = tiny("pre", norm_placement="pre", final_norm=True)
-    traced = trace(loaded, TEXT)
-    for site in traced.sites:
-        cell = cell_of(loaded, traced, site, 0, 2, 1)
-        block = site.name.rpartition(".")[0]
-        after = "resid_mid_cross" if site.kind == "cross" else "resid_mid"
-        np.testing.assert_allclose(
-            stream_before(traced, site)[2] + cell.site_written,
-            traced.activations[f"{block}.hook_{after}"][2],
-            atol=1e-5,
-        )
+    np.testing.assert_allclose(steps.effect(translator, traced, cell, 2).change, 0, atol=1e-5)
 
 
 def test_what_is_not_there_is_refused_and_a_chosen_token_shown(translator, writer, traced) -> None:
@@ -151,26 +124,26 @@ def test_what_is_not_there_is_refused_and_a_chosen_token_shown(translator, write
         (writer, (0, 0, 0), ValueError, "the trace was made by"),
     ):
         with pytest.raises(error, match=message):
-            cell_of(loaded, traced, site, *at)
-    cell = cell_of(translator, traced, traced.sites[-1], 0, 1, 0)
+            steps.cell_of(loaded, traced, site, *at)
+    cell = steps.cell_of(translator, traced, traced.sites[-1], 0, 1, 0)
     with pytest.raises(IndexError, match="there is no position 99"):
-        effect(translator, traced, cell, 99)
+        steps.effect(translator, traced, cell, 99)
     with pytest.raises(IndexError, match="vocabulary"):
-        effect(translator, traced, cell, 0, token=10**6)
+        steps.effect(translator, traced, cell, 0, token=10**6)
     unlikely = int(traced.logits[1].argmin())
-    found = effect(translator, traced, cell, 1, token=unlikely)
+    found = steps.effect(translator, traced, cell, 1, token=unlikely)
     assert found.tokens[found.chosen] == unlikely
     assert len(found.tokens) == len(found.str_tokens) == 6
-    assert lengths([np.array([3.0, 4.0]), np.zeros(2)]) == (5.0, 0.0)
+    assert steps.lengths([np.array([3.0, 4.0]), np.zeros(2)]) == (5.0, 0.0)
 
 
 # What surrounds a cell: scalings, the parts of a score, layouts of weights, groups, dropout.
 def test_the_usual_scaling_is_the_model_itself_over_rows_with_a_choice(translator) -> None:
     traced = trace(translator, TEXT, pads=2)
     for site in traced.sites:
-        usual = scaled(traced, site, 1, "head")
+        usual = steps.scaled(traced, site, 1, "head")
         np.testing.assert_allclose(usual.pattern, traced.pattern(site.name)[1], atol=1e-6)
-        others = {name: scaled(traced, site, 1, name) for name in SCALINGS}
+        others = {name: steps.scaled(traced, site, 1, name) for name in steps.SCALINGS}
         assert others["none"].entropy < usual.entropy < others["model"].entropy
         assert others["none"].top > usual.top > others["model"].top
         assert others["none"].divisor == 1
@@ -180,7 +153,7 @@ def test_the_usual_scaling_is_the_model_itself_over_rows_with_a_choice(translato
     site = next(site for site in traced.sites if site.role == "decoder")
     n_real = int(traced.tgt_valid.sum())
     rows = traced.pattern(site.name)[0, 1:n_real]  # row 0 sees itself alone
-    found = scaled(traced, site, 0, "head")
+    found = steps.scaled(traced, site, 0, "head")
     assert found.entropy == pytest.approx(entropy(rows).mean())
     assert len(found.scores) == n_real * (n_real + 1) // 2
 
@@ -190,11 +163,11 @@ def test_scores_are_capped_after_the_scaling_and_softmax_has_autograds_gradient(
     loaded = tiny("capped", score_cap=0.2)
     traced = trace(loaded, TEXT)
     site = traced.sites[0]
-    usual = scaled(traced, site, 1, "head")
+    usual = steps.scaled(traced, site, 1, "head")
     np.testing.assert_allclose(usual.pattern, traced.pattern(site.name)[1], atol=1e-6)
     own = traced.activations[site.hook("scores")][1]
     np.testing.assert_allclose(usual.scores, own[traced.mask(site.name)[1]], atol=1e-6)
-    unscaled = scaled(traced, site, 1, "none").scores
+    unscaled = steps.scaled(traced, site, 1, "none").scores
     assert np.abs(usual.scores).mean() < np.abs(unscaled).mean() < 0.2
     used = dropout.dropped(traced, site, 1, 2, 0.0).after
     np.testing.assert_allclose(used, traced.pattern(site.name)[1, 2], atol=1e-6)
@@ -202,7 +175,7 @@ def test_scores_are_capped_after_the_scaling_and_softmax_has_autograds_gradient(
     for row in scores:
         jacobian = torch.autograd.functional.jacobian(lambda s: s.softmax(-1), row)
         expected = float(jacobian.norm())
-        assert softmax_gradient(row.softmax(-1).numpy()) == pytest.approx(expected, abs=1e-6)
+        assert steps.softmax_gradient(row.softmax(-1).numpy()) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize(
