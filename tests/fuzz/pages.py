@@ -1,7 +1,6 @@
 """Whole pages behind a link, drawn without a browser, and what a visitor does on them."""
 
 import contextlib
-import json
 import os
 import random
 from collections.abc import Iterator
@@ -16,13 +15,14 @@ from streamlit.testing.v1.util import patch_config_options
 from explorer.pages import PAGES
 from explorer.training.rooms import VARIABLE as TRAININGS
 from explorer.ui import running, session
-from tests.fuzz.given import MODELS, damaged, value, words
+from tests.designs import parts_of
+from tests.fuzz.given import MODELS, damaged, words
 from tests.fuzz.texts import parameters
 
+NAMES = [page.name for page in PAGES]
+PLACES = [*parts_of(*NAMES), *((name, {}) for name in NAMES)]
 WAITED = 10.0
 """Seconds for which a page waits for its work here: in a browser it asks again."""
-SENT = ("picked", "painted", "taken", "rested", "down", "lost", "due", "page", "sentence")
-"""The events of all views."""
 
 
 def page(rng: random.Random, folder: Path) -> None:
@@ -31,22 +31,17 @@ def page(rng: random.Random, folder: Path) -> None:
 
 
 def visit(rng: random.Random, folder: Path) -> None:
-    """A page, what a visitor does there, and what its views are said to have sent."""
+    """A page, and what a visitor does there; what views send is asked by test_messages."""
     at = _open(rng)
     for _ in range(3):
-        views = [each for each in at._tree if each.type == "bidi_component"]
-        widgets = [each for each in at._tree if isinstance(each, Widget)]
-        if views and rng.random() < 0.3:
-            _send(at, _message(rng, rng.choice(views).proto.id))
-        elif widgets:
+        if widgets := [each for each in at._tree if isinstance(each, Widget)]:
             _use(rng, at, rng.choice(widgets))
         _check(at)
 
 
 def _open(rng: random.Random) -> AppTest:
-    chosen = rng.choice([each.name for each in PAGES])
-    asked = parameters(rng, 4)
-    asked |= {"model": rng.choice(MODELS), "text": words(rng, 80)}
+    chosen, asked = rng.choice(PLACES)
+    asked = asked | parameters(rng, 4) | {"model": rng.choice(MODELS), "text": words(rng, 80)}
     at = AppTest.from_function(draw_page, default_timeout=60, args=(chosen,))
     for name, text in asked.items():
         at.query_params[name] = text.encode(errors="replace").decode()
@@ -103,18 +98,6 @@ def _use(rng: random.Random, at: AppTest, widget: Widget) -> None:
         case _:
             return
     _send(at, sent)
-
-
-def _message(rng: random.Random, view: str) -> WidgetState:
-    """What a view is said to have sent, as its state or as an event of one run."""
-    events = {name: value(rng, 3) for name in rng.sample(SENT, rng.randrange(1, 4))}
-    if rng.random() < 0.5:
-        return WidgetState(id=view, json_value=json.dumps(events))
-    listed = [{"event": name, "value": what} for name, what in events.items()]
-    said = value(rng) if rng.random() < 0.1 else listed
-    return WidgetState(
-        id=f"$$STREAMLIT_INTERNAL_KEY_{view}__events", json_trigger_value=json.dumps(said)
-    )
 
 
 def _send(at: AppTest, sent: WidgetState | None) -> None:

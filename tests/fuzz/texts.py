@@ -3,16 +3,13 @@
 import contextlib
 import os
 import random
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from types import FunctionType
 from urllib.parse import urlencode
 
 from explorer import library, sandbox
-from explorer.analysis.exercises.grading import grade
 from explorer.analysis.exercises.tasks import tasks
-from explorer.exhibits.choices import Offered, RefusedError, form_of, link_name
+from explorer.exhibits.choices import RefusedError, link_name
 from explorer.exhibits.exercises.choices import MOST_CARRIED, read_programs, write_programs
 from explorer.exhibits.tour.learners import read_results
 from explorer.runs.edits import format_edits, parse_edits
@@ -26,7 +23,7 @@ from explorer.training.opened import untrained
 from explorer.training.setup import OPTIONS, RANGES, Setup, check, format_setup, parse_setup
 from explorer.training.tasks import corpus
 from tests.fuzz.given import MODELS, damaged, words
-from tests.hostile import answers, programs
+from tests.hostile import programs
 
 _opened: dict[str, library.LoadedModel] = {}
 
@@ -50,27 +47,11 @@ def sentence(rng: random.Random, folder: Path) -> None:
 
 
 def parameters(rng: random.Random, n: int) -> dict[str, str]:
-    """Some choices of a link; about half of them with a value that their page offers."""
-    found = {}
-    for name in rng.sample(list(LINKS._owner), n):
-        offered = list(_offered(name)) if rng.random() < 0.5 else []
-        number = str(rng.randrange(12))
-        found[link_name(name)] = rng.choice(offered or [words(rng), words(rng, 40), number])
-    return found
-
-
-def _offered(name: str) -> Iterator[str]:
-    """The words that a choice allows, if it is one of a few."""
-    (said,) = (each for each in fields(LINKS._owner[name]) if each.name == name)
-    form = form_of(said)
-    assert form is not None
-    if isinstance(form.read, Offered):
-        for page in LINKS._pages:
-            yield from getattr(page, form.read.name, ())
-    elif isinstance(form.read, FunctionType):
-        for cell in form.read.__closure__ or ():
-            if isinstance(cell.cell_contents, tuple):
-                yield from map(str, cell.cell_contents)
+    """Some choices of a link, with values of any kind."""
+    return {
+        link_name(name): rng.choice((words(rng), words(rng, 40), str(rng.randrange(12))))
+        for name in rng.sample(list(LINKS._owner), n)
+    }
 
 
 def link(rng: random.Random, folder: Path) -> None:
@@ -101,8 +82,6 @@ def program(rng: random.Random, folder: Path) -> None:
     solved = rng.choice(tasks())
     broken = damaged(rng, code.encode(errors="replace")).decode(errors="replace")
     code = rng.choice((code, words(rng), solved.reference, broken))[: sandbox.MOST_CHARACTERS]
-    hostile = [each for each in answers(solved.function) if len(each) <= sandbox.MOST_CHARACTERS]
-    assert not grade(solved, rng.choice(hostile)).passed
     answer = sandbox.run(code, rng.choice(("f", solved.function)), grids=[Grid(2, 2)])
     assert answer.fault is not None or len(answer.values) == 4, (family, code)
     assert not os.listdir(folder)
