@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from typing import Any
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from asgi import in_a_thread
@@ -196,54 +197,30 @@ def test_one_line_of_code_cannot_fill_the_log():
 class Connection:
     """A connection of uvicorn's."""
 
-    def __init__(self, n_connections: int = 1) -> None:
-        self.connections: set[object] = set(range(n_connections))
-        self.cycle: Any = None
-        self.ended: list[str] = []
+    def __init__(self, cycle: object = None, n_connections: int = 1) -> None:
+        self.cycle, self.connections = cycle, range(n_connections)
         self.aborted = asyncio.Event()
-        self.written = b""
-        self.transport = self
-
-    def is_closing(self) -> bool:
-        return bool(self.ended)
-
-    def get_protocol(self) -> object:
-        return self
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def close(self) -> None:
-        self.ended.append("closed")
-
-    def abort(self) -> None:
-        self.ended.append("aborted")
-        self.aborted.set()
+        self.transport = Mock(abort=self.aborted.set)
+        self.transport.is_closing.return_value = False
+        self.transport.get_protocol.return_value = self
 
 
 def test_half_sent_requests_are_dropped_and_too_many_connections_refused(monkeypatch):
     monkeypatch.setattr(admission, "SILENT", 0.05)
 
-    class Cycle:
-        response_complete = False
-
     async def test() -> None:
-        half, asking, second_half = Connection(), Connection(), Connection()
-        asking.cycle, second_half.cycle = Cycle(), Cycle()
-        second_half.cycle.response_complete = True
+        half, asking = Connection(), Connection(SimpleNamespace(response_complete=False))
+        second_half = Connection(SimpleNamespace(response_complete=True))
         for each in (half, asking, second_half):
             admission.watch(each, asyncio.get_running_loop())
         await asyncio.gather(half.aborted.wait(), second_half.aborted.wait())
-        assert asking.ended == []
-        asking.ended.append("over")  # ends its look
-
-    in_a_thread(test)
-
-    async def test() -> None:
-        beyond = Connection(admission.MOST_CONNECTIONS + 1)
+        assert not asking.aborted.is_set()
+        asking.transport.is_closing.return_value = True  # ends its look
+        beyond = Connection(n_connections=admission.MOST_CONNECTIONS + 1)
         admission.watch(beyond, asyncio.get_running_loop())
-        assert beyond.written.startswith(b"HTTP/1.1 503 ")
-        assert b"Retry-After: 10" in beyond.written
-        assert beyond.ended == ["closed"]
+        beyond.transport.write.assert_called_once_with(admission.BUSY)
+        beyond.transport.close.assert_called_once()
 
+    assert admission.BUSY.startswith(b"HTTP/1.1 503 ")
+    assert b"Retry-After: 10" in admission.BUSY
     in_a_thread(test)

@@ -228,15 +228,11 @@ def test_what_headers_and_the_vocabulary_show_is_listed(own):
     integers = torch.zeros(24, dtype=torch.int8)
     assert "model.norm.weight contains I8, not floats" in problem(**{name: integers})
     assert problem() == "None"
-    path.write_bytes(path.read_bytes()[:-10])
-    assert "is incomplete" in str(listed("mine").problem)
     other = Golden.load("gpt2").write(own / "other", "own")
     (own / "mine" / "tokenizer.json").replace(other / "tokenizer.json")
     assert "tokenizer.json: its largest token id is 292" in str(listed("other").problem)
     (other / "tokenizer.json").write_text('{"model": {}}')
     assert "the tokenizer cannot be used: tokenizer.json" in str(listed("other").problem)
-    (other / "config.json").write_text("[" * 100_000)
-    assert "nested too deeply" in str(listed("other").problem)
     (other / "config.json").unlink()
     assert str(listed("other").problem) == "config.json is missing"
 
@@ -264,15 +260,6 @@ def test_a_shipped_model():
     assert found.without_piece == 0
 
 
-def test_ids_without_a_token_are_counted_and_a_gguf_file_measured(tiny, tmp_path):
-    loaded = tiny()
-    (tmp_path / "m.gguf").write_bytes(b"GGUF" * 25)
-    config = replace(loaded.config, vocab_size=loaded.tokenizer.vocab_size + 3)
-    found = facts(replace(loaded, config=config, folder=tmp_path / "m.gguf"))
-    assert found.without_piece == 3
-    assert (found.bytes_stored, found.dtypes) == (100, ("GGUF",))
-
-
 @pytest.mark.parametrize(
     ("changes", "kind", "layers"),
     [
@@ -282,21 +269,25 @@ def test_ids_without_a_token_are_counted_and_a_gguf_file_measured(tiny, tmp_path
     ],
 )
 def test_each_family(tiny, tmp_path, changes, kind, layers):
-    loaded = replace(tiny(**changes), folder=tmp_path)
-    found = facts(loaded)
-    assert (found.kind, found.layers) == (kind, layers)
+    loaded = tiny(**changes)
+    config = replace(loaded.config, vocab_size=loaded.tokenizer.vocab_size + 3)
+    found = facts(replace(loaded, config=config, folder=tmp_path))
+    assert (found.kind, found.layers, found.without_piece) == (kind, layers, 3)
     assert (found.bytes_stored, found.dtypes) == (0, ())
     assert set(found.written_in) == {"en", "zh"}
     assert sum(found.written_in.values()) < loaded.tokenizer.vocab_size
 
 
-def test_shards_are_added_up_and_a_file_that_is_none_has_no_type(tiny, tmp_path):
+def test_files_are_added_up_and_have_their_types_but_for_one_that_is_none(tiny, tmp_path):
     save_file({"a": torch.zeros(4)}, tmp_path / "model-1.safetensors")
     save_file({"b": torch.zeros(4, dtype=torch.bfloat16)}, tmp_path / "model-2.safetensors")
     (tmp_path / "notes.safetensors").write_text("no tensors")
     found = facts(replace(tiny(), folder=tmp_path))
     assert found.dtypes == ("BF16", "F32")
     assert found.bytes_stored == sum(path.stat().st_size for path in tmp_path.iterdir())
+    (tmp_path / "m.gguf").write_bytes(b"GGUF" * 25)
+    found = facts(replace(tiny(), folder=tmp_path / "m.gguf"))
+    assert (found.bytes_stored, found.dtypes) == (100, ("GGUF",))
 
 
 FRONT = """---

@@ -12,8 +12,6 @@ import pytest
 from explorer import scripts
 from explorer.components.payload import pack
 from explorer.components.standalone import MOST_PACKED, Component, Paragraph, Plot, page
-from explorer.figures.frame import layout
-from explorer.figures.theme import DARK, LIGHT
 from explorer.scripts import FOLDER, LinkError, link
 from explorer.text import family
 
@@ -152,12 +150,3 @@ def test_words_figures_and_payloads_stay_data():
     payload = bytes(MOST_PACKED + 1)
     made = page("", [Component("token_strip", payload)], "en")
     assert f'"{base64.b64encode(payload).decode()}", false)' in made
-
-
-@pytest.mark.parametrize("colours", [LIGHT, DARK])
-def test_a_chart_keeps_the_ground_of_its_theme_or_has_a_figure_for_each(colours):
-    figure = {"data": [], "layout": layout(colours, 100)}
-    assert f'<div id="b0" role="img" aria-label="a" style="background: {colours.paper}">' in page(
-        "", [Plot(figure, "a")], "en"
-    )
-    assert 'aria-label="a"></div>' in page("", [Plot(figure, "a", dark=figure)], "en")

@@ -137,14 +137,12 @@ def test_pairs_of_a_file():
     assert header_in("a.txt", swapped, paired=True) == ["target", "source"]
     assert header_in("a.txt", swapped) == []
     assert pairs_in("a.txt", b"Text\nHi ||| Hallo\n") == (("Text", ""), ("Hi", "Hallo"))
-    assert pairs_in("a.csv", b"Hi,Hallo\nRun!,\n") == (("Hi", "Hallo"), ("Run!", ""))
     named = b"id,target,source\n1,Hallo,Hi\n2,,Run!\n"
     assert pairs_in("a.csv", named) == (("Hi", "Hallo"), ("Run!", ""))
     assert pairs_in("a.tsv", b"source\nHi\n") == (("Hi", ""),)
     for name, data, key in (("a.pdf", b"x", "file_type"), ("a.txt", b" \n", "file_empty")):
-        with pytest.raises(InputProblem) as refused:
+        with pytest.raises(InputProblem, match=key):
             pairs_in(name, data)
-        assert refused.value.key == key
 
 
 @pytest.fixture
@@ -243,16 +241,12 @@ def test_the_heads_that_link_alike_are_found_and_learned():
     np.testing.assert_array_equal(forward, reverse)
 
 
-def test_the_best_head_is_compared_with_the_diagonal():
-    """Words that are only sometimes translated in order, and a head that follows the order."""
+def test_a_diagonal_is_right_where_words_are_translated_in_order():
     orders = ([0, 1, 2], [2, 1, 0], [1, 0, 2])
     backs = [made(np.eye(3)[each].T[None, None].repeat(2, 0)) for each in orders]
     readings = [made(each.weights.mT) for each in backs]
     along = agreeing.agreement([agreeing.along_diagonal(each) for each in readings], backs)
     assert along.max() == pytest.approx(5 / 9)
-    found = walked(study(open_model("reverse"), open_model("reverse"), ()))
-    assert found.diagonal < found.scores.max() - 0.3
-    assert walked(study(open_model("sort"), None, ())).diagonal is None
 
 
 def test_means_are_weighted_and_sharp_rows_found():
@@ -271,6 +265,9 @@ def test_a_toys_head_agrees_with_its_known_answer(task, least):
     found = walked(study(loaded, loaded if back else None, ()))
     assert found.basis == ("agreement" if back else "known")
     assert (found.n_learned, found.n_held) == (20, 20)
+    assert (found.diagonal is None) == (back is None)
+    if task == "reverse":
+        assert found.diagonal < found.scores.max() - 0.3
     checked = found.checked
     assert checked.source == "task"
     shift, head = found.ranked()[0]
@@ -348,11 +345,9 @@ def test_a_file_is_aligned_in_its_order_and_read_back(translators):
     assert turned.weights.sum(2).max() <= 1 + 1e-5  # each source word's row, turned
 
 
-def test_what_cannot_be_aligned_is_refused(writer):
+def test_a_model_of_one_text_and_a_single_pair_are_refused(writer):
     with pytest.raises(ValueError, match="no cross-attention"):
         next(read(writer, [("I love you.", "a")]))
-    with pytest.raises(InputProblem):
-        next(read(open_model("copy"), [("a " * 40, "a")]))
     with pytest.raises(InputProblem, match="too_few_pairs"):
         walked(study(open_model("en-zh"), None, ["Run!"]))
 

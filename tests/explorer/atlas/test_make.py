@@ -10,20 +10,11 @@ import pytest
 import torch
 
 from explorer.__main__ import main
-from explorer.analysis.atlas import ablation, reading as corpus
+from explorer.analysis.atlas import ablation, reading as corpus, store
 from explorer.analysis.atlas.ablation import GROUP, cost_sums
 from explorer.analysis.atlas.make import home_of, one_by_one, over_texts
 from explorer.analysis.atlas.reading import batch_of, encode
-from explorer.analysis.atlas.store import (
-    NORMAL,
-    SOMETIMES,
-    Atlas,
-    Name,
-    Text,
-    name_of,
-    read_atlas,
-    to_json,
-)
+from explorer.analysis.atlas.store import SOMETIMES, Name, Text, name_of, read_atlas, to_json
 from explorer.analysis.circuits.chance import copy_of, shuffle
 from explorer.analysis.heads.ablation import ablate
 from explorer.analysis.roles import MEASURES
@@ -35,20 +26,12 @@ from explorer.runs.passes import walked
 from explorer.runs.trace import trace
 from models.hooks import Role
 from models.training.home import asset
+from tests.explorer.atlas.test_measures import PAIRS
 
 
 @pytest.fixture(autouse=True)
 def _two_lines_a_shard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "LINES", 2)
-
-
-def test_an_atlas_is_written_and_read_back(model, made, pairs, tmp_path) -> None:
-    path = made(model, pairs, tmp_path / "out")
-    atlas = read_atlas(path)
-    assert atlas.counts["sentences"] == 5
-    assert to_json(atlas) == path.read_text(encoding="utf-8")
-    assert atlas.cost_sentences == 4
-    assert atlas.texts[atlas.best[0][0]].credit.startswith("person")
 
 
 def test_lines_with_too_many_tokens_are_counted_and_a_file_of_them_is_refused(
@@ -87,10 +70,15 @@ def test_the_cost_of_a_head_is_that_of_the_page_heads(tiny, family) -> None:
     assert found[:, 0].tolist() == [2.0] * len(found)
 
 
-def test_an_atlas_of_anybody_is_read_or_refused(model, made, pairs, tmp_path) -> None:
+def test_an_atlas_is_read_as_it_was_written_and_that_of_anybody_refused(
+    model, made, pairs, tmp_path
+) -> None:
     path = made(model, pairs, tmp_path / "out")
+    atlas = read_atlas(path)
+    assert to_json(atlas) == path.read_text(encoding="utf-8")
+    assert (atlas.counts["sentences"], atlas.cost_sentences) == (5, 4)
+    assert atlas.texts[atlas.best[0][0]].credit.startswith("person")
     record = json.loads(path.read_text(encoding="utf-8"))
-    assert isinstance(read_atlas(path), Atlas)
     n_heads = len(record["heads"])
     changes = [
         {"format": 99},
@@ -131,11 +119,7 @@ def test_the_command_replaces_an_atlas_only_where_that_is_said(pairs, tmp_path, 
     assert main(command) == 2
 
 
-TEXTS = (
-    Text("The cat sat on the mat.", "猫坐在垫子上。", "me"),
-    Text("I love you.", "我爱你。"),
-    Text("A dog ran after the cat, and the cat ran away.", "狗追着猫跑，猫跑开了。"),
-)
+TEXTS = [Text(source, target) for source, target in PAIRS]
 
 
 def test_an_atlas_of_sentences_at_hand_is_that_of_a_file_of_them(model, made, tmp_path) -> None:
@@ -160,7 +144,7 @@ def test_the_intervals_of_all_heads_are_wider_than_that_of_one(writer) -> None:
     low, high = found.ends
     assert len(low) == 8
     wider = (high - found.cost) / (found.high - found.cost)
-    np.testing.assert_allclose(wider, 12.590 / NORMAL, rtol=1e-4)
+    np.testing.assert_allclose(wider, 12.590 / store.NORMAL, rtol=1e-4)
     np.testing.assert_allclose(found.cost - low, high - found.cost)
 
 
@@ -186,7 +170,7 @@ def test_the_intervals_of_untrained_models_miss_a_cost_in_five_of_a_hundred_at_m
 
 def test_texts_one_by_one_are_the_atlas_of_each_alone(translator, writer) -> None:
     rare = walked(over_texts(translator, TEXTS, ablate=False)).rare
-    found = one_by_one(translator, (*TEXTS, Text("cat " * 300)), rare)
+    found = one_by_one(translator, [*TEXTS, Text("cat " * 300)], rare)
     alone = walked(over_texts(translator, TEXTS[1:2], ablate=False))
     known = [MEASURES.index(name) for name in ("previous", "first", "spread", "alignment")]
     np.testing.assert_allclose(found.strengths[1][:, known], alone.strengths[:, known], atol=1e-6)

@@ -10,18 +10,7 @@ import torch
 
 from explorer.analysis.atlas import reading as corpus
 from explorer.analysis.atlas.measures import PRIOR, Adding, Sums
-from explorer.analysis.atlas.reading import (
-    Encoded,
-    Line,
-    Vocabulary,
-    batch_of,
-    encode,
-    line_at,
-    lines_of,
-    parse,
-    scan,
-    vocabulary_of,
-)
+from explorer.analysis.atlas.reading import Line
 from explorer.analysis.atlas.store import numbers_of
 from explorer.analysis.heads.measures import head_measures
 from explorer.analysis.roles import BROAD, LACKING, MEASURES, REACH, AttentionRows
@@ -40,18 +29,18 @@ AT = {name: at for at, name in enumerate(MEASURES)}
 
 def summed(
     loaded: LoadedModel, pairs: Iterable[tuple[str, str]] = PAIRS
-) -> tuple[Sums, list[Encoded], Vocabulary]:
+) -> tuple[Sums, list[corpus.Encoded], corpus.Vocabulary]:
     lines = [Line(10 * at, source, target) for at, (source, target) in enumerate(pairs)]
-    vocabulary = vocabulary_of(loaded, lines)
-    encoded, too_long = encode(loaded, lines)
+    vocabulary = corpus.vocabulary_of(loaded, lines)
+    encoded, too_long = corpus.encode(loaded, lines)
     assert too_long == 0
     adding = Adding(loaded, vocabulary)
-    adding.add(batch_of(loaded, encoded))
+    adding.add(corpus.batch_of(loaded, encoded))
     return adding.total(), encoded, vocabulary
 
 
 def by_hand(
-    traced: Trace, site: AttentionSite, head: int, vocabulary: Vocabulary
+    traced: Trace, site: AttentionSite, head: int, vocabulary: corpus.Vocabulary
 ) -> dict[str, np.ndarray]:
     """weight, top, rows and chance [measure] of one head over one sentence, cell by cell."""
     pattern, mask = traced.pattern(site.name)[head], traced.mask(site.name)[0]
@@ -215,15 +204,14 @@ def file(folder: Path, content: bytes) -> Path:
 def test_a_file_is_read_in_pieces_of_its_examples(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(corpus, "LINES", 2)
     path = file(tmp_path, b"one\n\ntwo\nthree\n<|endoftext|>\nfour\nfive")
-    found = scan(path)
+    found = corpus.scan(path)
     assert (found.n_lines, found.digest) == (5, hashlib.sha256(path.read_bytes()).hexdigest())
-    read = [[line.source for line in piece.read] for piece in lines_of(found)]
+    read = [[line.source for line in piece.read] for piece in corpus.lines_of(found)]
     assert read == [["one", "two"], ["three", "four"], ["five"]]
-    assert all(
-        line_at(path, line.offset) == line for piece in lines_of(found) for line in piece.read
-    )
-    found = scan(file(tmp_path, "\ufeffone sentence".encode()))
-    assert [piece.read for piece in lines_of(found)] == [[Line(0, "one sentence")]]
+    lines = [line for piece in corpus.lines_of(found) for line in piece.read]
+    assert [corpus.line_at(path, line.offset) for line in lines] == lines
+    found = corpus.scan(file(tmp_path, "\ufeffone sentence".encode()))
+    assert [piece.read for piece in corpus.lines_of(found)] == [[Line(0, "one sentence")]]
 
 
 def test_the_sample_is_of_the_smallest_hashes_wherever_the_lines_stand(
@@ -234,7 +222,7 @@ def test_the_sample_is_of_the_smallest_hashes_wherever_the_lines_stand(
     chosen = []
     for order in (lines, lines[::-1]):
         path = file(tmp_path, b"".join(order))
-        sources = [line_at(path, at) for at in scan(path).sample]
+        sources = [corpus.line_at(path, at) for at in corpus.scan(path).sample]
         chosen.append([line.source for line in sources if line])
     assert chosen[0] == chosen[1]
     by_hash = sorted(lines, key=lambda line: hashlib.blake2b(line, digest_size=8).digest())
@@ -242,20 +230,20 @@ def test_the_sample_is_of_the_smallest_hashes_wherever_the_lines_stand(
 
 
 def test_lines_have_columns_and_those_too_long_or_no_utf_8_are_counted(tmp_path) -> None:
-    assert parse(3, b"a b\tc\tme\tmore\n") == Line(3, "a b", "c", "me")
-    assert parse(3, b"a\tc\n", reverse=True) == Line(3, "c", "a", "")
-    assert parse(0, "  a\u202e  b ".encode()) == Line(0, "  a  b ")
-    assert parse(0, "a\t\u3000".encode()) == parse(0, b"a\t ") == Line(0, "a", "")
-    assert parse(0, b"\ttarget alone") is None
-    assert parse(0, b"en\tzh\n") is None
-    assert parse(9, b"en\tzh\n") == Line(9, "en", "zh")
-    assert parse(0, "\u202e\n".encode()) is None
+    assert corpus.parse(3, b"a b\tc\tme\tmore\n") == Line(3, "a b", "c", "me")
+    assert corpus.parse(3, b"a\tc\n", reverse=True) == Line(3, "c", "a", "")
+    assert corpus.parse(0, "  a\u202e  b ".encode()) == Line(0, "  a  b ")
+    assert corpus.parse(0, "a\t\u3000".encode()) == corpus.parse(0, b"a\t ") == Line(0, "a", "")
+    assert corpus.parse(0, b"\ttarget alone") is None
+    assert corpus.parse(0, b"en\tzh\n") is None
+    assert corpus.parse(9, b"en\tzh\n") == Line(9, "en", "zh")
+    assert corpus.parse(0, "\u202e\n".encode()) is None
     path = file(tmp_path, b"one\n" + b"x" * 200_000 + b"\n\xff\xfe\xfa broken\nlast\n")
-    found = scan(path)
-    (lines,) = lines_of(found)
+    found = corpus.scan(path)
+    (lines,) = corpus.lines_of(found)
     assert [line.source for line in lines.read] == ["one", "last"]
     assert (lines.too_long, lines.unreadable) == (1, 1)
-    assert line_at(path, 4) is None
+    assert corpus.line_at(path, 4) is None
     assert found.digest == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -267,4 +255,4 @@ def test_files_that_are_empty_or_in_utf_16_are_refused(tmp_path) -> None:
         (b"a\0b", "file_encoding"),
     ):
         with pytest.raises(InputProblem, match=key):
-            scan(file(tmp_path, content))
+            corpus.scan(file(tmp_path, content))

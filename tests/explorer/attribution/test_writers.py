@@ -1,6 +1,7 @@
 """Any point of a stream is the sum of what was written into it; a score that of its products."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from torch import Tensor
 from explorer.analysis.attribution.ledger import FrozenNorm, Ledger, Writer
 from explorer.analysis.attribution.why import why
 from explorer.analysis.attribution.writers import output, points, writers_at
+from explorer.analysis.attribution.writes import silent_at
 from explorer.library import LoadedModel
 from explorer.runs.passes import walked
 from explorer.runs.rerun import rows_of
@@ -34,6 +36,16 @@ def frozen(self: LayerNorm | RMSNorm, x: Tensor) -> Tensor:
     centred = x - x.mean(-1, keepdim=True) if isinstance(self, LayerNorm) else x
     scale = (centred.pow(2).mean(-1, keepdim=True) + self.eps).sqrt().detach()
     return self.weight * centred / scale + (0.0 if self.bias is None else self.bias)
+
+
+def held(traced: Trace, sites: Iterable[AttentionSite]) -> dict[str, Callable[[Tensor], Tensor]]:
+    """Changes by which these blocks' heads and feed-forward networks write what they wrote."""
+
+    def as_it_was(hook: str, _: Tensor) -> Tensor:
+        return torch.tensor(traced.activations[hook])[None]
+
+    hooks = {hook for site in sites for hook in (site.hook("z"), f"{site.block}.hook_ffn_out")}
+    return {hook: partial(as_it_was, hook) for hook in hooks}
 
 
 def direct(made: Made, hook: str, at: tuple[int, ...]) -> dict[str, Tensor]:
@@ -98,23 +110,6 @@ def test_pieces_add_up_to_the_stream_and_to_scores_whose_keys_compare(each):
         )
 
 
-def test_pieces_add_up_to_every_logit(each):
-    loaded, traced = each
-    if not traced.config.lm_head:
-        return
-    places = [1, 3]
-    found = walked(output(loaded, traced, places, detail=(traced.sites[-1].name, 2)))
-    unembed = loaded.model.unembed
-    logits = found.pieces.sum(0) @ unembed.weight.double().numpy().T
-    if unembed.bias is not None:
-        logits += unembed.bias.double().numpy()
-    if cap := loaded.config.logit_cap:
-        logits = cap * np.tanh(logits / cap)
-    np.testing.assert_allclose(logits, traced.logits[places], atol=1e-10)
-    keys = [writer.key for writer in found.writers if writer.key is not None]
-    assert keys == list(range(len(traced.key_tokens(traced.sites[-1].name))))
-
-
 def test_a_head_s_share_of_a_logit_is_its_gradient_on_the_direct_way(each, monkeypatch):
     loaded, traced = each
     if not traced.config.lm_head or loaded.config.logit_cap or loaded.config.head_net:
@@ -167,18 +162,9 @@ def test_without_a_writer_norms_take_their_scale_anew(each):
         if (writer.site, writer.head) == (first.name, 3)
     )
 
-    def silent(z: Tensor) -> Tensor:
-        changed = z.clone()
-        changed[:, 3, query] = 0.0
-        return changed
-
-    hooks = [s.hook("z") for s in traced.sites] + [f"{s.block}.hook_ffn_out" for s in traced.sites]
-    held = {
-        hook: (lambda tensor, hook=hook: torch.tensor(traced.activations[hook])[None])
-        for hook in hooks
-    }
-    held[first.hook("z")] = silent
-    seen = run(loaded.model, rows_of(traced), {site.hook("q")}, Edits(held))
+    silent = partial(silent_at, at=(3, query))
+    changes = held(traced, traced.sites) | {first.hook("z"): silent}
+    seen = run(loaded.model, rows_of(traced), {site.hook("q")}, Edits(changes))
     np.testing.assert_allclose(
         found.queries.without[at, 0], seen[site.hook("q")][0, 1, query].numpy(), atol=1e-10
     )

@@ -24,6 +24,7 @@ from models.hooks import LOGITS, Edits
 from models.strategies import Greedy
 from models.tokenizer import SPECIAL_TOKENS
 from models.training.vocabulary import train_tokenizer
+from tests.explorer.attribution.test_writers import held
 
 
 def test_all_terms_add_up_to_both_logits(each):
@@ -43,18 +44,13 @@ def without(loaded: LoadedModel, traced: Trace, found: Writes, at: int) -> float
     """The difference of both logits in a run in which a head or a feed-forward network writes
     nothing at the position, while every other sublayer writes what it wrote."""
     writer, stack = found.writers[at], traced.stacks[-1]
-    hooks = [site.hook("z") for site in traced.sites if site.query_stream == stack.stream]
-    hooks += [stack.block_hook(layer, "ffn_out") for layer in range(stack.n_layers)]
-    held = {
-        hook: lambda tensor, hook=hook: torch.tensor(traced.activations[hook])[None]
-        for hook in hooks
-    }
+    changes = held(traced, [site for site in traced.sites if site.query_stream == stack.stream])
     if writer.kind == "head":
         hook, place = traced.site(writer.site).hook("z"), (writer.head, found.position)
     else:
         hook, place = stack.block_hook(writer.layer, "ffn_out"), (found.position,)
-    held[hook] = partial(writing.silent_at, at=place)
-    logits = rerun(loaded, traced, {LOGITS}, Edits(held))[LOGITS][0, found.position]
+    changes[hook] = partial(writing.silent_at, at=place)
+    logits = rerun(loaded, traced, {LOGITS}, Edits(changes))[LOGITS][0, found.position]
     return float(logits[found.word] - logits[found.other])
 
 
@@ -186,19 +182,27 @@ def test_the_biases_are_one_writer(design, name):
         for path, parameter in without.named_parameters():
             if path.endswith("bias") and ".ffn." not in path:
                 parameter.zero_()
-    hooks = [site.hook("z") for site in traced.sites]
-    hooks += [f"{site.block}.hook_ffn_out" for site in traced.sites]
-    held = {
-        hook: (lambda tensor, hook=hook: torch.tensor(traced.activations[hook])[None])
-        for hook in hooks
-    }
-    logits = run(without, rows_of(traced), {LOGITS}, Edits(held))[LOGITS][0, 3]
+    edits = Edits(held(traced, traced.sites))
+    logits = run(without, rows_of(traced), {LOGITS}, edits)[LOGITS][0, 3]
     left = found.logits[0] - found.logits[1] - float(found.lost[0])
     assert left == pytest.approx(float(logits[11] - logits[30]), abs=1e-9)
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
     return logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
+
+
+def agrees(found: Lens, at: int, logits: np.ndarray, answer: np.ndarray) -> None:
+    """What is read out at a depth is what these logits say; `answer` holds those of the model."""
+    n_real = found.tokens.shape[1]
+    said, final = (log_softmax(each[:n_real].astype(np.float64)) for each in (logits, answer))
+    np.testing.assert_array_equal(found.answer, final.argmax(-1))
+    np.testing.assert_array_equal(found.tokens[at], np.argsort(-said, kind="stable")[:, :5])
+    np.testing.assert_allclose(found.probs[at, :, 0], np.exp(said.max(-1)), atol=1e-5)
+    of_answer = said[np.arange(n_real), found.answer]
+    np.testing.assert_array_equal(found.ranks[at], 1 + (said > of_answer[:, None]).sum(-1))
+    kl = (np.exp(final) * (final - said)).sum(-1)
+    np.testing.assert_allclose(found.kl[at], kl, atol=1e-5)
 
 
 def test_behind_the_last_sublayer_it_is_the_logits(each):
@@ -208,13 +212,9 @@ def test_behind_the_last_sublayer_it_is_the_logits(each):
             walked(lens(loaded, traced))
         return
     found = walked(lens(loaded, traced))
-    n_real = int(traced.tgt_valid.sum())
-    said = log_softmax(traced.logits[:n_real].astype(np.float64))
-    np.testing.assert_array_equal(found.answer, said.argmax(-1))
-    np.testing.assert_array_equal(found.tokens[-1], np.argsort(-said, kind="stable")[:, :5])
-    np.testing.assert_allclose(found.probs[-1, :, 0], np.exp(said.max(-1)), atol=1e-5)
-    np.testing.assert_allclose(found.kl[-1], 0, atol=1e-6)
-    assert (found.ranks[-1] == 1).all()
+    assert found.tokens.shape[1] == traced.tgt_valid.sum()
+    agrees(found, -1, traced.logits, traced.logits)
+    said = log_softmax(traced.logits[traced.tgt_valid].astype(np.float64))
     entropy = -(np.exp(said) * said).sum(-1)
     np.testing.assert_allclose(found.blind, np.log(said.shape[-1]) - entropy, atol=1e-5)
 
@@ -229,45 +229,28 @@ def test_behind_a_block_it_is_what_a_model_of_so_many_blocks_says(design, name):
     assert len(stack.blocks) < loaded.config.n_layers
     with torch.inference_mode():
         logits = shorter.read(rows_of(traced))[0].numpy()
-    at = found.depths.index(Depth("ffn", 0))
-    n_real = found.tokens.shape[1]
-    said = log_softmax(logits[:n_real].astype(np.float64))
-    np.testing.assert_array_equal(found.tokens[at, :, 0], said.argmax(-1))
-    np.testing.assert_allclose(found.probs[at, :, 0], np.exp(said.max(-1)), atol=1e-5)
-    of_answer = said[np.arange(n_real), found.answer]
-    np.testing.assert_array_equal(found.ranks[at], 1 + (said > of_answer[:, None]).sum(-1))
-    answer = log_softmax(traced.logits[:n_real].astype(np.float64))
-    kl = (np.exp(answer) * (answer - said)).sum(-1)
-    np.testing.assert_allclose(found.kl[at], kl, atol=1e-5)
+    agrees(found, found.depths.index(Depth("ffn", 0)), logits, traced.logits)
 
 
-def test_a_film_is_the_lens_where_each_word_was_read_out(translator, writer):
-    for loaded, text in ((translator, "The cat sat."), (writer, "A dog ran")):
-        made = generate(loaded, text, Greedy(), 6)
-        found = walked(film(loaded, made))
-        assert found.answer.tolist() == list(made.tokens)
-        for step in (0, len(made.tokens) - 1):
-            assert found.shares[-1, step] == pytest.approx(made.steps[step].chosen_prob, abs=1e-5)
-            assert len(found.depths) == len(found.kl)
-    told: list[tuple[int, int]] = []
-    walked(film(writer, made), lambda done, total: told.append((done, total)))
-    assert told == [*((at, 10) for at in range(1, 6)), (10, 10)]  # streams, then what they say
-
-
-def test_a_film_under_edits_or_of_filling_in_reads_each_step_by_itself(translator, tiny):
-    """With the causal mask off, a later word would change what an earlier position holds."""
-    edits = (MaskSwitch("causal", False),)
-    made = generate(translator, "The cat sat.", Greedy(), 4, edits)
-    found = walked(film(translator, made))
-    for step in range(1, len(made.tokens)):
-        assert found.shares[-1, step] == pytest.approx(made.steps[step].chosen_prob, abs=1e-5)
+def test_a_film_is_the_lens_where_each_word_was_read_out(translator, writer, tiny):
+    """Under edits or of filling in, each step is read by itself: with the causal mask off, a later
+    word would change what an earlier position holds."""
     tokenizer = train_tokenizer(
         ["The cat sat on the mat."] * 2, vocab_size=60, special_tokens=(*SPECIAL_TOKENS, "[MASK]")
     )
-    loaded = replace(tiny("reader", family="encoder-only"), tokenizer=tokenizer)
-    loaded.model.marks = tokenizer.marks
-    made = generate(loaded, "The [MASK] sat [MASK].", Greedy(), 2)
-    found = walked(film(loaded, made))
-    assert found.answer.tolist() == list(made.tokens)
-    for step, of in enumerate(made.steps):
-        assert found.shares[-1, step] == pytest.approx(of.chosen_prob, abs=1e-5)
+    reader = replace(tiny("reader", family="encoder-only"), tokenizer=tokenizer)
+    reader.model.marks = tokenizer.marks
+    for loaded, text, edits in (
+        (translator, "The cat sat.", ()),
+        (translator, "The cat sat.", (MaskSwitch("causal", False),)),
+        (reader, "The [MASK] sat [MASK].", ()),
+        (writer, "A dog ran", ()),
+    ):
+        made = generate(loaded, text, Greedy(), 6, edits)
+        found = walked(film(loaded, made))
+        assert found.answer.tolist() == list(made.tokens)
+        chances = [step.chosen_prob for step in made.steps]
+        np.testing.assert_allclose(found.shares[-1], chances, atol=1e-5)
+    told: list[tuple[int, int]] = []
+    walked(film(writer, made), lambda done, total: told.append((done, total)))
+    assert told == [*((at, 10) for at in range(1, 6)), (10, 10)]  # streams, then what they say

@@ -9,17 +9,7 @@ from families import sized
 from torch import nn
 from torch.nn import functional as F
 
-from explorer.analysis.blocks.norms import (
-    NORMS,
-    backward,
-    batch_of,
-    layer_norm_backward,
-    layer_norm_forward,
-    normalised,
-    rms_norm_backward,
-    rms_norm_forward,
-    statistics,
-)
+from explorer.analysis.blocks import norms
 from explorer.analysis.blocks.residual import (
     D_FF,
     D_MODEL,
@@ -31,8 +21,8 @@ from explorer.analysis.blocks.residual import (
 from explorer.exhibits.blocks.activations import curves
 from explorer.exhibits.blocks.hidden import hidden
 from explorer.exhibits.blocks.norms import eps_curves, moved_by_others
+from explorer.runs.run import run
 from explorer.runs.trace import trace
-from models.hooks import Record, visiting
 from models.masks import causal_mask
 from models.rows import Rows
 from models.transformer import build_model
@@ -82,28 +72,13 @@ def test_without_the_sum_a_block_hands_on_its_branches_alone():
         model = build_model(
             replace(sized(D_MODEL, N_HEADS, **sizes, **placed), vocab_size=int(ids.max()) + 1)
         )
-    record = Record(lambda name: name == "blocks.0.hook_resid_pre")
-    with torch.no_grad(), visiting(record):
-        model.read(Rows(torch.from_numpy(ids)[None]))
-        (x,) = record.activations.values()
-        block = model.blocks[0]
+    hook, block = "blocks.0.hook_resid_pre", model.blocks[0]
+    x = run(model, Rows(torch.from_numpy(ids)[None]), {hook})[hook]
+    with torch.no_grad():
         attended = block.attn(block.attn_norm(x), mask=causal_mask(len(TOKENS)))
         out = block.ffn(block.ffn_norm(attended))
     for found, expected in ((flow.added[0, 0], attended), (flow.stream[0, 1], out)):
         assert found == pytest.approx(float(expected.pow(2).mean().sqrt()), rel=1e-5)
-
-
-def test_without_the_sum_tokens_become_alike_and_the_gradient_fades_with_depth():
-    """At 12 blocks the norms alone keep the gradient; what the sum keeps is the differences."""
-    cut, whole = (fresh_flow(TOKENS, "pre", 12, True, residual=on) for on in (False, True))
-    arrives = [np.exp(np.log(flow.gradient[:, 0]).mean()) for flow in (cut, whole)]
-    assert arrives[0] > 0.2 * arrives[1]
-    assert (whole.spread[:, -1] > 0.3).all()
-    assert (cut.spread[:, -1] < 0.01).all()
-    np.testing.assert_allclose(cut.spread[:, 0], whole.spread[:, 0])
-    cut, whole = (fresh_flow(TOKENS, "pre", 24, True, residual=on) for on in (False, True))
-    assert (cut.gradient[:, 0] < 0.5 * cut.gradient[:, -1]).all()
-    assert (whole.gradient[:, 0] > whole.gradient[:, -1]).all()
 
 
 def test_the_spread_is_what_tokens_do_not_have_in_common(writer):
@@ -179,19 +154,19 @@ def test_a_gate_times_what_it_lets_through_and_only_biases_that_add_something(ti
 
 
 def test_a_batch_enters_the_first_block_as_each_sentence_does(translator, writer):
-    batch = batch_of(translator, SENTENCES)
+    batch = norms.batch_of(translator, SENTENCES)
     for at, sentence in enumerate(SENTENCES):
         alone = trace(translator, sentence).activations["encoder.blocks.0.hook_resid_pre"]
         np.testing.assert_allclose(batch.x[at][: len(alone)], alone, atol=1e-6)
         assert batch.valid[at].tolist() == [place < len(alone) for place in range(batch.x.shape[1])]
     assert batch.tokens[0][-1] == "<pad>"
     with pytest.raises(ValueError, match="at least one"):
-        batch_of(translator, ())
-    assert batch_of(writer, ["The cat"]).tokens[0][0] == "<s>"
+        norms.batch_of(translator, ())
+    assert norms.batch_of(writer, ["The cat"]).tokens[0][0] == "<s>"
 
 
 def test_norms_are_torch_s_and_only_batch_norm_hears_the_others(translator):
-    x = batch_of(translator, SENTENCES).x
+    x = norms.batch_of(translator, SENTENCES).x
     d = x.shape[-1]
     wide = torch.from_numpy(x)
     batch_norm = nn.BatchNorm1d(d, affine=False).double().train()
@@ -200,17 +175,17 @@ def test_norms_are_torch_s_and_only_batch_norm_hears_the_others(translator):
         "rmsnorm": nn.functional.rms_norm(wide, (d,), eps=1e-5),
         "batchnorm": batch_norm(wide.transpose(1, 2)).transpose(1, 2),
     }
-    for norm in NORMS:
-        np.testing.assert_allclose(normalised(x, norm), expected[norm].numpy(), atol=1e-9)
-    assert statistics(x, "layernorm").mean.shape == x.shape[:2]
-    assert statistics(x, "batchnorm").mean.shape == (d,)
-    np.testing.assert_allclose(statistics(x, "batchnorm").scale, x.reshape(-1, d).std(0))
+    for norm in norms.NORMS:
+        np.testing.assert_allclose(norms.normalised(x, norm), expected[norm].numpy(), atol=1e-9)
+    assert norms.statistics(x, "layernorm").mean.shape == x.shape[:2]
+    assert norms.statistics(x, "batchnorm").mean.shape == (d,)
+    np.testing.assert_allclose(norms.statistics(x, "batchnorm").scale, x.reshape(-1, d).std(0))
     np.testing.assert_allclose(
-        statistics(x, "rmsnorm").scale ** 2,
-        statistics(x, "layernorm").scale ** 2 + statistics(x, "layernorm").mean ** 2,
+        norms.statistics(x, "rmsnorm").scale ** 2,
+        norms.statistics(x, "layernorm").scale ** 2 + norms.statistics(x, "layernorm").mean ** 2,
     )
     shares = moved_by_others(translator, SENTENCES)
-    assert NORMS == ("layernorm", "rmsnorm", "batchnorm")
+    assert norms.NORMS == ("layernorm", "rmsnorm", "batchnorm")
     assert shares[:2].max() < 1e-12
     assert shares[2].min() > 0.01
     assert moved_by_others(translator, SENTENCES[:1]).max() == 0.0
@@ -229,11 +204,8 @@ def test_eps_against_the_size_of_the_input_by_hand():
 def test_gamma_belongs_before_the_jacobian():
     draw = np.random.default_rng(2)
     x, upstream = draw.normal(size=6), draw.normal(size=6)
-    equal = backward(x, np.full(6, 1.7), upstream, "layernorm")
-    assert equal.error < 1e-12
-    assert equal.wrong_error < 1e-12  # what hides the fault while all gammas are alike
     gamma = np.array([0.2, 1.0, 3.0, 0.5, 1.5, 2.0])
-    layer, rms = (backward(x, gamma, upstream, norm) for norm in ("layernorm", "rmsnorm"))
+    layer, rms = (norms.backward(x, gamma, upstream, norm) for norm in ("layernorm", "rmsnorm"))
     for found, normed in (
         (layer, (x - x.mean()) / np.sqrt(x.var() + 1e-5)),
         (rms, x / np.sqrt((x**2).mean() + 1e-5)),
@@ -258,8 +230,8 @@ def test_norms_by_hand_are_torchs_and_their_backwards_autograds(shape, eps):
     layer = F.layer_norm(leaves[0], (8,), *leaves[1:], eps)
     rms = F.rms_norm(leaves[0], (8,), leaves[1], eps)
     for by_hand, expected, backward_by_hand, n_inputs in (
-        (layer_norm_forward(x, weight, bias, eps), layer, layer_norm_backward, 3),
-        (rms_norm_forward(x, weight, eps), rms, rms_norm_backward, 2),
+        (norms.layer_norm_forward(x, weight, bias, eps), layer, norms.layer_norm_backward, 3),
+        (norms.rms_norm_forward(x, weight, eps), rms, norms.rms_norm_backward, 2),
     ):
         torch.testing.assert_close(by_hand, expected.detach(), atol=1e-13, rtol=0)
         gradients = torch.autograd.grad(expected, leaves[:n_inputs], grad_out)
@@ -267,4 +239,4 @@ def test_norms_by_hand_are_torchs_and_their_backwards_autograds(shape, eps):
             torch.testing.assert_close(ours, own, atol=1e-12, rtol=0)
     single = [tensor.float() for tensor in (x, weight, bias)]
     expected = F.layer_norm(single[0], (8,), *single[1:], eps)
-    torch.testing.assert_close(layer_norm_forward(*single, eps), expected, atol=2e-6, rtol=0)
+    torch.testing.assert_close(norms.layer_norm_forward(*single, eps), expected, atol=2e-6, rtol=0)

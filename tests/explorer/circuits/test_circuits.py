@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from explorer.analysis.circuits import rows as prompts
 from explorer.analysis.circuits.behaviour import (
     HeadScores,
     behaviour,
@@ -16,16 +17,6 @@ from explorer.analysis.circuits.behaviour import (
     places_of,
 )
 from explorer.analysis.circuits.chance import COPIES, RATE, by_chance, shuffle
-from explorer.analysis.circuits.rows import (
-    Twice,
-    half_for,
-    ordinary,
-    output_of,
-    own_sites,
-    random_twice,
-    twice,
-    unembedding,
-)
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.induction import circuit, copied
 from explorer.exhibits.circuits.measured import LETTERS, by_hand
@@ -73,14 +64,14 @@ def test_each_behaviour_is_found_at_the_head_that_has_it(built, found) -> None:
 
 
 def test_places_and_uniform_attention_of_a_row_said_twice() -> None:
-    given = Twice(Rows.of([[1, 7, 8, 9, 7, 8, 9]]), 3, 1)
+    given = prompts.Twice(Rows.of([[1, 7, 8, 9, 7, 8, 9]]), 3, 1)
     places = {name: (q.tolist(), k.tolist()) for name, (q, k) in places_of(given).items()}
     assert places["induction"] == ([4, 5], [2, 3])
     assert places["duplicate"] == ([4, 5, 6], [1, 2, 3])
     assert places["previous"] == ([1, 2, 3, 4, 5, 6], [0, 1, 2, 3, 4, 5])
     assert places["first"][1] == [0] * 6
     model = by_hand()
-    empty = looked(model, twice(model, [model.tokenizer.encode("a b c")]))
+    empty = looked(model, prompts.twice(model, [model.tokenizer.encode("a b c")]))
     # The second half stands at 4, 5 and 6, and each sees itself and all before, from 0 on.
     assert empty.even["duplicate"] == pytest.approx((1 / 5 + 1 / 6 + 1 / 7) / 3)
     assert empty.even["induction"] == pytest.approx((1 / 5 + 1 / 6) / 2)
@@ -139,14 +130,14 @@ def test_what_does_not_fall_or_falls_with_any_head_does_not_depend(built, found)
 
 
 def test_the_second_heads_ov_copies_and_chunks_change_nothing(built, tiny, monkeypatch) -> None:
-    site = own_sites(built)[1]
+    site = prompts.own_sites(built)[1]
     shown = walked(vocabulary_map(built, site, 0, "ov"))
     assert (shown.own, shown.copying) == (1.0, pytest.approx(1.0))
     assert {row == column for row, column, _ in shown.pairs[: len(LETTERS)]} == {True}
     assert shown.n_tokens == len(LETTERS)
-    assert copied(built, random_twice(built), SECOND)[0] == 1.0
+    assert copied(built, prompts.random_twice(built), SECOND)[0] == 1.0
     loaded = tiny("maps", family="decoder-only", positions="none")
-    site = own_sites(loaded)[1]
+    site = prompts.own_sites(loaded)[1]
     whole = walked(vocabulary_map(loaded, site, 1, "ov"))
     monkeypatch.setattr("explorer.exhibits.circuits.vocabulary.CHUNK", 300)
     told: list[tuple[int, int]] = []
@@ -166,7 +157,7 @@ def test_the_second_heads_ov_copies_and_chunks_change_nothing(built, tiny, monke
 def test_maps_are_the_models_own_scores_and_logits(tiny, changes) -> None:
     """A head of the first layer, on a token that stands alone, where positions do nothing."""
     loaded = tiny("maps", family="decoder-only", positions="none", bias=False, **changes)
-    site, head = own_sites(loaded)[0], 3
+    site, head = prompts.own_sites(loaded)[0], 3
     shown = walked(vocabulary_map(loaded, site, head, "qk"))
     query, key, value = shown.pairs[0]
     rows = Rows(torch.tensor([[key, query]]))
@@ -177,21 +168,21 @@ def test_maps_are_the_models_own_scores_and_logits(tiny, changes) -> None:
     source, target, logit = walked(vocabulary_map(loaded, site, head, "ov")).pairs[0]
     v = run(loaded.model, Rows(torch.tensor([[source]])), {site.hook("v")})[site.hook("v")]
     group = head // (loaded.config.n_heads // loaded.config.kv_heads)
-    written = output_of(loaded, site, head) @ v[0, group, 0].double().numpy()
-    assert unembedding(loaded)[target] @ written == pytest.approx(logit, rel=1e-4)
+    written = prompts.output_of(loaded, site, head) @ v[0, group, 0].double().numpy()
+    assert prompts.unembedding(loaded)[target] @ written == pytest.approx(logit, rel=1e-4)
 
 
 def test_rows_are_made_for_every_family(translator, tiny) -> None:
-    given = random_twice(translator)
+    given = prompts.random_twice(translator)
     again = given.start + given.n
     halves = given.tokens[:, given.start : again]
     assert torch.equal(halves, given.tokens[:, again : again + given.n])
     assert given.rows.src is not None
-    assert set(halves.flatten().tolist()) <= set(ordinary(translator))
-    assert half_for(tiny("short", family="decoder-only", n_ctx=9)) == 3
+    assert set(halves.flatten().tolist()) <= set(prompts.ordinary(translator))
+    assert prompts.half_for(tiny("short", family="decoder-only", n_ctx=9)) == 3
     assert np.isnan(behaviour(tiny("reader", family="encoder-only", n_ctx=40)).second_half)
     with pytest.raises(ValueError, match="equal, non-zero length"):
-        twice(translator, [[4, 5], [6]])
+        prompts.twice(translator, [[4, 5], [6]])
 
 
 def test_shuffled_copies_share_no_weights_and_keep_their_numbers(tiny) -> None:

@@ -8,22 +8,8 @@ import pytest
 from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
-from explorer.components import heads_view as module
-from explorer.components.heads_payload import (
-    MAX_BYTES,
-    HeadAddresses,
-    HeadsSelection,
-    Measure,
-    further_step,
-    grid,
-    halves,
-    measure_head,
-    pool,
-    read_selection,
-    reasons,
-    summary,
-    whole_grid,
-)
+from explorer.components import heads_payload as heads, heads_view as module
+from explorer.components.heads_payload import HeadAddresses, HeadsSelection
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.payload import BLOCKED, encode_weights
 from explorer.figures.matrix import Axis
@@ -43,7 +29,7 @@ TOKENS: dict[str, Any] = {"axes": (Axis(QUERIES, "query"), Axis(KEYS, "key")), "
 def packed(patterns: np.ndarray = PATTERNS, **more: Any) -> tuple[dict[str, Any], Any]:
     """The head and the arrays that are sent of these patterns."""
     alone = more.get("alone", False)
-    thumbnails, cells_of = whole_grid(patterns, more.pop("mask", np.True_), whole=alone)
+    thumbnails, cells_of = heads.whole_grid(patterns, more.pop("mask", np.True_), whole=alone)
     return unpack(pack_heads_view(thumbnails, cells_of=cells_of, **TOKENS | more))
 
 
@@ -114,7 +100,7 @@ def test_blocked_cells_have_reasons_which_share_one_list():
     assert head["chosen"]["reasons"] == ["causal mask"]
     np.testing.assert_array_equal(arrays["blocked"], [[[0, 0, 2], [0, 0, 0]]])
     known = ["padding"]
-    codes = reasons(np.array([[True, True, True, False]]), [["", "b", "padding", "c"]], known)
+    codes = heads.reasons(np.array([[True, True, True, False]]), [["", "b", "padding", "c"]], known)
     np.testing.assert_array_equal(codes, [[1, 3, 2, 0]])
     assert known == ["padding", "b"]
 
@@ -123,7 +109,7 @@ def test_extras_follow_the_heads_which_a_measure_sorts():
     mean = PATTERNS[0].mean(axis=0)
     chosen = HeadsSelection(opened=(1, 0))
     open_cells = np.broadcast_to(MASK, (2, 2, 3))
-    thumbnails = grid((1, 2, 2, 3), [(PATTERNS[0], open_cells), (mean[None], MASK[None])])
+    thumbnails = heads.grid((1, 2, 2, 3), [(PATTERNS[0], open_cells), (mean[None], MASK[None])])
     usual: dict[str, Any] = {**TOKENS, "aggregates": ["average"], "selection": chosen}
     data = pack_heads_view(thumbnails, cells_of=lambda address: (mean, MASK), **usual)
     head, arrays = unpack(data)
@@ -132,17 +118,20 @@ def test_extras_follow_the_heads_which_a_measure_sorts():
     np.testing.assert_array_equal(weights_of(arrays, 0), np.where(MASK, mean, 0).astype(np.float16))
     np.testing.assert_array_equal(pictures(arrays, 2, 3)[2] == BLOCKED, ~MASK)
     sent = {"opened": [1, 0], "pinned": [[1, 1]], "query": None}
-    assert read_selection(sent, HeadAddresses(1, 2, 1), 2, 3) == HeadsSelection((1, 0))
-    sent = measure_head(Measure("mass", np.array([[0.5, np.nan, 1.0]]), percent=True))
+    assert heads.read_selection(sent, HeadAddresses(1, 2, 1), 2, 3) == HeadsSelection((1, 0))
+    sent = heads.measure_head(heads.Measure("mass", np.array([[0.5, np.nan, 1.0]]), percent=True))
     assert sent["texts"] == ["50 %", "–", "100 %"]
     assert sent["order"] == [2, 0, 1]
     assert sent["shares"] == [0.5, None, 1.0]
-    negative = measure_head(Measure("change", np.array([[-1.0, 3.0]])))
+    negative = heads.measure_head(heads.Measure("change", np.array([[-1.0, 3.0]])))
     assert negative["shares"] == [0, 1]
-    flat = measure_head(Measure("none", np.array([[np.nan, 0.0]])))
+    flat = heads.measure_head(heads.Measure("none", np.array([[np.nan, 0.0]])))
     assert (flat["shares"], flat["order"]) == ([None, 0], [1, 0])
     pattern, blocked = PATTERNS[0, 0], np.array([[False, False, True], [True, True, True]])
-    assert summary(pattern, blocked, ("狗", show("\u202e")), KEYS) == "狗 → the 75 %; [U+202E] → –"
+    assert (
+        heads.summary(pattern, blocked, ("狗", show("\u202e")), KEYS)
+        == "狗 → the 75 %; [U+202E] → –"
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,7 +153,7 @@ def test_extras_follow_the_heads_which_a_measure_sorts():
     ],
 )
 def test_only_what_exists_is_taken_back(sent, expected):
-    assert read_selection(sent, HeadAddresses(1, 2, 0), 2, 3) == expected
+    assert heads.read_selection(sent, HeadAddresses(1, 2, 0), 2, 3) == expected
 
 
 def clicked_page() -> None:
@@ -227,9 +216,9 @@ def test_pinned_heads_come_first_and_rows_can_say_what_they_are_about_to_write()
     chosen = HeadsSelection((0, 0), ((0, 1), (0, 0)), 1, 2, "log", shared=False, by_measure=True)
     assert chosen.shown == ((0, 1), (0, 0))
     head, arrays = packed(selection=chosen, turn=7)
-    heads = {"opened": 0, "pinned": [1, 0], "shown": [1, 0], "reasons": [], "by_measure": True}
+    shown = {"opened": 0, "pinned": [1, 0], "shown": [1, 0], "reasons": [], "by_measure": True}
     place = {"query": 1, "key": 2, "scale": "log", "shared": False, "turn": 7}
-    assert head["chosen"] | {"summaries": None} == {**heads, **place, "summaries": None}
+    assert head["chosen"] | {"summaries": None} == {**shown, **place, "summaries": None}
     np.testing.assert_array_equal(weights_of(arrays, 0), PATTERNS[0, 1])
     np.testing.assert_array_equal(weights_of(arrays, 1), PATTERNS[0, 0].astype(np.float16))
 
@@ -237,9 +226,9 @@ def test_pinned_heads_come_first_and_rows_can_say_what_they_are_about_to_write()
 def test_many_heads_fit_into_a_megabyte():
     codes = np.zeros((32 * 32, 64, 64), np.uint8)
     codes[:, 63, 0] = 200
-    step = further_step(codes)
-    cells = pool(codes, step)
-    assert cells.nbytes <= MAX_BYTES
+    step = heads.further_step(codes)
+    cells = heads.pool(codes, step)
+    assert cells.nbytes <= heads.MAX_BYTES
     assert (step, cells.shape) == (3, (1024, 22, 22))  # 31 x 31 of step 2 are 1,048,576 bytes
     assert (cells[:, 21, 0] == 200).all()  # the largest weight of a square is not lost
     causal = np.tri(64, dtype=bool)
@@ -247,18 +236,18 @@ def test_many_heads_fit_into_a_megabyte():
         np.broadcast_to(causal, (9, 64, 64)),
         np.eye(64, dtype=np.float32)[None].repeat(9, 0),
     )
-    made = grid((30, 9, 64, 64), [(layer, mask)] * 30)
+    made = heads.grid((30, 9, 64, 64), [(layer, mask)] * 30)
     assert made.step == 1
     np.testing.assert_array_equal(made.open, causal)
     tokens: dict[str, Any] = {**TOKENS, "axes": (Axis(["a"] * 64),) * 2}
     data = pack_heads_view(made, cells_of=lambda at: (layer[0], causal), **tokens)
-    assert len(data) < MAX_BYTES
+    assert len(data) < heads.MAX_BYTES
     _, arrays = unpack(data)
     np.testing.assert_array_equal(pictures(arrays, 64, 64), made.codes)
     masks = np.stack([np.tri(3, dtype=bool), np.eye(3, dtype=bool)[::-1]])
-    made = grid((1, 2, 3, 3), [(np.full((2, 3, 3), 0.25, np.float32), masks)])
+    made = heads.grid((1, 2, 3, 3), [(np.full((2, 3, 3), 0.25, np.float32), masks)])
     assert made.open.tolist() == (np.tri(3, dtype=bool) | np.eye(3, dtype=bool)[::-1]).tolist()
-    shut = grid((1, 1, 3, 3), [(np.zeros((1, 3, 3), np.float32), np.zeros((1, 3, 3), bool))])
+    shut = heads.grid((1, 1, 3, 3), [(np.zeros((1, 3, 3), np.float32), np.zeros((1, 3, 3), bool))])
     assert shut.open.all()  # something has to travel: no thumbnails at all mean "those you have"
 
 
@@ -267,7 +256,7 @@ def test_sixteen_bits_are_written_as_the_weights_themselves():
     ends = np.array([0, 0.0005, *np.arange(5, 1000, 10) / 1e4, *np.arange(105, 1000, 10) / 1e3, 1])
     near = [np.nextafter(ends.astype(np.float32), np.float32(to)) for to in (0, 1)]
     weights = np.concatenate([random, random**8, ends.astype(np.float32), *near])
-    sent = np.frombuffer(halves(weights[None]).tobytes(), "<f2")
+    sent = np.frombuffer(heads.halves(weights[None]).tobytes(), "<f2")
     found = [written(float(each)) for each in sent]
     assert found == [written(float(each)) for each in weights]
     plain = [written(float(each)) for each in weights.astype(np.float16)]

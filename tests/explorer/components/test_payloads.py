@@ -10,23 +10,15 @@ import streamlit as st
 from hypothesis import given, strategies as some
 from payloads import unpack
 
+from explorer.components import heads_payload as heads
 from explorer.components.batch_rows import pack_batch_rows
 from explorer.components.film import Scene, fine, pack_film, read_scene, read_taken
-from explorer.components.heads_payload import (
-    HeadAddresses,
-    HeadsSelection,
-    further_step,
-    pool,
-    read_selection,
-    row_sums,
-    step_of,
-    whole_grid,
-)
+from explorer.components.heads_payload import HeadAddresses, HeadsSelection
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.matrices import Stroke, stroke_of
 from explorer.components.mount import index_of, inside, whole
 from explorer.components.payload import BLOCKED, encode_weights, pack
-from explorer.components.start import Heads, Moment, Picked, Thread, pack_start, pick_of, signed
+from explorer.components.start import Picked, pick_of, signed
 from explorer.components.token_strip import pack_token_strip
 from explorer.figures.matrix import Axis
 from explorer.labels import SpecialToken
@@ -51,17 +43,6 @@ FRAMES: list[dict[str, Any]] = [
     {"tokens": ["</s>"], "left": [0.9], "kept": [True], "chosen": 0, "forced": True},
 ]
 
-START = family("components.start", lang="en")
-HEADS = Heads(
-    title="self-attention",
-    role="decoder",
-    cells=np.array([[[1.0, 0.0], [0.25, 0.75]]]),
-    allowed=np.array([[[True, False], [True, True]]]),
-    rows=np.array([[[1.0, 0.0]], [[0.25, 0.75]]]),
-    there=np.array([[True, False], [True, True]]),
-)
-THREAD = Thread("tgt", "text", ("a", "b"), 1, None, None, False, (("Block 1", (HEADS,)),))
-MOMENTS = (Moment(0, ("b", "c"), (0.7, 0.2), 0, "b"), Moment(1, ("c",), (0.9,), 0, "bc"))
 COUNTS = (((1,),), ((2, 3),))
 
 numbers = some.integers() | some.integers(-2, 4) | some.floats() | some.sampled_from([1e300, 2.0])
@@ -78,7 +59,7 @@ def weights(codes: np.ndarray) -> np.ndarray:
     return codes.reshape(-1, 2).copy().view("<u2").reshape(codes.shape[:-1]) / 65535
 
 
-def test_all_steps_go_at_once_and_a_batch_says_which_labels_count():
+def test_all_steps_go_at_once():
     head, arrays = unpack(
         pack_film(FRAMES, ROW, OWN, CROSS, SOURCE, scene=Scene(1, 1, 2), turn=4, words=WORDS)
     )
@@ -92,21 +73,19 @@ def test_all_steps_go_at_once_and_a_batch_says_which_labels_count():
     assert head["frames"] == FRAMES
     given = np.linspace(0, 1, 999, dtype=np.float32)
     assert np.abs(weights(fine(given)) - given).max() < 1e-5
+
+
+def test_a_batch_says_which_labels_count():
     inputs = [["<s>", "<b>"], ["<s>", "<pad>"]]
     labels = [["<b>", "</s>"], ["</s>", "<pad>"]]
     counts = np.array([[True, True], [True, False]])
     losses = np.array([[0.5, 1.25], [2.0, 0.0]])
-    head, _ = unpack(
-        pack_batch_rows(
-            inputs, labels, counts, losses, [["a"], ["b", "c"]], padding="<pad>", words=BATCH
-        )
-    )
-    assert head["rows"][1]["counts"] == [True, False]
-    assert head["rows"][0]["losses"] == [0.5, 1.25]
-    assert head["rows"][0]["input"]["tokens"] == ["<s>", "<b>"]
-    assert head["rows"][1]["source"]["tokens"] == ["b", "c"]
-    alone, _ = unpack(pack_batch_rows(inputs, labels, counts, losses, padding="<pad>", words=BATCH))
-    assert alone["rows"][0]["source"] is None
+    batch = partial(pack_batch_rows, inputs, labels, counts, losses, padding="<pad>", words=BATCH)
+    first, second = unpack(batch([["a"], ["b", "c"]]))[0]["rows"]
+    assert (first["losses"], second["counts"]) == ([0.5, 1.25], [True, False])
+    assert first["input"]["tokens"] == ["<s>", "<b>"]
+    assert second["source"]["tokens"] == ["b", "c"]
+    assert unpack(batch())[0]["rows"][0]["source"] is None
 
 
 def test_what_comes_late_is_read_as_far_as_it_exists_and_filled_in_texts_have_places():
@@ -128,33 +107,10 @@ def test_what_comes_late_is_read_as_far_as_it_exists_and_filled_in_texts_have_pl
     assert unpack(pack_film(FRAMES, ROW, OWN, words=WORDS))[0]["places"] is None
 
 
-def packed(**changes: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    usual: dict[str, Any] = {
-        "lanes": (THREAD,),
-        "moments": MOMENTS,
-        "masks": (("trained", "as trained"),),
-        "mask": "trained",
-        "diff": (),
-        "door": "",
-        "opened": None,
-        "links": {},
-        "about": "",
-        "effect": "",
-        "said": "bc",
-        "prompt": "",
-        "words": START,
-    }
-    usual |= changes
-    return unpack(pack_start(usual.pop("lanes"), usual.pop("moments"), **usual))
-
-
 def test_weights_vectors_and_sums_travel_in_bytes():
-    head, arrays = packed()
     # 254 sqrt(1), blocked; 254 sqrt(.25), 254 sqrt(.75) = 219.97
-    assert arrays["cells0.0.0"].tolist() == [[[254, 255], [127, 220]]]
-    assert arrays["rows0.0.0"].tolist() == [[[254, 255]], [[127, 220]]]
-    assert head["lanes"][0]["given"] == 1
-    assert [moment["said"] for moment in head["moments"]] == ["b", "bc"]
+    codes = encode_weights(np.array([[1.0, 0.0], [0.25, 0.75]]), np.array([[1, 0], [1, 1]], bool))
+    assert codes.tolist() == [[254, 255], [127, 220]]
     assert signed(np.array([[-2.0, 0.0, 1.0, 2.0]])).tolist() == [[0, 127, 191, 254]]
     assert signed(np.zeros((1, 2))).tolist() == [[127, 127]]
     assert signed(np.array([[np.nan, np.inf, 1.0]])).tolist() == [[127, 127, 254]]
@@ -171,7 +127,7 @@ def test_weights_vectors_and_sums_travel_in_bytes():
     assert np.abs(back - weights).max() < 0.004
     assert encode_weights(np.array([0.001]))[0] != encode_weights(np.array([0.002]))[0]
     weights = np.full((2, 1000), 0.001, np.float32)
-    np.testing.assert_allclose(row_sums(weights).view("<f8"), 1, atol=1e-6)
+    np.testing.assert_allclose(heads.row_sums(weights).view("<f8"), 1, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -235,9 +191,9 @@ def test_whatever_is_sent_only_what_exists_is_read(sent):
     assert scene is None or scene.layer in (None, *range(2))
     assert scene is None or scene.head in (None, *range(4))
     assert read_taken(sent, THREE) in (None, *np.ndindex(3, 2))
-    heads = HeadAddresses(2, 4, 1)
-    selection = read_selection(sent, heads, 2, 3) or HeadsSelection()
-    assert all(heads.index(address) is not None for address in selection.shown)
+    addresses = HeadAddresses(2, 4, 1)
+    selection = heads.read_selection(sent, addresses, 2, 3) or HeadsSelection()
+    assert all(addresses.index(address) is not None for address in selection.shown)
     assert selection.query in (None, 0, 1)
     assert selection.key in (None, 0, 1, 2)
     assert clicked(sent) in (None, 0, 1, 2)
@@ -259,11 +215,11 @@ def test_a_point_of_several_traces_is_told_by_its_own_number(point, index):
 
 def test_long_patterns_are_pooled_to_their_maxima_and_short_ones_are_not() -> None:
     codes = np.array([[[10, 255, 255], [3, 200, 255], [0, 255, 7]]], np.uint8)
-    np.testing.assert_array_equal(pool(codes, 2), [[[200, 255], [0, 7]]])
+    np.testing.assert_array_equal(heads.pool(codes, 2), [[[200, 255], [0, 7]]])
     tokens = Axis(tuple(map(str, range(130))))
     causal = np.tril(np.ones((130, 130), bool))
     patterns = np.broadcast_to(np.eye(130, dtype=np.float32), (1, 1, 130, 130))
-    thumbnails, cells_of = whole_grid(patterns, causal, whole=False)
+    thumbnails, cells_of = heads.whole_grid(patterns, causal, whole=False)
     head, arrays = unpack(
         pack_heads_view(thumbnails, (tokens, tokens), cells_of=cells_of, words=VIEW_WORDS)
     )
@@ -275,9 +231,9 @@ def test_long_patterns_are_pooled_to_their_maxima_and_short_ones_are_not() -> No
     diagonal = lower[0] == lower[1]
     assert (arrays["cells"][0, diagonal] == 254).all()
     assert (arrays["cells"][0, ~diagonal] == 0).all()
-    assert step_of(64, 64) == 1
-    assert step_of(128, 128) == 2  # by the screen, not by the budget
-    assert further_step(np.zeros((24, 64, 64), np.uint8)) == 1
+    assert heads.step_of(64, 64) == 1
+    assert heads.step_of(128, 128) == 2  # by the screen, not by the budget
+    assert heads.further_step(np.zeros((24, 64, 64), np.uint8)) == 1
 
 
 def test_token_strip_sends_the_one_chosen_and_only_whole_numbers_are_numbers() -> None:
@@ -286,23 +242,9 @@ def test_token_strip_sends_the_one_chosen_and_only_whole_numbers_are_numbers() -
     assert (head["stream"], head["selected"]) == ("src", 0)
     assert head["special"] == [False, False, True]
     assert whole(3) == whole(3.0) == 3
+    assert index_of(2, (3,)) == index_of([2], (3,)) == (2,)
     others = (3.5, True, "3", None, [3], float("nan"), float("inf"))
     assert [each for each in others if whole(each) is not None] == []
-
-
-@pytest.mark.parametrize(
-    ("picked", "shape", "place"),
-    [
-        (None, (3,), None),
-        (2, (3,), (2,)),
-        ([1, 0], (2, 3), (1, 0)),
-        ([2, 0], (2, 3), None),  # a click on what is no longer there
-        (-1, (3,), None),
-        ([1], (2, 3), None),
-    ],
-)
-def test_only_places_that_exist_are_returned(picked, shape, place):
-    assert index_of(picked, shape) == place
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.js")), ids=lambda file: file.name)

@@ -113,9 +113,8 @@ def test_what_makes_no_batch_or_tree_is_refused(translator):
         (["I love you.\t" + "，" * 200], "target_too_long"),
         (["，" * 200], "too_many_tokens"),
     ):
-        with pytest.raises(InputProblem) as caught:
+        with pytest.raises(InputProblem, match=f"^{key}"):
             walked(labelled_batch(translator, lines))
-        assert caught.value.key == key
     with pytest.raises(InputProblem, match="bad_number"):
         walked(grow(translator, TEXT, Beam(99), {}))
 

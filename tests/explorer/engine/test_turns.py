@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,20 +19,11 @@ from models.transformer import build_model
 PATIENCE = 60.0
 
 
-class Clock:
-    """A time.perf_counter that stands still until it is told."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr("explorer.engine.turns.time.perf_counter", clock)
+def clock(monkeypatch) -> SimpleNamespace:
+    """A time.perf_counter that stands still until its `now` is set."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("explorer.engine.turns.time.perf_counter", lambda: clock.now)
     return clock
 
 
@@ -229,20 +221,13 @@ def test_work_ends_some_time_after_its_visitor_has_gone(monkeypatch):
 def test_work_that_was_stopped_has_no_result():
     begun, stopped = threading.Event(), threading.Event()
 
-    def steps() -> Steps[None]:
-        yield 1, 2
-        yield 2, 2
-
     def work(tell: Callable[[int, int], bool]) -> None:
         begun.set()
         with TURNS.away():
             stopped.wait(PATIENCE)
-        walked(steps(), tell)
+        walked((step for step in ((1, 2), (2, 2))), tell)
 
-    job: Job[None] = Job("key", lambda tell: walked(steps(), tell))
-    job.wait(PATIENCE)
-    job.result()  # it was wanted
-    job = Job("key", work)
+    job: Job[None] = Job("key", work)
     assert begun.wait(PATIENCE)
     job.stop()
     stopped.set()

@@ -10,11 +10,12 @@ from payloads import unpack, unpack_matrices
 from explorer.components.matrices import BLANK, Panel, Stroke, pack_matrices
 from explorer.exhibits import block as b
 from explorer.figures import maps
-from explorer.figures.alignment import matrix as of_words
 from explorer.figures.attribution import depths
+from explorer.figures.bars import measured
 from explorer.figures.blocks import by_feature, by_token, units
 from explorer.figures.matrix import Axis, Matrix, Scale, change, scores, signed, weights
 from explorer.figures.outcomes import outcomes, suspect, written_mask
+from explorer.figures.positions.sums import strips
 from explorer.figures.training import small_heads, token_losses
 from explorer.labels import SpecialToken
 from explorer.text import family
@@ -85,7 +86,7 @@ def test_a_change_is_after_minus_before_and_scores_diverge_around_zero():
     assert sent(blank)[0]["codes"].tolist() == [[BLANK, 62]]
 
 
-def test_a_mask_is_one_byte_per_cell_and_many_texts_a_file_for_each_matrix():
+def test_a_mask_is_one_byte_per_cell_and_texts_may_be_many():
     matrix = Matrix(AXES, blocked=np.array([[0, 0, 2], [0, 0, 0]]), rules=("seen", "PAD", "causal"))
     data = pack_matrices([Panel("mask", matrix)], words=SENT, picks=True)
     head, arrays = unpack(data)
@@ -98,9 +99,6 @@ def test_a_mask_is_one_byte_per_cell_and_many_texts_a_file_for_each_matrix():
     (panel,) = sent(weights(shares, None, (tokens, tokens), **WORDS))
     assert len(panel["texts"]) > 256
     assert panel["cells"][31, 30] == "99.9 %"
-    canvas = b.Matrices("m", TWO_MASKS).canvas(SimpleView())
-    head, _ = unpack(canvas.payload("file"))
-    assert [panel["file"] for panel in head["panels"]] == ["file-1", "file-2"]
 
 
 FILLED = partial(Matrix, AXES, PATTERN, Scale("attention", 0, 1))
@@ -119,6 +117,8 @@ FILLED = partial(Matrix, AXES, PATTERN, Scale("attention", 0, 1))
         (partial(FILLED, blocked=MASK), "blocked runs from 0 to 1, but there are 0 rules"),
         (partial(FILLED, rules=tuple("abcdefgh")), "7 rules, at most 6"),
         (partial(units, np.zeros((2, 2)), [4, 90], ["a"], **UNITS), "values"),
+        (partial(strips, np.ones((2, 2)), ["a"], words={"dimension": "d", "value": "v"}), "values"),
+        (partial(measured, ["a"], np.array([1.0, 2.0]), title="t"), "values"),
         (partial(token_losses, [["a"]], [[0.1, 0.2]], title="", x_title=""), "differ"),
         (partial(maps.head_maps, [np.zeros((1, 1))] * 2, ["one"], top=1.0, **MAPS), "zip"),
     ],
@@ -156,13 +156,6 @@ def test_a_stroke_keeps_to_the_cells_that_are_there(painted, cells):
         assert found is None
     else:
         assert found.choices(None) == {"at": 1, "by": Stroke(cells, True)}
-
-
-class SimpleView:
-    """As much of a view as a block asks for."""
-
-    def words(self, prefix: str) -> dict[str, str]:
-        return family(prefix, lang="en")
 
 
 def test_hidden_cells_are_hatched_while_empty_and_values_written_while_there_is_room():
@@ -233,7 +226,7 @@ def test_near_the_answer_is_dark_and_what_is_not_written_yet_is_blank(kind, valu
     assert panel["columns"]["tokens"] == ["a", ""]
 
 
-def test_tokens_stand_in_coloured_cells_small_heads_apart_and_links_have_marks():
+def test_tokens_stand_in_coloured_cells_and_small_heads_apart():
     values = np.array([[1.0, 2.0], [3.0, 0.5]])
     tokens = (("<i>", SpecialToken("<pad>")), ("a", " "))
     (panel,) = sent(by_token(values, tokens, ["1", "2"], title="size", top=3.0))
@@ -254,14 +247,3 @@ def test_tokens_stand_in_coloured_cells_small_heads_apart_and_links_have_marks()
     assert panel["cells"][3, 4] == "layer 2, head 2 · 50.0 %"
     assert panel["words"][2].tolist() == ["2.1", "", "", "2.2", "", ""]
     assert panel["codes"][1].tolist() == [62, 62, BLANK] * 2
-    by = np.array([["both", ""], ["reverse", "forward"]], object)
-    words: Any = {"both": "both", "forward": "one", "reverse": "other"}
-    drawn = of_words(
-        ["s", "t"], ["u", "v"], np.full((2, 2), 0.5), by != "", by,
-        titles=("src", "tgt"), words=words, weight_words=WORDS["words"],
-    )  # fmt: skip
-    assert sent(drawn)[0]["marks"] == [
-        {"shape": "square", "name": "both", "cells": [[0, 0]]},
-        {"shape": "circle", "name": "one", "cells": [[1, 1]]},
-        {"shape": "diamond", "name": "other", "cells": [[1, 0]]},
-    ]

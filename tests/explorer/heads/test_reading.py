@@ -166,29 +166,29 @@ def test_a_map_holds_every_head_of_a_kind(traced, writer) -> None:
 
 # Attention between whole words, on numbers worked by hand.
 ROW = words_of(["un", "·able", "."])
-START, END = SpecialToken("<s>"), SpecialToken("</s>")
-EACH = ((0,), (1,), (2,))
+
+
+def row(text: str) -> list[str]:
+    """Tokens between blanks; one that ends with ^ is a special token."""
+    return [SpecialToken(each[:-1]) if each.endswith("^") else each for each in text.split()]
 
 
 @pytest.mark.parametrize(
-    ("row", "labels", "starts"),
+    ("text", "labels", "starts"),
     [
-        (
-            [START, "un", "·b", "·el", "re", "-", "read", "·s", END],
-            ("<s>", "unbel", "re", "-", "reads", "</s>"),
-            (0, 1, 4, 5, 6, 8),
-        ),
-        ([START, "·b"], ("<s>", "·b"), (0, 1)),  # special tokens join nothing
-        (["a", SpecialToken("·")], ("a", "·"), (0, 1)),
-        (["a", "·"], ("a", "·"), (0, 1)),  # a point that was typed
-        (["a", "␣", END], ("a", "␣", "</s>"), (0, 1, 2)),
+        ("<s>^ un ·b ·el re - read ·s </s>^", "<s> unbel re - reads </s>", (0, 1, 4, 5, 6, 8)),
+        ("<s>^ ·b", "<s> ·b", (0, 1)),  # special tokens join nothing
+        ("a ·^", "a ·", (0, 1)),
+        ("a ·", "a ·", (0, 1)),  # a point that was typed
+        ("a ␣ </s>^", "a ␣ </s>", (0, 1, 2)),
     ],
 )
-def test_pieces_inside_a_word_belong_to_it(row, labels, starts) -> None:
-    words = words_of(row)
-    assert (words.labels, words.starts) == (labels, starts)
-    of = [words.of(token) for token in range(len(row))]
-    assert of == [sum(start <= token for start in starts) - 1 for token in range(len(row))]
+def test_pieces_inside_a_word_belong_to_it(text, labels, starts) -> None:
+    tokens = row(text)
+    words = words_of(tokens)
+    assert (words.labels, words.starts) == (tuple(labels.split()), starts)
+    of = [words.of(token) for token in range(len(tokens))]
+    assert of == [sum(start <= token for start in starts) - 1 for token in range(len(tokens))]
 
 
 def test_a_character_in_several_tokens_and_the_blank_before_a_word_are_no_words() -> None:
@@ -218,43 +218,28 @@ def test_weights_and_masks_between_words() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "labels", "tokens", "others"),
     [
-        (
-            ["un", "·believ", "·able", "!"],
-            ["unbel", "·ievable", "!"],
-            ("unbelievable", "!"),
-            ((0, 1, 2), (3,)),
-            ((0, 1), (2,)),
-        ),
+        ("un ·believ ·able !", "unbel ·ievable !", "unbelievable !", "012 3", "01 2"),
         # Case and accents are ignored, and the special tokens of one model are left out.
-        (
-            ["Café", "there"],
-            [SpecialToken("[CLS]"), "cafe", "there", END],
-            ("Café", "there"),
-            ((0,), (1,)),
-            ((1,), (2,)),
-        ),
-        ([START, "a"], ["<s>", "a"], ("a",), ((1,),), ((1,),)),  # its name typed as text
-        (
-            ["我", "爱₁", "爱₂", "爱₃", "你"],
-            ["我", "爱你"],
-            ("我", "爱你"),
-            ((0,), (1, 2, 3, 4)),
-            ((0,), (1,)),
-        ),
-        (["the", "cat"], ["the", "big", "cat"], ("the", "cat"), ((0,), (1,)), ((0,), (2,))),
-        (["我"], ["cat"], (), (), ()),
-        (["a", "␣", "b"], ["a", "b"], ("a", "b"), ((0,), (2,)), ((0,), (1,))),
-        ([START, "un", "·able"], [START, "un", "·able"], (START, "un", "·able"), EACH, EACH),
+        ("Café there", "[CLS]^ cafe there </s>^", "Café there", "0 1", "1 2"),
+        ("<s>^ a", "<s> a", "a", "1", "1"),  # its name typed as text
+        ("我 爱₁ 爱₂ 爱₃ 你", "我 爱你", "我 爱你", "0 1234", "0 1"),
+        ("the cat", "the big cat", "the cat", "0 1", "0 2"),
+        ("我", "cat", "", "", ""),
+        ("a ␣ b", "a b", "a b", "0 2", "0 1"),
+        ("<s>^ un ·able", "<s>^ un ·able", "<s> un ·able", "0 1 2", "0 1 2"),
     ],
 )
 def test_tokens_between_common_boundaries_are_one_piece(one, other, labels, tokens, others) -> None:
+    here, there = (
+        tuple(tuple(map(int, piece)) for piece in each.split()) for each in (tokens, others)
+    )
+    one, other = row(one), row(other)
     pieces = align(one, other)
-    assert (pieces.labels, pieces.one, pieces.other) == (labels, tokens, others)
-    assert pieces.whole == (len(labels) == len(one) == len(other))
-    assert [type(label) for label in pieces.labels] == [type(one[at]) for (at, *_) in tokens]
-    first = {token: there[0] for here, there in zip(tokens, others, strict=True) for token in here}
-    assert [pieces.across(token) for token in range(len(one))] == [
-        first.get(token) for token in range(len(one))
-    ]
-    back = [pieces.across(there[0], back=True) for there in others]
-    assert back == [here[0] for here in tokens]
+    assert (pieces.labels, pieces.one, pieces.other) == (tuple(labels.split()), here, there)
+    assert pieces.whole == (len(here) == len(one) == len(other))
+    assert [type(label) for label in pieces.labels] == [type(one[at]) for (at, *_) in here]
+    first = {token: to[0] for of, to in zip(here, there, strict=True) for token in of}
+    across = [pieces.across(token) for token in range(len(one))]
+    assert across == [first.get(token) for token in range(len(one))]
+    back = [pieces.across(to[0], back=True) for to in there]
+    assert back == [of[0] for of in here]

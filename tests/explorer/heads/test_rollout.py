@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from explorer.analysis.heads import ablation
-from explorer.analysis.heads.ablation import Ablation, ablate, ablating
+from explorer.analysis.heads.ablation import ablate, ablating
 from explorer.analysis.heads.aggregates import MAX_ROWS, aggregates_of
 from explorer.analysis.heads.rollout import cross_rollout, layer_mixes, mean_head, rollout
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
+from explorer.runs.passes import walked
 from explorer.runs.rerun import token_logprobs, written_tokens
 from explorer.runs.trace import Trace, trace
 from models.hooks import VISITOR
@@ -244,17 +245,15 @@ def test_progress_and_nothing_in_force_between_steps(
     usual = ablate(translator, traced)
     for name, limit in {"AT_ONCE": at_once, **limits}.items():
         monkeypatch.setattr(ablation, name, limit)
-    steps = ablating(translator, traced)
-    seen = []
-    while True:
-        try:
-            seen.append(next(steps))
-        except StopIteration as stop:
-            found: Ablation = stop.value
-            break
+    seen: list[tuple[int, int]] = []
+
+    def between(*step: int) -> None:
+        seen.append(step)
         assert VISITOR.get() is None
         assert torch.is_grad_enabled()
         assert not torch.is_inference_mode_enabled()
+
+    found = walked(ablating(translator, traced), between)
     assert seen == [(heads, 28) for heads in done]
     for name, deltas in usual.token_deltas.items():
         np.testing.assert_allclose(found.token_deltas[name], deltas, atol=1e-5)

@@ -3,7 +3,6 @@ load, and where the diagram leads."""
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from families import hook_names
@@ -17,7 +16,6 @@ from explorer.exhibits.model.calculator import compute, count_layers
 from explorer.exhibits.model.choices import ModelChoices
 from explorer.exhibits.model.sizes import PRESETS, Sizes, parse_sizes
 from explorer.exhibits.view import build
-from explorer.figures.bars import measured
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.rerun import rows_of
 from explorer.runs.trace import trace
@@ -69,7 +67,7 @@ def test_the_parts_of_the_towers_add_up_to_the_model(tiny, changes):
         assert (output.parameters == 0) == loaded.config.tie_embeddings
 
 
-def test_a_norm_stands_before_the_addition_and_no_memory_where_none_reads(tiny, writer):
+def test_a_norm_may_stand_before_the_addition_too(tiny):
     changes = {"norm_placement": "pre", "out_norms": True, "qk_norm": True, "head_dim": 10}
     loaded = tiny("towers", family="decoder-only", **changes)
     (tower,) = towers(loaded, shapes(loaded, trace(loaded, TEXT)))
@@ -77,8 +75,6 @@ def test_a_norm_stands_before_the_addition_and_no_memory_where_none_reads(tiny, 
     kinds = [station.what for station in tower.layers[0]]
     assert kinds == ["norm", "self", "norm", "add", "norm", "ffn", "norm", "add"]
     assert [s.skips for s in tower.layers[0] if s.what == "add"] == [3, 3]
-    (tower,) = towers(writer, shapes(writer, trace(writer, TEXT)))
-    assert "memory" not in [station.what for station in tower.after]
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -102,12 +98,7 @@ def test_counts_by_kind_are_those_of_hand(tied):
 
 
 @pytest.mark.parametrize(
-    ("name", "total_of"),
-    [
-        ("base", 63_082_496),  # 6 + 6 layers and one table of 37,000 words
-        ("llama", 6_738_415_616),
-        ("llama_tied", 6_738_415_616 - 131_072_000),
-    ],
+    ("name", "total_of"), [("llama", 6_738_415_616), ("llama_tied", 6_738_415_616 - 131_072_000)]
 )
 def test_presets_have_their_published_counts(name, total_of):
     assert parameters.count_config(PRESETS[name].config()).total == total_of
@@ -177,19 +168,6 @@ def test_layers_alone_have_no_table_and_no_norm_after_them(has_encoder):
     layers = count_layers(sizes.config())
     assert layers.by_kind == whole.by_kind | {"embedding": 0}
     assert parse_sizes(sizes.text(), block.config()) == sizes
-
-
-def test_measured_bars_are_labelled_in_lines():
-    figure = measured(
-        ["a very long name of a row that needs lines", "短"], np.array([1500.0, np.nan]), title="t"
-    )
-    assert figure["layout"]["xaxis"].get("type") is None
-    wide = measured(["a", "b"], np.array([0.5, 3e7]), title="t")
-    assert wide["layout"]["xaxis"]["type"] == "log"
-    assert "<br>" in figure["layout"]["yaxis"]["ticktext"][0]
-    assert figure["data"][0]["text"] == ["1,500", "–"]
-    with pytest.raises(ValueError, match="values"):
-        measured(["a"], np.array([1.0, 2.0]), title="t")
 
 
 @pytest.mark.parametrize("placement", ["post", "pre", "sublayer"])

@@ -7,7 +7,6 @@ import torch
 
 from explorer.analysis.start import flow as flows
 from explorer.analysis.start.flow import bins, flow, in_bins, text_after
-from explorer.exhibits.start.picture import MOST_SIDE, head_of_flow
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch
 from explorer.runs.generation import (
@@ -70,28 +69,6 @@ def test_the_rank_of_a_token_counts_the_whole_vocabulary(loaded):
     firsts = [generate(loaded, TEXT, Greedy(), 1, forced=[token]).steps[0] for token in range(size)]
     by_chance = sorted(firsts, key=lambda step: -step.chosen_prob)
     assert [step.rank for step in by_chance] == list(range(1, size + 1))
-
-
-@pytest.mark.parametrize("edits", EDITS, ids=["plain", "edited"])
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: type(s).__name__)
-def test_the_rows_of_the_steps_are_those_of_one_teacher_forced_pass(translator, strategy, edits):
-    """Which is what the causal mask is for; and for a beam, that each step took its own row."""
-    made = generate(translator, TEXT, strategy, 8, edits)
-    end = translator.marks.end
-    given = [token for token in made.tokens if token != end]
-    forced = generate(translator, TEXT, Greedy(), len(given), edits, forced=given)
-    text = translator.tokenizer.decode(given)
-    if translator.tokenizer.encode(text) == given:
-        traced = trace(translator, TEXT, text, edits)
-        for step in made.steps:
-            for site, row in step.rows.items():
-                whole = traced.pattern(site)[:, step.index, : row.shape[1]]
-                np.testing.assert_allclose(row, whole, atol=1e-5)
-    for step, again in zip(made.steps, forced.steps, strict=False):
-        assert again.forced
-        assert step.chosen_prob == pytest.approx(again.chosen_prob, rel=1e-4)
-        for site, row in step.rows.items():
-            np.testing.assert_allclose(row, again.rows[site], atol=1e-5)
 
 
 def test_what_sampling_cuts_has_probability_0_and_a_rare_choice_is_a_candidate(translator):
@@ -310,11 +287,7 @@ def test_rotary_positions_are_shown_by_their_angles_and_biases_not_at_all(tiny):
     assert flow(loaded, trace(loaded, TEXT), None).lanes[0].waves is None
 
 
-def test_a_silent_model_goes_by_threads_and_another_models_run_is_refused(tiny, translator, writer):
-    loaded = tiny("silent", family="encoder-only", lm_head=False)
-    found = flow(loaded, trace(loaded, TEXT), None)
-    assert [step.thread for step in found.steps] == list(range(len(found.lanes[0].tokens)))
-    assert all(not step.tokens and step.chosen is None for step in found.steps)
+def test_another_models_run_is_refused(translator, writer):
     with pytest.raises(ValueError, match="the run was made by 'tiny', not by 'writer'"):
         flow(writer, trace(translator, TEXT), None)
 
@@ -337,18 +310,3 @@ def test_bins_keep_the_sum_of_a_row_of_long_texts_too(writer, monkeypatch):
     np.testing.assert_allclose(lane.blocks[0][0].pattern.sum(-1), 1, atol=1e-5)
     np.testing.assert_allclose(lane.blocks[0][0].steps.sum(-1), 1, atol=1e-5)
     assert found.steps[-1].thread == 7
-
-
-def test_an_opened_head_is_that_of_the_trace(translator):
-    traced = trace(translator, TEXT)
-    site = traced.sites_of("cross")[1]
-    found = head_of_flow(translator, traced, None, (), site.name, 3)
-    n_query = min(MOST_SIDE, found.n_query)
-    assert found.pattern.shape == (n_query, found.n_key)
-    assert found.n_query == len(traced.tgt_tokens)
-    pattern = traced.pattern(site.name)[3, :n_query]
-    np.testing.assert_allclose(found.pattern, pattern, atol=1e-6)
-    scores = found.q @ found.k.T / np.sqrt(found.q.shape[1])
-    np.testing.assert_allclose(found.scores, scores, atol=1e-5)
-    np.testing.assert_allclose(found.z, found.pattern @ found.v, atol=1e-5)
-    assert found.keys == traced.src_str_tokens

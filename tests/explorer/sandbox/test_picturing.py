@@ -6,6 +6,7 @@ import threading
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,18 +74,13 @@ def turned(image: Image.Image) -> bytes:
     return saved(image.transpose(Image.Transpose.ROTATE_90), exif=exif)
 
 
+MOVING: dict[str, Any] = {"save_all": True, "append_images": FRAMES[1:]}
 BAD: dict[str, tuple[str, Callable[[], bytes]]] = {
-    "gif": (
-        "picture_kind",
-        lambda: saved(FRAMES[0], "GIF", save_all=True, append_images=FRAMES[1:]),
-    ),
-    "moving": ("picture_moves", lambda: saved(FRAMES[0], save_all=True, append_images=FRAMES[1:])),
+    "gif": ("picture_kind", lambda: saved(FRAMES[0], "GIF", **MOVING)),
+    "moving": ("picture_moves", lambda: saved(FRAMES[0], **MOVING)),
+    "moving WebP": ("picture_moves", lambda: saved(FRAMES[0], "WEBP", **MOVING)),
     "text": ("picture_kind", lambda: b"hello"),
     "nothing": ("picture_kind", lambda: b""),
-    "moving WebP": (
-        "picture_moves",
-        lambda: saved(FRAMES[0], "WEBP", save_all=True, append_images=FRAMES[1:]),
-    ),
     "1 x 1": ("picture_small", lambda: saved(Image.new("L", (1, 1)))),
     "100 megapixels": ("picture_large", lambda: claiming(10_000, 10_000)),
     "4 gigapixels": ("picture_large", lambda: claiming(2**16, 2**16)),
@@ -106,22 +102,16 @@ def test_a_bad_picture_is_refused_in_words(name, tmp_path):
         assert "scan" in message(problem, lang)
 
 
+PAGE, CLEAR = np.asarray(page()), Image.merge("LA", (page(), Image.fromarray(LEVELS)))
+FADED = 255 - np.rint((255 - PAGE) * (LEVELS / 255))
 READ: dict[str, tuple[Callable[[], bytes], np.ndarray, int]] = {
     "16 bits of grey": (lambda: saved(Image.fromarray(DEEP[..., 0].astype("u2"))), LEVELS, 0),
     "16 bits of RGB": (sixteen_bits_of_rgb, LEVELS, 0),
-    "CMYK": (lambda: saved(page().convert("CMYK"), "JPEG", quality=95), np.asarray(page()), 12),
-    "a JPEG with a second one": (
-        lambda: saved(page(), "MPO", save_all=True, append_images=[page()], quality=95),
-        np.asarray(page()),
-        12,
-    ),
-    "a turned photo": (lambda: turned(page()), np.asarray(page()), 0),
-    "WebP": (lambda: saved(page(), "WEBP", lossless=True), np.asarray(page()), 0),
-    "a clear PNG": (
-        lambda: saved(Image.merge("LA", (page(), Image.fromarray(LEVELS)))),
-        255 - np.rint((255 - np.asarray(page())) * (LEVELS / 255)),
-        1,
-    ),
+    "CMYK": (lambda: saved(page().convert("CMYK"), "JPEG", quality=95), PAGE, 12),
+    "two in a JPEG": (lambda: saved(page(), "MPO", quality=95, **MOVING), PAGE, 12),
+    "a turned photo": (lambda: turned(page()), PAGE, 0),
+    "WebP": (lambda: saved(page(), "WEBP", lossless=True), PAGE, 0),
+    "a clear PNG": (lambda: saved(CLEAR), FADED, 1),
 }
 """Files, the grey levels that they are read as, and by how much they may differ."""
 
@@ -135,17 +125,18 @@ def test_every_kind_of_picture_is_read_as_its_own_colours(name, tmp_path):
     assert abs(read.astype(int) - levels[..., None]).max() <= off
 
 
-def test_a_scan_is_read_in_any_polarity_and_out_of_memory_is_no_damage(tmp_path, monkeypatch):
+def read_from(image: Image.Image, form: str = "PNG") -> str:
+    """What the reader reads in an uploaded picture."""
     loaded = open_model("reader")
-    tokenizer = loaded.tokenizer
+    text = open_picture("a", io.BytesIO(saved(image, form)), loaded.tokenizer)
+    return trace(loaded, text).output
+
+
+def test_a_scan_is_read_in_any_polarity_and_out_of_memory_is_no_damage(tmp_path, monkeypatch):
     ink = drawn_word("Brown @serif", 96, 384)[0]
     scan = np.pad(255 - ink, 60, constant_values=255)
     for grey, form in ((scan, "PNG"), (255 - scan, "JPEG")):
-        image = Image.fromarray(grey).convert("RGB")
-        assert (
-            trace(loaded, open_picture("a", io.BytesIO(saved(image, form)), tokenizer)).output
-            == "Brown"
-        )
+        assert read_from(Image.fromarray(grey).convert("RGB"), form) == "Brown"
     (tmp_path / "x.png").write_bytes(saved(page()))
     for error in (MemoryError(), OSError("out of memory error when reading image file")):
 
@@ -159,13 +150,10 @@ def test_a_scan_is_read_in_any_polarity_and_out_of_memory_is_no_damage(tmp_path,
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG"])
 def test_a_photo_of_twelve_megapixels_is_read(form):
-    loaded = open_model("reader")
     ink = drawn_word("Brown @serif", 96, 384)[0]
-    scan = Image.fromarray(255 - ink).resize((3000, 750))
     photo = Image.new("RGB", (4032, 3024), "white")
-    photo.paste(scan, (500, 1100))
-    text = open_picture("a", io.BytesIO(saved(photo, form)), loaded.tokenizer)
-    assert trace(loaded, text).output == "Brown"
+    photo.paste(Image.fromarray(255 - ink).resize((3000, 750)), (500, 1100))
+    assert read_from(photo, form) == "Brown"
 
 
 LIGHTS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
@@ -177,13 +165,11 @@ LIGHTS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 @pytest.mark.parametrize("light", LIGHTS)
-def test_uneven_light_is_no_ink(light, tmp_path):
+def test_uneven_light_is_no_ink(light):
     ink = np.pad(drawn_word("Brown @serif", 96, 384)[0], ((120, 120), (200, 200)))
     y, x = np.mgrid[: ink.shape[0], : ink.shape[1]] / np.array(ink.shape)[:, None, None]
     grey = 10 + 235 * LIGHTS[light](x, y) * (1 - 0.85 * ink / 255)
-    loaded, photo = open_model("reader"), Image.fromarray(grey.astype(np.uint8))
-    text = open_picture("a", io.BytesIO(saved(photo)), loaded.tokenizer)
-    assert trace(loaded, text).output == "Brown"
+    assert read_from(Image.fromarray(grey.astype(np.uint8))) == "Brown"
 
 
 @pytest.mark.parametrize(("text", "letters"), [("cl0O @serif", "O"), ("hello @sans", "")])

@@ -47,22 +47,17 @@ def test_shipped_models_read_their_own_examples_and_no_other_language():
 
 
 @pytest.mark.parametrize(
-    ("shouted", "usual"),
+    ("sentence", "usual"),
     [
         ("I LOVE YOU.", "I love you."),
         ("“WHERE AM I?”", "“Where am I?”"),
         ("I HAVE NEVER [MASK] TO BOSTON.", "I have never [MASK] to boston."),
+        *((one_word, None) for one_word in ("I", "USA", "I am here.", "[MASK]", "我爱你。", "")),
     ],
 )
-def test_capitals_are_noticed_and_lowered(shouted, usual):
-    assert is_shouted(shouted)
-    assert lowered(shouted) == usual
-    assert not is_shouted(usual)
-
-
-@pytest.mark.parametrize("sentence", ["I", "USA", "I am here.", "[MASK]", "我爱你。", ""])
-def test_one_word_in_capitals_is_no_shouting(sentence):
-    assert not is_shouted(sentence)
+def test_several_words_in_capitals_are_noticed_and_lowered(sentence, usual):
+    assert is_shouted(sentence) == (usual is not None)
+    assert usual in (None, lowered(sentence))
 
 
 def test_each_language_opens_with_its_readers_translator_and_lists_it_first():
@@ -107,20 +102,12 @@ def test_only_the_first_chart_of_a_run_waits(waits, monkeypatch):
 
 
 def test_words_wait_only_for_a_run_of_the_model_that_is_new(waits, monkeypatch):
-    for run, n_waits in (("first", 1), ("first", 1), ("second", 2)):
+    running.words_first("first")  # a whole page waits for nothing
+    running.charts_last()
+    for run, n_waits in (("first", 0), ("second", 1), ("second", 1), ("third", 2)):
         begin(monkeypatch, "picture")
         running.words_first(run)
         assert len(waits) == n_waits
-
-
-def test_a_whole_page_waits_for_nothing_and_a_click_on_it_only_for_what_it_changes(
-    waits, monkeypatch
-):
-    running.words_first("first")
-    running.charts_last()
-    begin(monkeypatch, "picture")
-    running.words_first("first")
-    assert waits == []
 
 
 def test_what_is_new_is_so_once_in_a_fragment_whose_pause_lets_others_compute(waits, monkeypatch):
