@@ -66,6 +66,19 @@ def test_one_cell_says_what_the_model_does(open_page, model, link, said):
     assert said in "\n".join(words_of(each) for each in at.markdown)
 
 
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("t5", "its heads are always d_model ÷ heads = 6 wide"),
+        ("gemma2", "F.sdpa and nn.MHA cannot cap the scores"),
+        ("gpt2", "| the same |"),
+    ],
+)
+def test_implementations_of_its_attention_are_compared(open_page, model, said):
+    at = open_page("cases", part="choices", option="backend", model=f"my-{model}", text=SHORT)
+    assert said in everything(at)
+
+
 def test_the_dropout_of_another_librarys_training_is_not_named(open_page):
     words = everything(open_page("score", model="my-llama", text=SHORT, aside="dropout"))
     assert t("score.dropout_lead", lang="en") in words
