@@ -68,11 +68,11 @@ WORDS = r"""() => {
         }
         return boxes.length ? seen.length / boxes.length : 0;
     };
+    const PER_WORD = 1.7;
     const HIDDEN = 'style, .katex, [data-testid=stIconMaterial], [role=img][translate=no]';
-    const han = new Intl.Segmenter('zh', { granularity: 'word' });
-    const words = (chunk) => (/\p{Script=Han}/u.test(chunk)
-        ? [...han.segment(chunk)].filter((piece) => piece.isWordLike).length
-        : Number(/\p{L}/u.test(chunk)));
+    const words = (chunk) => (chunk.match(/\p{Script=Han}/gu) ?? []).length / PER_WORD
+        + chunk.split(/[\p{Script=Han}，。、：；！？（）“”《》]+/u)
+            .filter((piece) => /\p{L}/u.test(piece)).length;
     const count = (node) => {
         if (node.nodeType !== Node.TEXT_NODE) {
             return [...(node.shadowRoot ? [node.shadowRoot] : []), ...node.childNodes]
@@ -84,7 +84,8 @@ WORDS = r"""() => {
     return Math.round(count(document.querySelector('[data-testid=stMain]')));
 }"""
 """Words with a letter that are in sight, also inside components; not numbers, formulas, icons and
-what is painted on a canvas. A text of several lines counts by the lines in sight."""
+what is painted on a canvas. A text of several lines counts by the lines in sight. 1.7 Chinese
+characters are one word: in the two text files, 32,200 of them say what 19,000 words do."""
 TOO_WIDE = """() => {
     const main = document.querySelector('[data-testid=stMain]');
     return main.scrollWidth > main.clientWidth

@@ -196,7 +196,7 @@ export function filmMaps(head, theme, reading, go) {
     const [scroller, part] = [el("div", "scroller"), el("div", "map")];
     scroller.append(canvas);
     const named = { type: "button", title: words.keep, ariaLabel: `${words.keep}: ${words[kind]}` };
-    const keep = Object.assign(el("button", "keep", "PNG"), named);
+    const keep = Object.assign(el("button", "keep", "↓"), named);
     keep.dataset.at = `keep-${kind}`;
     const caption = el("div", "caption", words[kind]);
     caption.append(" ", keep);

@@ -19,7 +19,7 @@ export function headPanel(view, index) {
   const near = cells.exact && !cells.rounded ? "" : head.step > 1 ? "≤ " : "≈ ";
   const most = cells.weights.reduce((max, weight, cell) => (cells.blocked[cell] ? max : Math.max(max, weight)), 0) || 1;
   const panel = { index, label: head.labels[index], cells, near, sums, most, summaryId: `summary-${count += 1}` };
-  const keep = el("button", "keep", "PNG");
+  const keep = el("button", "keep", "↓");
   keep.type = "button";
   keep.setAttribute("aria-label", `${words.keep} ${panel.label}`);
   keep.title = words.keep;

@@ -79,7 +79,7 @@ function panel(root, at, own, head, { cells, said, written, numbers }, send) {
   canvas.setAttribute("role", "application"); // arrow keys belong to the cells
   canvas.setAttribute("aria-label", `${own.title}. ${words.hint}`);
   scroller.append(canvas);
-  const keep = el("button", "keep", "PNG");
+  const keep = el("button", "keep", "↓");
   keep.type = "button";
   keep.title = words.keep;
   keep.setAttribute("aria-label", `${words.keep}: ${own.title}`);

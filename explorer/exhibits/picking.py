@@ -37,7 +37,7 @@ def pick_place(view: View, page: str, kind: bool = True) -> tuple[b.Pick | b.Pan
 
 def pick_kind(view: View, page: str) -> b.Pick:
     """Kind of attention."""
-    more = b.More(said="kinds.", change=lambda kind: b.choose(elsewhere=True, site=kind))
+    more = b.More(said="kinds.short.", change=lambda kind: b.choose(elsewhere=True, site=kind))
     return pick_one(view, f"{page}.kind", view.kinds, view.kind, label="place.kind", **more)
 
 
@@ -107,12 +107,12 @@ def pick_one(
 
 
 def pick_aside(view: View, key: str, label: str, asides: Sequence[str], now: str) -> b.Blocks:
-    """A heading and one button per aside; at most one is open, "" for none. Texts at `label` and
+    """A menu of asides, of which at most one is open, "" for none. Texts at `label` and
     `SUBJECT.asides.NAME`."""
-    yield b.Title(view.t(label), large=True)
-    opens, prefix = b.sets(_field(key)), f"{key.partition('.')[0]}.asides."
-    more = b.More(change=lambda name: opens(name or ""), quiet=True, form="optional")
-    yield pick_one(view, key, asides, now or None, said=prefix, label=label, **more)
+    prefix = f"{key.partition('.')[0]}.asides."
+    names = {"": view.t("place.none_chosen"), **{name: view.t(prefix + name) for name in asides}}
+    more = b.More(said=names.__getitem__, label=label, form="menu", width=280)
+    yield pick_one(view, key, tuple(names), now, **more)
 
 
 def slider(

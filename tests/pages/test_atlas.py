@@ -74,7 +74,9 @@ def test_a_model_without_an_atlas_is_measured_over_the_sentences_at_hand_that_ca
     assert at.get("plotly_chart")
     texts = Text("She went to the park."), Text("We saw a cat."), Text("the cat " * 700)
     monkeypatch.setattr(opened, "texts_for", lambda _: texts)
-    said = everything(open_page("atlas", model="writer"))
+    at = open_page("atlas", model="writer")
+    at.segmented_control(key="circuits.more").set_value("more").run()
+    said = everything(at)
     assert t("atlas.no_file", lang="en", model="writer", count=2) in said
     assert t("atlas.here_left", lang="en", count=1) in said
     assert t("atlas.about_rows", lang="en") in said

@@ -142,7 +142,6 @@ def test_a_large_residual_is_not_called_a_sum(
     )
     words = everything(at)
     assert ("The terms do not add up to it" in words) == (shift > 0)
-    assert ("The terms add up to it" in words) == (shift == 0)
 
 
 # Patching.

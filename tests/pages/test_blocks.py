@@ -67,12 +67,13 @@ def test_why_the_sum_is_told_from_what_is_measured_at_this_depth(open_page):
 
 def test_each_norm_counts_its_statistics_and_an_unreadable_sentence_is_said(open_page):
     at = open_page("blocks", beside="She reads.\nWe went to the park yesterday.")
-    assert "Your input and 2 others" in everything(at)
     for norm, count in (("batchnorm", "24 of each"), ("rmsnorm", "in all")):
         at.segmented_control(key="blocks.norm").set_value(norm).run()
         assert count in everything(at)
         assert at.query_params["norm"] == norm
         assert everything(open_page("blocks", **link(at))) == everything(at)
+    at.segmented_control(key="model.more").set_value("more").run()
+    assert "Your input and 2 others" in everything(at)
     at = open_page("blocks", beside="a b " * 240)
     assert len(at.warning) == 1
 

@@ -77,7 +77,7 @@ def test_the_causal_mask_says_what_it_is_for_and_shows_what_happens_without(open
     assert t("masks.twins_lead", lang="en") not in everything(at)
     assert t("masks.newest", lang="en") in everything(at)
     assert place == [at.selectbox(key=f"masks.{name}").value for name in ("layer", "head")]
-    at.pills(key="masks.effect").select("twins").run()
+    at.selectbox(key="masks.effect").select("twins").run()
     assert t("masks.twins_lead", lang="en") in everything(at)
     at.button(key="masks.twins").click().run()
     assert at.query_params["model"] == "twin-no-causal"

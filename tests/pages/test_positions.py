@@ -81,23 +81,23 @@ def test_a_causal_mask_tells_the_order_and_without_positions_there_is_none_to_ch
 def test_positions_are_changed_and_stand_in_the_link(open_page):
     at = open_page("positions", part="head", site="encoder")
     assert "has moved to other keys" in everything(at)
-    at.segmented_control(key="positions.change").set_value("shift").run()
+    at.selectbox(key="positions.change").select("shift").run()
     assert at.query_params["change"] == "shift-20"
     at.slider(key="positions.shift").set_value(0).run()
     assert "**0 %** of this head’s weight has moved" in everything(at)
-    losses = reading(at, "Loss per predicted token").split("**")
+    losses = reading(at, "Loss per prediction").split("**")
     assert losses[1] == losses[3]
-    at.segmented_control(key="positions.change").set_value("swap").run()
+    at.selectbox(key="positions.change").select("swap").run()
     at.selectbox(key="positions.second").select(2).run()
     assert at.query_params["change"] == "swap-1-2"
     at.segmented_control(key="positions.stream.head").set_value("tgt").run()
     assert at.query_params["stream"] == "tgt"
     for shown, key in (("difference", "difference"), ("scores", "both")):
-        at.segmented_control(key="positions.show").set_value(shown).run()
+        at.selectbox(key="positions.show").select(shown).run()
         assert panels(at, f"positions.{key}")
         assert at.query_params["picture"] == shown
     again = open_page("positions", **link(at))
-    assert again.segmented_control(key="positions.show").value == "scores"
+    assert again.selectbox(key="positions.show").value == "scores"
     assert reading(again, "has moved to other keys") == reading(at, "has moved to other keys")
 
 

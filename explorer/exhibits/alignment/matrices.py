@@ -28,55 +28,48 @@ def show(alignment: Study, view: View) -> b.Blocks:
     choice = AlignmentView(view, alignment)
     note = b.Note(view.t("alignment.map_note"))
     yield b.Hero((b.Sentence("matrices", _reading(choice)), _map(choice), note))
+    if alignment.basis == "sharpness":
+        yield b.Note(view.t("alignment.chosen_sharpness"))
     yield opened.pick_back(view)
-    back = model_name(choice.back, lang=view.lang) if choice.back else ""
-    numbers = {"learned": alignment.n_learned, "held": alignment.n_held}
-    notes = [view.t(f"alignment.basis_{alignment.basis}", back=back, **numbers)]
-    held = {name: fixed(value) for name, value in alignment.held.items()}
-    key = "alignment.held_alone" if alignment.mean is None else "alignment.held_out"
-    notes.append(view.t(key, **held, held=alignment.n_held))
-    yield b.Note(in_a_row(notes))
     yield b.Title(view.t("alignment.first_heads"))
     yield _first(choice)
     if alignment.checked is not None:
-        yield from _checked(view, alignment.checked)
-    yield b.Formula(_formula(alignment), view.t(f"alignment.matrices_formula_{alignment.basis}"))
+        yield from _checked(choice, alignment.checked)
+    legend = view.t(f"alignment.matrices_formula_{alignment.basis}")
+    yield b.Formula(_formula(alignment), f"{_basis(choice)}\n\n{legend}")
     yield b.Code(_code(alignment))
     yield b.Numbers(lambda: _numbers(view, alignment))
 
 
+def _basis(choice: AlignmentView) -> str:
+    """What the scores are, on which examples, and the scores on those held out."""
+    view, results = choice.view, choice.study
+    back = model_name(choice.back, lang=view.lang) if choice.back else ""
+    numbers = {"learned": results.n_learned, "held": results.n_held}
+    basis = view.t(f"alignment.basis_{results.basis}", back=back, **numbers)
+    held = {name: fixed(value) for name, value in results.held.items()}
+    key = "alignment.held_alone" if results.mean is None else "alignment.held_out"
+    sentences = [basis, view.t(key, **held, held=results.n_held)]
+    if results.diagonal is not None:
+        diagonal = fixed(results.diagonal)
+        sentences.append(view.t("alignment.along_diagonal", diagonal=diagonal))
+    return in_a_row(sentences)
+
+
 def _reading(choice: AlignmentView) -> str:
-    """The best matrices of how many, and their error rate on known links."""
+    """The best matrices of how many."""
     view, results = choice.view, choice.study
     shift, head = results.ranked()[0]
     best = float(results.scores[shift, head])
     tied = [choice.words_of(*at) for at in results.ranked() if results.scores[at] > best - TIE]
-    sentences = [
-        view.t(
-            "alignment.best",
-            by=view.t(f"alignment.score_{results.basis}"),
-            count=len(results.heads),
-            best=_listed(tied),
-            score=fixed(best),
-            median=fixed(float(np.median(results.scores))),
-        )
-    ]
-    if results.diagonal is not None:
-        diagonal = fixed(results.diagonal)
-        sentences.append(view.t("alignment.along_diagonal", diagonal=diagonal))
-    if results.checked is not None:
-        checked = results.checked
-        ties = np.argwhere(checked.errors < checked.errors.min() + TIE).tolist()
-        sentences.append(
-            view.t(
-                "alignment.checked",
-                error=fixed(float(checked.errors[shift, head])),
-                least=fixed(float(checked.errors.min())),
-                named=_listed([choice.words_of(*at) for at in ties]),
-                diagonal=fixed(checked.diagonal.error),
-            )
-        )
-    return in_a_row(sentences)
+    return view.t(
+        "alignment.best",
+        by=view.t(f"alignment.score_{results.basis}"),
+        count=len(results.heads),
+        best=_listed(tied),
+        score=fixed(best),
+        median=fixed(float(np.median(results.scores))),
+    )
 
 
 def _listed(heads: Sequence[str]) -> str:
@@ -129,8 +122,10 @@ def _first(choice: AlignmentView) -> b.Table:
     return b.Table(head, rows, "rllrr"[: len(head)])
 
 
-def _checked(view: View, checked: Checked) -> b.Blocks:
-    """Precision, recall and error rate of the aligners and of the diagonal, on known links."""
+def _checked(choice: AlignmentView, checked: Checked) -> b.Blocks:
+    """Precision, recall and error rate of the aligners and of the diagonal, on known links, and the
+    lowest error rate of one matrix."""
+    view = choice.view
     columns = [view.t(f"alignment.{name}") for name in ("precision", "recall", "error")]
     named = {view.t(f"alignment.aligners.{name}"): score for name, score in checked.scores.items()}
     named[view.t("alignment.diagonal")] = checked.diagonal
@@ -141,6 +136,9 @@ def _checked(view: View, checked: Checked) -> b.Blocks:
     yield b.Title(view.t("alignment.methods_title"))
     yield b.Table(["", *columns], rows, "lrrr")
     counts = {"pairs": checked.n_pairs, "links": checked.n_links}
+    ties = np.argwhere(checked.errors < checked.errors.min() + TIE).tolist()
+    best = _listed([choice.words_of(*at) for at in ties])
+    yield b.Prose(view.t("alignment.checked", least=fixed(float(checked.errors.min())), named=best))
     yield b.Note(view.t(f"alignment.known_{checked.source}", **counts))
 
 

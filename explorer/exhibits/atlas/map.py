@@ -47,8 +47,7 @@ def show(atlas: Atlas, view: View) -> b.Blocks:
     yield b.Hero((b.Sentence("atlas", _reading(shown)), _picture(shown, across, up)))
     picks = [_pick_axis(shown, "across", across), _pick_axis(shown, "up", up)]
     yield b.Row((*picks, *pick_place(view, "atlas")))
-    yield b.Note(_about(shown))
-    yield b.Formula(FORMULA, view.t("atlas.formula"))
+    yield b.Formula(FORMULA, f"{_about(shown)}\n\n{view.t('atlas.formula')}")
     yield b.Code(_code(shown))
     yield b.Numbers(lambda: _columns(shown))
 

@@ -64,7 +64,7 @@ def detail_of(view: View) -> Detail:
 def pick_detail(view: View) -> b.Pick:
     """The choice between both."""
     now = view.one_of("picture", DETAILS)
-    return pick_one(view, "attribution.by", DETAILS, now, "picture")
+    return pick_one(view, "attribution.by", DETAILS, now, "picture", form="menu", width=160)
 
 
 def pick_row(view: View) -> b.Pick:
@@ -78,12 +78,11 @@ def pick_row(view: View) -> b.Pick:
     return pick_token(view, key, key, tokens, view.row, change=change, width=150)
 
 
-def whether_it_adds_up(view: View, rest: float, terms: np.ndarray) -> str:
-    """Whether the terms sum to the total, up to a small residual."""
-    largest = float(np.abs(terms).max())
-    closes = abs(rest) <= SMALL * largest
-    key = "attribution.adds_up" if closes else "attribution.falls_short"
-    return view.t(key, rest=number(abs(rest)))
+def shortfall(view: View, rest: float, terms: np.ndarray) -> tuple[str, ...]:
+    """That the terms do not sum to the total, unless the residual is small."""
+    if abs(rest) <= SMALL * float(np.abs(terms).max()):
+        return ()
+    return (view.t("attribution.falls_short", rest=number(abs(rest))),)
 
 
 def writer_name(view: View, writer: Writer) -> str:

@@ -18,7 +18,7 @@ from explorer.exhibits.attribution.place import (
     opening,
     pick_detail,
     pick_row,
-    whether_it_adds_up,
+    shortfall,
     writer_name,
 )
 from explorer.exhibits.picking import pick_place, pick_token
@@ -164,7 +164,7 @@ def _reading(
         by_key=group_name(view, keys[0]),
         in_key=signed(float(keys[0].of(reason.by_key))),
     )
-    return in_a_row([score, whether_it_adds_up(view, reason.rest, reason.by_query), sides])
+    return in_a_row([score, *shortfall(view, reason.rest, reason.by_query), sides])
 
 
 def _formula(view: View, reason: Why) -> tuple[str, ...]:

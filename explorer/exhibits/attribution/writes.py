@@ -14,7 +14,7 @@ from explorer.exhibits.attribution.place import (
     in_half_precision,
     opening,
     pick_detail,
-    whether_it_adds_up,
+    shortfall,
     writer_name,
 )
 from explorer.exhibits.attribution.words import (
@@ -62,11 +62,7 @@ def _drawn(view: View, result: Writes) -> b.Chart:
     if loaded.config.logit_cap is not None:
         extra.insert(0, (view.t("attribution.cap"), result.between(result.caps)))
     alone = [result.lost[group.members[0]] if group.writer else np.nan for group in groups]
-    title = view.t(
-        "attribution.logit_between" if result.compares else "attribution.logit_of",
-        word=token_name(loaded, result.word),
-        other=token_name(loaded, result.other),
-    )
+    title = view.t("attribution.contribution")
     draw = partial(
         ranking,
         [*group_names(view, groups), *(name for name, _ in extra)],
@@ -100,8 +96,7 @@ def _reading(view: View, result: Writes) -> str:
         least=writer_name(view, result.writers[least]),
         down=signed(float(values[least])),
     )
-    adds_up = whether_it_adds_up(view, result.between(result.rests), values)
-    return in_a_row([logits, adds_up, terms])
+    return in_a_row([logits, *shortfall(view, result.between(result.rests), values), terms])
 
 
 def _numbers(view: View, result: Writes) -> dict[str, list[object]]:

@@ -115,15 +115,13 @@ def model_line(view: View) -> b.Blocks:
 def show(norms: Norms, view: View) -> b.Blocks:
     """Statistics as heatmaps, dependence on other tokens, and eps."""
     yield from model_line(view)
-    if not view.choices(ScreenChoices).beamer:
-        yield b.Prose(view.t("blocks.batch", others=len(norms.batch.x) - 1))
     norm = next((kind for kind in NORMS if kind == view.chosen("norm", BlocksChoices)), NORMS[0])
     yield pick_one(view, "blocks.norm", NORMS, norm, said="designs.norm.")
     yield from _statistics(view, norms.batch, norm)
     yield from _who_moves(view, norms)
     yield from _eps(view, norms)
     yield b.Formula.of(
-        view.t("blocks.formula"),
+        f"{view.t('blocks.batch', others=len(norms.batch.x) - 1)}\n\n{view.t('blocks.formula')}",
         r"\mathrm{LayerNorm}(x) = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta"
         r",\qquad \mathrm{RMSNorm}(x) = \gamma\,\frac{x}{\sqrt{\frac1d\sum_i x_i^2 +"
         r" \varepsilon}}",

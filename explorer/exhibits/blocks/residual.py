@@ -70,14 +70,13 @@ def show(answer: tuple[Flows, StreamNorms], view: View) -> b.Blocks:
     words = view.words("figures.residual")
     numbers = {place: _labels(view, flow) for place, flow in flows.items()}
     yield b.Chart("blocks.wiring", partial(wiring, numbers, words=words), view.t("blocks.wiring"))
-    sizes = {"width": D_MODEL, "heads": N_HEADS, "depth": depth}
-    yield b.Note(view.t("blocks.fresh", seeds=len(SEEDS), **sizes))
+    yield by_blocks(view, flows, "fresh")
     losses = {place: f"{float(flow.loss.mean()):.2f}" for place, flow in flows.items()}
     yield b.Prose(view.t("blocks.losses", **losses))
-    yield by_blocks(view, flows, "fresh")
     yield from _without_sum(view, flows["pre"], cut, depth)
+    sizes = {"width": D_MODEL, "heads": N_HEADS, "depth": depth, "seeds": len(SEEDS)}
     yield b.Formula.of(
-        view.t("blocks.residual_formula"),
+        f"{view.t('blocks.fresh', **sizes)}\n\n{view.t('blocks.residual_formula')}",
         r"\text{post}:\ \mathrm{Norm}(x + f(x)),\qquad \text{pre}:\ x + f(\mathrm{Norm}(x))"
         r",\qquad \text{sublayer output}:\ x + \mathrm{Norm}(f(x))",
         r"\frac{\partial (x + f(x))}{\partial x} = I + \frac{\partial f}{\partial x}",
@@ -95,7 +94,7 @@ def _labels(view: View, flow: StreamNorms) -> WiringNumbers:
     def both(values: np.ndarray) -> str:
         return f"{values[0]:.2f} → {values[-1]:.2f}"
 
-    back = view.t("blocks.back", gradient=f"{_short(gradient[-1])} → {_short(gradient[0])}")
+    back = view.t("blocks.back", gradient=f"{_short(gradient[0])} ← {_short(gradient[-1])}")
     return WiringNumbers(f"x: {both(stream[:-1])}", f"+ {both(added)}", both(stream[1:]), back)
 
 

@@ -271,7 +271,9 @@ def show(induction: Circuit | None, view: View) -> b.Blocks:
     made_of = view.choices(CircuitsChoices).made_of
     if made_of != BY_HAND:
         yield from scope(view)
-    yield pick_one(view, "circuits.made_of", MADE_OF, made_of, said="circuits.made.")
+    yield pick_one(
+        view, "circuits.made_of", MADE_OF, made_of, said="circuits.made.", form="menu", width=280
+    )
     if induction is None:
         yield b.Hint(view.t("circuits.one_token"))
         return
@@ -320,12 +322,7 @@ def _steps(view: View, induction: Circuit) -> b.Blocks:
     places = places_of(induction.given)
     back, onwards = places["previous"], places["induction"]
     second = head_name(view, induction.second)
-    finds = view.t(
-        "circuits.step_finds",
-        second=second,
-        share=percent(induction.intact),
-        even=percent(induction.even),
-    )
+    finds = view.t("circuits.step_finds", second=second, share=percent(induction.intact))
     shown = [("finds", finds, induction.before, onwards)]
     if induction.carried is not None and induction.after is not None:
         first = induction.order[0]

@@ -147,7 +147,6 @@ def show(result: OnePass | None, view: View) -> b.Blocks:
     """The differences of each step, and the attention of one pass with and without the mask."""
     if result is None:
         return
-    yield b.Prose(view.t("onepass.lead"))
     ahead = _looks_ahead(view, result)
     # In half precision, rounding alone can exceed any fixed limit.
     differs = result.largest > ROUNDING and (ahead or not in_half_precision(view))

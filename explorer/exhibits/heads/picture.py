@@ -82,7 +82,7 @@ def _bar(choice: Opened, is_first: bool) -> dict[str, Any]:
     view = choice.view
     offered: dict[str, Any] = {"roles": _roles(choice)}
     if is_first:
-        offered |= {"kinds": view.kinds, "kind": view.kind, "names": view.words("kinds")}
+        offered |= {"kinds": view.kinds, "kind": view.kind, "names": view.words("kinds.short")}
         if "needed" in choice.measure_names and choice.measure != "needed":
             offered["matter"] = view.t("matter.run")
     return offered

@@ -14,7 +14,6 @@ from explorer.figures.outcomes import written_mask
 def show(result: Result, view: View) -> b.Blocks:
     """The renderings of this head's mask, the grid of pairs, and the chosen pair in full."""
     choices, keep = view.choices(MasksChoices), view.trace.mask(view.site.name)[view.head]
-    yield b.Prose(view.t("cases.notation.lead"))
     yield b.Row(picking.pick_place(view, "masks"))
     yield b.Row([_rendering(view, keep, name) for name in RENDERINGS], align="top")
     if keep.all():

@@ -10,7 +10,6 @@ from explorer.exhibits.masks.choices import MOST_LOWERED, WAYS, MasksChoices
 def show(result: Result, view: View) -> b.Blocks:
     """How the fill is applied, a grid for rows with open keys and one for a row without."""
     choices = view.choices(MasksChoices)
-    yield b.Prose(view.t("cases.fill.lead"))
     yield b.Row(picking.pick_place(view, "masks"))
     yield picking.pick_one(view, "masks.way", WAYS, choices.way)
     fills, display = b.Span(0, MOST_LOWERED, 1000), b.Display(420, view.t("masks.lowered_help"))

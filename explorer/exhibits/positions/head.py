@@ -171,20 +171,21 @@ def show(changed: Changed | None, view: View) -> b.Blocks:
         return
     yield b.Row(_controls(view), gap="medium")
     shown = view.one_of("picture", PositionsChoices.pictures)
-    pick = pick_one(view, "positions.show", PositionsChoices.pictures, shown, "picture")
+    more = b.More(field="picture", form="menu", width=160)
+    pick = pick_one(view, "positions.show", PositionsChoices.pictures, shown, **more)
     yield b.Row((*pick_place(view, "positions"), pick))
     before, after = changed.before, changed.after
     yield _pictures(view, shown, before, after)
     yield b.Sentence("head", _said(view, before, after))
-    if len(before.losses):
-        losses = {"before": f"{before.loss:.2f}", "after": f"{after.loss:.2f}"}
-        yield b.Prose(view.t("positions.losses", **losses))
     if changed.texts is not None:
         right, text = changed.texts
         key = "positions.writes_same" if text == right else "positions.writes"
         yield b.Prose(view.t(key, text=_marked(right, text)))
     if view.site.kind == "self":
         yield from _offsets(view, before, after)
+    if len(before.losses):
+        losses = {"before": f"{before.loss:.2f}", "after": f"{after.loss:.2f}"}
+        yield b.Prose(view.t("positions.losses", **losses))
     acts = view.loaded.config.position_type.acts
     products, added = SCORES[acts]
     yield b.Formula.of(
@@ -202,7 +203,7 @@ def _controls(view: View) -> list[b.Block]:
     tokens = view.str_tokens()
     asked = view.choices(PositionsChoices).change
     change = _possible(asked, view.loaded, view.trace, view.sequence)
-    kind = pick_one(view, "positions.change", CHANGE_KINDS, change.kind)
+    kind = pick_one(view, "positions.change", CHANGE_KINDS, change.kind, form="menu", width=220)
     kind = replace(kind, change=lambda kind: b.choose(change=_usual(kind, len(tokens))))
     controls: list[b.Block] = [*pick_stream(view, "positions.stream.head"), kind]
     most = most_shift(view.loaded, len(tokens))

@@ -151,7 +151,7 @@ def show(result: Arrows | str, view: View) -> b.Blocks:
     yield b.Columns(
         (
             titled(view, "positions.arrows", drawn, note="note"),
-            titled(view, "positions.score_by_offset", curve, note="note"),
+            titled(view, "positions.score_by_offset", curve),
         ),
         (2, 3),
     )

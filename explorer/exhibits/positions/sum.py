@@ -161,7 +161,6 @@ def show(answer: tuple[Addends, Overlap] | None, view: View) -> b.Blocks:
         return
     (vectors, space), tokens = answer, view.str_tokens()
     at = min(view.choices(PositionsChoices).place, len(tokens) - 1)
-    yield b.Prose(view.t("sums.lead"))
     yield pick_token(view, "positions.place", "sums.token", tokens, at, "place", width=260)
     yield from _drawn(view, vectors, at, tokens[at])
     yield from _every(view, vectors)

@@ -93,9 +93,8 @@ def _told(view: View, told: Mapping[str, Any]) -> b.Blocks:
     values = {name: digits(told[name]) for name in ("grad", "before", "after")}
     words = view.t("training.opened.reading", step=told["step"], place=place, **values)
     yield b.Sentence("training-opened", words)
-    batch = (b.Title(view.t("training.opened.batch")), *_batch(view, told))
-    way = (b.Title(view.t("training.opened.way")), *_way(view, told))
-    yield b.Columns((batch, way), gap="medium")
+    yield from _way(view, told)
+    yield b.Fold(view.t("training.opened.batch"), tuple(_batch(view, told)), inline=True)
 
 
 def _batch(view: View, told: Mapping[str, Any]) -> b.Blocks:

@@ -86,7 +86,7 @@ def arrows(
         "scaleanchor": "x",
     }
     frame["annotations"] = [
-        f.note(f"λ {text}", float(at_x), float(at_y) - 1.35, colours.muted, 11)
+        f.note(text, float(at_x), float(at_y) - 1.35, colours.muted, 11)
         for at_x, at_y, text in zip(x, y, shown, strict=True)
     ]
     return {"data": traces, "layout": frame}
