@@ -193,7 +193,7 @@ VIEWS = [
     for part in getattr(CHOICES.get(name), "parts", ("",))
     if part not in ("printed", "experts")  # as long as what is printed; only a caption
 ]
-SCREENS = ((720, 450, 450, 10**6), (390, 844, 600, 10**6), (1440, 900, 300, 2500))
+SCREENS = ((720, 450, 450, 10**6), (390, 844, 600, 10**6), (1440, 900, 310, 2500))
 """Width and height of a screen, and the most that the picture's top and the view's height may be;
 720 by 450 is 1440 by 900 at 200 % zoom."""
 CORE = [("start", ""), ("heads", "")]
@@ -210,7 +210,9 @@ FORTY_WORDS = {
     ("views", "read"), every(3, [(CORE, SENTENCE), (VIEWS, SENTENCE), (VIEWS, FORTY_WORDS)])
 )
 def test_the_picture_begins_high_and_no_view_is_long(visitor, views, read):
-    """At 1440 by 900 within 300 pixels, and on the first screen at 200 % zoom and of a phone."""
+    """At 1440 by 900 within 310 pixels, and on the first screen at 200 % zoom and of a phone. Forty
+    words take two lines, and the model guesses, which takes another."""
+    longer = 1.15 if read is FORTY_WORDS else 1
     visitor.page.set_viewport_size({"width": 1440, "height": 900})
     visitor.open("card", **read)
     menu = visitor.page.get_by_label(t("frame.page", lang=read["lang"]), exact=True)
@@ -225,7 +227,8 @@ def test_the_picture_begins_high_and_no_view_is_long(visitor, views, read):
             visitor.settle()
         for width, height, top, most in SCREENS:
             visitor.page.set_viewport_size({"width": width, "height": height})
-            visitor.page.wait_for_function(within, arg=[top, most])  # once it is laid out
+            most_of = [longer * top, longer * most]
+            visitor.page.wait_for_function(within, arg=most_of)  # once it is laid out
             visitor.fits(width)
 
 
