@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.tour import course
 from explorer.exhibits.tour.choices import TourChoices
-from explorer.exhibits.tour.course import Progress
+from explorer.exhibits.tour.course import CourseProgress
 
 ICONS = {None: "circle", True: "check_circle", False: "cancel"}
 
 
-def show(progress: Progress, view: View) -> b.Blocks:
+def show(progress: CourseProgress, view: View) -> b.Blocks:
     """All steps by chapter; the entries of a sheet in its order."""
     yield from course.heading(view)
     if view.choices(TourChoices).sheet:
@@ -21,7 +21,7 @@ def show(progress: Progress, view: View) -> b.Blocks:
         yield listed(view, progress, "tour")
 
 
-def listed(view: View, progress: Progress, page: str) -> b.Row:
+def listed(view: View, progress: CourseProgress, page: str) -> b.Row:
     """The groups of a page side by side."""
     panes = []
     for group, inside in course.GROUPS.items():
@@ -31,7 +31,7 @@ def listed(view: View, progress: Progress, page: str) -> b.Row:
     return b.Row(panes, align="top", gap="medium")
 
 
-def lines(view: View, progress: Progress, entries: Iterable[str], key: str) -> b.Pane:
+def lines(view: View, progress: CourseProgress, entries: Iterable[str], key: str) -> b.Pane:
     """A button for each of these entries, with its result."""
     buttons = []
     for entry in entries:

@@ -95,7 +95,7 @@ def sheet_of(sheet: Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Progress:
+class CourseProgress:
     """What a learner has done: `outcomes` has whether the answer is right, for each entry that has
     one. `entries` are those of the sheet; without one, the steps, and all entries of the other
     groups that the learner has begun."""
@@ -106,14 +106,14 @@ class Progress:
 
 def progress(
     answers: Sequence[StepAnswer], solved: Sequence[str], sheet: Sequence[str]
-) -> Progress:
+) -> CourseProgress:
     """What follows from the answers to steps and from the exercises that are solved."""
     results = {answer.step: answer.right for answer in answers}
     results |= {f"task_{task}": True for task in solved}
     outcomes = {name: right for name, right in results.items() if name in ENTRIES}
     begun = {ENTRIES[name].group for name in outcomes}
     all_begun = (id for id, entry in ENTRIES.items() if id in STEPS or entry.group in begun)
-    return Progress(sheet_of(sheet) or tuple(all_begun), outcomes)
+    return CourseProgress(sheet_of(sheet) or tuple(all_begun), outcomes)
 
 
 SOLVED = {"solved": lambda view: view.choices(ExercisesChoices).solved}

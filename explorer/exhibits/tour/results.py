@@ -7,7 +7,7 @@ from explorer.exhibits.tour.choices import MOST_NAME, TourChoices, one_line
 from explorer.exhibits.tour.contents import lines
 
 
-def show(progress: course.Progress, view: View) -> b.Blocks:
+def show(progress: course.CourseProgress, view: View) -> b.Blocks:
     """The number of right answers by group, and the entries to repeat."""
     yield from course.heading(view)
     named, known = progress.entries, progress.outcomes

@@ -8,7 +8,7 @@ from explorer.exhibits.tour.contents import listed
 from explorer.exhibits.tour.results import sent
 
 
-def show(progress: course.Progress, view: View) -> b.Blocks:
+def show(progress: course.CourseProgress, view: View) -> b.Blocks:
     """The tasks of each kind, and the link."""
     yield from absent(view)
     done = sum(name.startswith("task_") for name in progress.outcomes)
