@@ -4,11 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from payloads import unpack
 from shown import everything, payloads
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.components.payload import BLOCKED
+from explorer.exhibits import block as b
 from explorer.exhibits.links import State
 from explorer.exhibits.start import picture as start_picture
 from explorer.exhibits.start.choices import CHANGES, SHUT, in_force, with_mask
@@ -105,6 +107,20 @@ def test_a_model_that_writes_nothing_is_read(open_page, model):
     for layer, site in enumerate(traced.sites):
         seen = weights(arrays[f"cells0.{layer}.0"])
         np.testing.assert_allclose(seen, traced.pattern(site.name), atol=0.006)
+
+
+def test_a_large_model_is_drawn_while_it_continues_the_text(monkeypatch):
+    def drawn(model):
+        view = build(State(model=model, text=TEXT), dark=False)
+        return [*b.inside(EXHIBIT.wait.blocks(view))]
+
+    assert drawn("writer") == []  # it is fast
+    monkeypatch.setattr(start_picture, "SMALL", 0)
+    assert drawn("en-zh") == []  # a translation is generated before anything is read
+    (picture_of_text,) = (piece for piece in drawn("writer") if isinstance(piece, b.Canvas))
+    head, _ = unpack(picture_of_text.payload("file"))
+    n_tokens = len(trace(library.open_model("writer", library.CHECKPOINTS), TEXT).tgt_tokens)
+    assert (head["said"], len(head["moments"])) == (TEXT, n_tokens)
 
 
 def test_only_a_decoder_has_a_causal_mask_and_a_mask_takes_the_place_of_others(open_page):

@@ -27,7 +27,7 @@ from explorer.exhibits.start.choices import (
     with_mask,
 )
 from explorer.exhibits.view import is_translator
-from explorer.library import LoadedModel
+from explorer.library import SMALL, LoadedModel
 from explorer.numbers import percent
 from explorer.problems import InputProblem
 from explorer.runs.activations import survey
@@ -161,6 +161,14 @@ def open_head(plain: Run, generation: Generation | None, site: str, head: int) -
 def plain_run(view: View) -> Run:
     """The run of the user's text and edits, without padding or a given output."""
     return Run(view.loaded.name, view.text, None, view.edits, 0)
+
+
+def _read_text(view: View) -> b.Blocks:
+    """The picture of the text alone, while a large model continues it."""
+    if view.loaded.continues and view.loaded.n_parameters > SMALL:
+        plain = plain_run(view)
+        text_alone = flow(view.loaded, cache.trace(plain), None, plain.edits)
+        yield b.Hero((_picture(view, GreedyOutput(text_alone)),))
 
 
 def show(greedy_output: GreedyOutput, view: View) -> b.Blocks:
@@ -393,5 +401,8 @@ def _opened(view: View, greedy_output: GreedyOutput) -> HeadDetails:
 
 
 EXHIBIT = Exhibit(
-    written, show, inputs={"plain": plain_run}, wait=Wait("decoding.working", stop="decoding.stop")
+    written,
+    show,
+    inputs={"plain": plain_run},
+    wait=Wait("decoding.working", stop="decoding.stop", blocks=_read_text),
 )
