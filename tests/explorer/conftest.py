@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from explorer.library import CHECKPOINTS, LoadedModel, list_models, open_model
+from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding
@@ -94,11 +94,3 @@ def traced(translator: LoadedModel) -> Trace:
 @pytest.fixture(params=["translator", "writer"])
 def loaded(request) -> LoadedModel:
     return request.getfixturevalue(request.param)
-
-
-@pytest.fixture(scope="session")
-def shipped() -> LoadedModel:
-    """The model that the app opens with."""
-    if "en-zh" not in list_models():
-        pytest.skip(f"no en-zh in {Path(*CHECKPOINTS.parts[-2:])}")
-    return open_model("en-zh")

@@ -83,15 +83,6 @@ def test_what_cannot_be_linked_is_refused(tmp_path, view, others, message):
         link(written(tmp_path, view=f"{view}\n{DEFAULT}", **others), "view.js")
 
 
-def test_views_on_a_page_keep_their_rules():
-    made = page("", [Component("film", pack({})), Component("heads_view", pack({}))], "en")
-    for name in ("film", "heads_view"):
-        sheet = (FOLDER / f"{name}.css").read_text(encoding="utf-8")
-        assert f":where(.in-{name}) {{\n{sheet}\n}}" in made
-        assert f'class="in-{name}"' in made
-        assert "@keyframes" not in sheet  # invalid inside another rule
-
-
 @pytest.mark.parametrize("name", VIEWS)
 def test_every_view_links_with_each_of_its_files_once_and_can_stand_alone(name):
     text = link(FOLDER, f"{name}.js")

@@ -22,7 +22,7 @@ from explorer.analysis.alignment.study import other_direction, sharpness, study
 from explorer.analysis.alignment.words import WordRow, shares, token_spans, words_in
 from explorer.exhibits.alignment import opened
 from explorer.figures.alignment import lines
-from explorer.library import LoadedModel, list_models
+from explorer.library import list_models
 from explorer.problems import InputProblem
 from explorer.runs.passes import walked
 from explorer.runs.sentences import header_in, pairs_in
@@ -145,14 +145,9 @@ def test_pairs_of_a_file():
             pairs_in(name, data)
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    path = tmp_path / "rows.txt"
-    path.write_text(f"c a b ||| c a b\n{'a ' * 40}\nd o g\n", encoding="utf-8")
-    return path
-
-
-def test_the_command_writes_moses_lines_or_refuses_a_model_of_one_text(data, tmp_path, capsys):
+def test_the_command_writes_moses_lines_or_refuses_a_model_of_one_text(tmp_path, capsys):
+    data = tmp_path / "rows.txt"
+    data.write_text(f"c a b ||| c a b\n{'a ' * 40}\nd o g\n", encoding="utf-8")
     out = tmp_path / "rows.align"
     assert main(["align", "--model", "copy", "--data", str(data), "--out", str(out)]) == 1
     said = capsys.readouterr()
@@ -320,13 +315,8 @@ def test_links_by_hand_are_of_words_and_turn_with_the_direction():
     assert (known.possible >= known.sure).all()
 
 
-@pytest.fixture(scope="module")
-def translators() -> tuple[LoadedModel, LoadedModel]:
-    return open_model("en-zh"), open_model("zh-en")
-
-
-def test_a_file_is_aligned_in_its_order_and_read_back(translators):
-    own, back = translators
+def test_a_file_is_aligned_in_its_order_and_read_back():
+    own, back = open_model("en-zh"), open_model("zh-en")
     pairs = [("Run!", "跑！"), ("I ate an apple.", "")]
     shape = (2, len(heads_of(own)))
     aligner = agreeing.Aligner(agreeing.one_head(shape, 1, 0), agreeing.one_head(shape, 1, 0))

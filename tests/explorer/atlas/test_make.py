@@ -46,7 +46,8 @@ def test_lines_with_too_many_tokens_are_counted_and_a_file_of_them_is_refused(
         made(model, path, tmp_path / "none")
 
 
-def test_a_translator_reads_its_own_translation_where_the_file_has_none(shipped) -> None:
+def test_a_translator_reads_its_own_translation_where_the_file_has_none() -> None:
+    shipped = open_model("en-zh")
     lines = [corpus.Line(0, "I love you."), corpus.Line(20, "I know.", "我知道。")]
     encoded, _ = encode(shipped, lines)
     assert encoded[0].tgt == trace(shipped, lines[0].source).tgt_tokens

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from explorer.analysis.attribution.ledger import FrozenNorm, Ledger, Writer
 from explorer.analysis.attribution.why import why
 from explorer.analysis.attribution.writers import output, points, writers_at
 from explorer.analysis.attribution.writes import silent_at
@@ -168,27 +167,6 @@ def test_without_a_writer_norms_take_their_scale_anew(each):
     np.testing.assert_allclose(
         found.queries.without[at, 0], seen[site.hook("q")][0, 1, query].numpy(), atol=1e-10
     )
-
-
-def test_a_norm_by_hand():
-    """(3, 1) = (2, 0) + (1, 1): LayerNorm centres to (1, -1) with scale 1, and so each piece."""
-    norm = LayerNorm(2, eps=1e-30)
-    with torch.no_grad():
-        norm.weight.copy_(torch.tensor([1.0, 2.0]))
-        norm.bias.copy_(torch.tensor([0.5, 0.0]))
-    writers = [Writer("bias", "tgt"), Writer("embedding", "tgt"), Writer("position", "tgt")]
-    ledger = Ledger.of(writers, np.array([[[0.0, 0.0]], [[2.0, 0.0]], [[1.0, 1.0]]]))
-    ledger.norm(FrozenNorm(norm))
-    assert ledger.pieces[:, 0].tolist() == [[0.5, 0.0], [1.0, -2.0], [0.0, 0.0]]
-    assert ledger.whole[0].tolist() == [1.5, -2.0]
-    # Without (1, 1) the rest is (2, 0), whose scale is 1 as well; without (2, 0) it is flat.
-    assert ledger.without[2, 0].tolist() == [1.5, -2.0]
-    rms = RMSNorm(2, eps=0.0)
-    ledger = Ledger.of(writers, np.array([[[0.0, 0.0]], [[4.0, 0.0]], [[0.0, 3.0]]]))
-    ledger.norm(FrozenNorm(rms))
-    scale = np.sqrt(12.5)
-    np.testing.assert_allclose(ledger.pieces[1:, 0], [[4 / scale, 0], [0, 3 / scale]])
-    np.testing.assert_allclose(ledger.without[1, 0], [0, np.sqrt(2)])  # 3 / sqrt(4.5)
 
 
 def test_places_that_are_none(design):

@@ -46,11 +46,7 @@ def test_the_stream_of_each_placement():
 
 
 def test_the_same_seed_is_the_same_model_and_what_cannot_be_built_is_refused():
-    torch.manual_seed(3)
-    before = torch.rand(1)
-    torch.manual_seed(3)
     one, two = (fresh_flow(TOKENS, "pre", 2, False, seeds=(4,)) for _ in range(2))
-    assert torch.rand(1) == before
     np.testing.assert_array_equal(one.gradient, two.gradient)
     assert not np.array_equal(one.gradient, fresh_flow(TOKENS, "pre", 2, False, (5,)).gradient)
     assert not np.array_equal(one.gradient, fresh_flow(TOKENS, "pre", 2, True, (4,)).gradient)

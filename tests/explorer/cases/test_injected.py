@@ -235,15 +235,6 @@ def test_what_is_written_for_shifted_positions_depends_on_what_they_act_on(loade
     assert found.changed == (loaded.config.positions in ("sinusoidal", "learned"))
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
-def test_pads_that_are_seen_change_every_kind_of_model(tiny, positions):
-    loaded = tiny("left", family="decoder-only", positions=positions)
-    traced = trace(loaded, "The cat sat.", "")
-    found = walked(symptom(loaded, traced, BY_ID["mask_replaced"]))
-    assert found.changed
-    assert found.moved > 0.01
-
-
 def test_a_full_or_padded_row_has_no_room_left(tiny):
     loaded = tiny("full", family="decoder-only", n_ctx=12)
     traced = trace(loaded, "The cat sat on the", "")

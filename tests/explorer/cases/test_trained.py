@@ -12,8 +12,6 @@ from explorer.analysis.cases import compared, training
 from explorer.analysis.cases.training import TaskTraining, TrainingResult
 from explorer.runs.passes import Steps, walked
 from models.config import ModelConfig
-from models.norms import LayerNorm
-from models.rows import Rows
 from tests.explorer.cases.test_claims import value
 
 GUESSING = math.log(training.SYMBOLS)
@@ -177,15 +175,6 @@ def test_a_small_model_learns_its_task_warms_up_and_repeats_by_its_seed():
     first, again, other = (walked(training.train(asked, seed)) for seed in (0, 0, 1))
     assert first == again
     assert first.losses != other.losses
-
-
-def test_a_model_without_norms_has_none_and_still_runs():
-    config = training.symbol_config(n_layers=2, **training.PRE)
-    bare, normed = (training.fresh_model(config, 0, each) for each in (False, True))
-    kinds = [type(module).__name__ for module in bare.modules()]
-    assert "LayerNorm" not in kinds
-    assert bare.read(Rows(torch.zeros(2, 12, dtype=torch.long))).shape == (2, 12, 10)
-    assert sum(isinstance(module, LayerNorm) for module in normed.modules()) == 5
 
 
 def test_several_trainings_have_every_seed_and_one_progress():

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from explorer.analysis.cases import attention, blocks, cost
 from explorer.analysis.model.parameters import numbers_of
-from explorer.library import LoadedModel
 from explorer.runs.passes import walked
 from explorer.runs.trace import trace
 from models.attention import Attention
@@ -28,25 +27,18 @@ def normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     return torch.randn(shape, generator=generator)
 
 
-def sharper(loaded: LoadedModel, factor: float) -> LoadedModel:
-    """The model with all queries multiplied by a factor."""
-    model = copy.deepcopy(loaded.model)
-    for site in loaded.sites:
-        w_q = model.get_submodule(site.name).w_q
-        w_q.weight.mul_(factor)
-        w_q.bias.mul_(factor)
-    return replace(loaded, model=model)
-
-
 @pytest.mark.parametrize(
     ("factor", "width", "verdict"),
     [(30.0, 1024, "true"), (1e-3, 1024, "depends"), (1e-3, 1, "false")],
 )
 def test_softmax_saturates_where_scores_are_large(translator, factor, width, verdict):
-    loaded = sharper(translator, factor)
-    traced = trace(loaded, TEXT)
-    found = attention.saturation(traced, width)
-    assert found.verdict == verdict
+    model = copy.deepcopy(translator.model)
+    for site in translator.sites:
+        w_q = model.get_submodule(site.name).w_q
+        w_q.weight.mul_(factor)
+        w_q.bias.mul_(factor)
+    traced = trace(replace(translator, model=model), TEXT)
+    assert attention.saturation(traced, width).verdict == verdict
 
 
 def stores_all_pairs(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -105,19 +105,14 @@ def test_blocked_cells_have_reasons_which_share_one_list():
     assert known == ["padding", "b"]
 
 
-def test_extras_follow_the_heads_which_a_measure_sorts():
-    mean = PATTERNS[0].mean(axis=0)
-    chosen = HeadsSelection(opened=(1, 0))
-    open_cells = np.broadcast_to(MASK, (2, 2, 3))
-    thumbnails = heads.grid((1, 2, 2, 3), [(PATTERNS[0], open_cells), (mean[None], MASK[None])])
-    usual: dict[str, Any] = {**TOKENS, "aggregates": ["average"], "selection": chosen}
-    data = pack_heads_view(thumbnails, cells_of=lambda address: (mean, MASK), **usual)
-    head, arrays = unpack(data)
-    assert head["labels"] == ["L1·H1", "L1·H2", "average"]
-    assert head["chosen"]["opened"] == 2
-    np.testing.assert_array_equal(weights_of(arrays, 0), np.where(MASK, mean, 0).astype(np.float16))
-    np.testing.assert_array_equal(pictures(arrays, 2, 3)[2] == BLOCKED, ~MASK)
-    sent = {"opened": [1, 0], "pinned": [[1, 1]], "query": None}
+def test_pinned_heads_come_first_and_a_measure_sorts_all() -> None:
+    chosen = HeadsSelection((0, 0), ((0, 1), (0, 0)), 1, 2, "log", shared=False, by_measure=True)
+    assert chosen.shown == ((0, 1), (0, 0))
+    head, arrays = packed(selection=chosen, turn=7, about_to_write=("the", ""))
+    assert (head["chosen"]["shown"], head["chosen"]["turn"]) == ([1, 0], 7)
+    assert head["queries"]["labels"] == ["<s> ⟶ the", QUERIES[1]]
+    np.testing.assert_array_equal(weights_of(arrays, 0), PATTERNS[0, 1])
+    sent = {"opened": [1, 0], "pinned": [[1, 1]], "query": None}  # of an average
     assert heads.read_selection(sent, HeadAddresses(1, 2, 1), 2, 3) == HeadsSelection((1, 0))
     sent = heads.measure_head(heads.Measure("mass", np.array([[0.5, np.nan, 1.0]]), percent=True))
     assert sent["texts"] == ["50 %", "–", "100 %"]
@@ -206,21 +201,6 @@ def test_held_thumbnails_are_not_sent_again_and_another_pictures_row_is_not_lock
     app.query_params["held"] = head["small"]
     head, _ = unpack(app.run().session_state["out"]["data"])
     assert head["chosen"]["query"] == 1
-
-
-def test_pinned_heads_come_first_and_rows_can_say_what_they_are_about_to_write():
-    head, _ = packed(about_to_write=("the", ""))
-    assert head["queries"]["labels"] == ["<s> ⟶ the", QUERIES[1]]
-    assert head["queries"]["tokens"] == list(QUERIES)
-    assert "labels" not in packed()[0]["queries"]
-    chosen = HeadsSelection((0, 0), ((0, 1), (0, 0)), 1, 2, "log", shared=False, by_measure=True)
-    assert chosen.shown == ((0, 1), (0, 0))
-    head, arrays = packed(selection=chosen, turn=7)
-    shown = {"opened": 0, "pinned": [1, 0], "shown": [1, 0], "reasons": [], "by_measure": True}
-    place = {"query": 1, "key": 2, "scale": "log", "shared": False, "turn": 7}
-    assert head["chosen"] | {"summaries": None} == {**shown, **place, "summaries": None}
-    np.testing.assert_array_equal(weights_of(arrays, 0), PATTERNS[0, 1])
-    np.testing.assert_array_equal(weights_of(arrays, 1), PATTERNS[0, 0].astype(np.float16))
 
 
 def test_many_heads_fit_into_a_megabyte():

@@ -204,14 +204,12 @@ def test_no_two_circles_stand_in_one_place_and_the_answer_runs_straight():
     assert head["nodes"][1]["fell"] == [1, -1.0]
 
 
-@pytest.fixture(params=[("encoder-decoder", 2), ("encoder-decoder", 4), ("decoder-only", 1)])
-def grouped(request, tiny) -> LoadedModel:
-    family, kv_heads = request.param
-    return tiny("grouped", family=family, n_kv_heads=kv_heads)
-
-
 @pytest.mark.parametrize("strategy", [Greedy(), Beam(2)])
-def test_cached_and_uncached_logits_are_equal(grouped, strategy):
+@pytest.mark.parametrize(
+    ("family", "kv_heads"), [("encoder-decoder", 2), ("encoder-decoder", 4), ("decoder-only", 1)]
+)
+def test_cached_and_uncached_logits_are_equal(tiny, family, kv_heads, strategy):
+    grouped = tiny("grouped", family=family, n_kv_heads=kv_heads)
     made = generate(grouped, TEXT, strategy, 7)
     told: list[tuple[int, int]] = []
     found = walked(cached_and_not(grouped, made), lambda *at: told.append(at))

@@ -2,11 +2,9 @@
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Event
-from typing import Any
 
 import pytest
 import torch
@@ -25,10 +23,6 @@ def _own_store(monkeypatch) -> None:
     monkeypatch.setattr(caching, "STORE", Store(10**6))
 
 
-def request_of(function: Callable[..., Any], **values: int) -> Request[Any]:
-    return Request(function, tuple(values.values()), lambda: values)
-
-
 @pytest.mark.parametrize("long", [False, True])
 def test_an_answer_that_is_not_worth_it_is_not_kept(long):
     def short(number: int) -> int:
@@ -39,8 +33,8 @@ def test_an_answer_that_is_not_worth_it_is_not_kept(long):
         return number
 
     for number, kept in ((1, False), (2, True)):
-        request = request_of(in_steps if long else short, number=number)
-        request = replace(request, worth=lambda answer: answer % 2 == 0)
+        asked = Request(in_steps if long else short, (number,), lambda n=number: {"number": n})
+        request = replace(asked, worth=lambda answer: answer % 2 == 0)
         assert ask(request) == number
         assert is_answered(request) == kept
 
@@ -52,18 +46,15 @@ class Ring:
         self.itself = self
 
 
-@pytest.fixture
-def not_collected() -> Iterator[None]:
+def test_what_holds_only_itself_is_given_back():
     gc.disable()
-    yield
-    gc.enable()
-
-
-def test_what_holds_only_itself_is_given_back(not_collected):
-    seen = weakref.ref(Ring())
-    assert seen() is not None
-    memory.give_back()
-    assert seen() is None
+    try:
+        seen = weakref.ref(Ring())
+        assert seen() is not None
+        memory.give_back()
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

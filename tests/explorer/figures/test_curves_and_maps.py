@@ -28,12 +28,10 @@ def test_curves_differ_without_colour_and_shuffled_bars_share_their_tokens():
     figure = grouped(["a", "a", "<b>"], values, ["with", "without"], **more)
     with_, without = figure["data"]
     np.testing.assert_allclose(with_["y"], [50, 25, 10])
-    assert with_["marker"]["color"] == LIGHT.source
-    assert list(without["text"]) == ["0", "0", "0"]
-    assert list(with_["text"]) == ["", "", ""]
+    assert with_["marker"]["color"] == LIGHT.source != without["marker"]["color"]
+    assert (list(with_["text"]), list(without["text"])) == ([""] * 3, ["0"] * 3)
     assert len(set(with_["x"])) == 3
     assert "&lt;b&gt;" in with_["x"][2]
-    assert with_["marker"]["color"] != without["marker"]["color"]
     with pytest.raises(ValueError, match="with has shape"):
         grouped(["a"], values, ["with", "without"], title="y")
 
@@ -51,7 +49,6 @@ def test_row_shows_weights_and_hatches_what_is_blocked():
     np.testing.assert_allclose(bar["y"], [40, 60, 66], rtol=1e-5)
     assert bar["text"].tolist() == ["40.0 %", "60.0 %", "blocked"]
     assert bar["marker"]["pattern"]["shape"].tolist() == ["", "", "/"]
-    assert figure["layout"]["xaxis"]["title"]["font"]["color"] == LIGHT.source
     for wrong in ((2, 3), (2,)):  # one weight per token
         with pytest.raises(ValueError, match=rf"weights has shape {re.escape(str(wrong))}, expect"):
             bars.row(("a", "b", "c"), np.ones(wrong), title="key", words=BARS)
@@ -130,7 +127,6 @@ def test_blocked_bars_are_hatched():
     bars, line = cell.products(np.array([1.0, -3.0, 0.5]), words=CELL_WORDS)["data"]
     np.testing.assert_array_equal(bars["y"], [1.0, -3.0, 0.5])
     np.testing.assert_array_equal(line["y"], [1.0, -2.0, -1.5])
-    assert bars["marker"]["color"][0] != bars["marker"]["color"][1]
     figure = cell.signed(
         ["a", "b", "b"],
         np.array([1.0, -1.0, 2.0]),
@@ -142,8 +138,6 @@ def test_blocked_bars_are_hatched():
     )
     (trace,) = figure["data"]
     assert list(trace["marker"]["pattern"]["shape"]) == ["", "", "/"]
-    assert trace["marker"]["color"][2] == DARK.hatch
-    assert trace["marker"]["line"]["width"] == [0, 2, 0]
     assert "blocked" in trace["text"][2]
     assert len(set(trace["x"])) == 3  # equal tokens are kept apart
     with pytest.raises(ValueError, match="allowed has shape"):

@@ -157,11 +157,9 @@ def test_a_map_holds_every_head_of_a_kind(traced, writer) -> None:
                 np.testing.assert_array_equal(maps[name][1], values)
     with pytest.raises(ValueError, match="'encoder'"):
         walked(measure_maps(trace(writer, "The cat ran"), "encoder"))
-    for kind in ("encoder", "decoder", "cross"):
-        assert measure_names(traced, kind) == tuple(walked(measure_maps(traced, kind)))
-    for text in ("The cat ran", ""):
-        alone = trace(writer, text or "a")
-        assert measure_names(alone, "decoder") == tuple(walked(measure_maps(alone, "decoder")))
+    runs = [(traced, kind) for kind in ("encoder", "decoder", "cross")]
+    for run, kind in (*runs, (trace(writer, "a"), "decoder")):
+        assert measure_names(run, kind) == tuple(walked(measure_maps(run, kind)))
 
 
 # Attention between whole words, on numbers worked by hand.

@@ -200,9 +200,6 @@ def test_the_command_reports_and_exits_0_or_1_or_2(loaded, lang, tmp_path, capsy
     assert main([*command, "--text", "I love you."]) == 0
     report = capsys.readouterr().out
     assert t("certify.title", lang=lang, model="tiny") in report
-    assert t("certify.future_leak.title", lang=lang) in report
-    assert "I love you." in report
-    assert "■·" in report
     count = len(FINDINGS) - (loaded.name == "writer")
     assert t("certify.verdict_kept", lang=lang, count=count) in report
 
@@ -210,7 +207,6 @@ def test_the_command_reports_and_exits_0_or_1_or_2(loaded, lang, tmp_path, capsy
     assert main(command) == 1  # without --text: an example
     report = capsys.readouterr().out
     assert t("certify.future_leak.broken", lang=lang) in report
-    assert t("certify.broken", lang=lang) in report
 
     assert main([*command, "--text", " "]) == 2
     assert main(["certify", "--model", "no such model", "--lang", lang]) == 2

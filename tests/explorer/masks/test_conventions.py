@@ -18,7 +18,7 @@ from explorer.exhibits.masks.forced import forced
 from explorer.exhibits.reasons import BLOCKERS, blocked_by, empty_rows, reasons
 from explorer.library import LoadedModel, open_model
 from explorer.problems import InputProblem
-from explorer.runs.edits import CellEdit, Edit, MaskSize, MaskSwitch
+from explorer.runs.edits import CellEdit, MaskSize, MaskSwitch
 from explorer.runs.trace import trace
 from models.masks import causal_mask
 
@@ -217,12 +217,8 @@ def test_visible_padding_moves_the_short_ones_and_spares_the_longest(translator)
 OFF = (MaskSwitch("causal", False),)
 
 
-@pytest.fixture(scope="module")
-def twin() -> LoadedModel:
-    return open_model("twin-right")
-
-
-def test_which_share_of_weight_is_ahead(twin: LoadedModel) -> None:
+def test_which_share_of_weight_is_ahead() -> None:
+    twin = open_model("twin-right")
     run = trace(twin, "I love you.", pads=2)
     found = ahead(run, "decoder")
     assert found is not None
@@ -280,28 +276,6 @@ def test_what_comes_next_is_sorted_and_holds_the_best_of_before(translator: Load
 SHORT, GIVEN = "The cat ran.", "猫跑"
 SELF, CROSS = "decoder.blocks.0.attn", "decoder.blocks.1.cross_attn"
 ENCODER, LATER = "encoder.blocks.0.attn", "decoder.blocks.1.attn"
-EDITS: list[tuple[Edit, ...]] = [
-    (),
-    (MaskSwitch("causal", False),),
-    (MaskSwitch("pad_keys", False), MaskSwitch("pad_queries", True)),
-    (MaskSwitch("cross_pad", False), MaskSwitch("causal", False)),
-    (CellEdit(SELF, 2, 0, 1, True), CellEdit(CROSS, None, 1, 1, False)),
-    (MaskSwitch("pad_queries", True), CellEdit(SELF, None, 1, 0, False)),
-    (MaskSize("window", 2), CellEdit("decoder", None, 1, 1, False)),
-    (MaskSize("block", 2), MaskSwitch("causal", False)),
-    (MaskSize("prefix", 2), MaskSize("window", 3), CellEdit("cross", 1, 0, 0, False)),
-]
-
-
-@pytest.mark.parametrize("edits", EDITS)
-def test_blocked_is_just_what_the_model_blocked(translator, edits):
-    traced = trace(translator, SHORT, GIVEN, edits, pads=2)
-    for site in traced.sites:
-        why, names = reasons(traced, site.name), blocked_by(traced, site.name)
-        np.testing.assert_array_equal(why.blocked, ~traced.mask(site.name))
-        np.testing.assert_array_equal(names != "", ~traced.mask(site.name))
-        assert set(np.unique(names)) <= set(BLOCKERS) - {"other"}
-        assert not (traced.pattern(site.name) > 0)[why.blocked].any()
 
 
 def letters(names: np.ndarray) -> str:
@@ -312,6 +286,8 @@ def letters(names: np.ndarray) -> str:
 
 PAINTED = CellEdit(SELF, 1, 1, 0, False), CellEdit(SELF, 1, 0, 1, True)
 EVERYWHERE = (CellEdit("decoder", None, 1, 0, False),)
+OPEN_CAUSAL = MaskSwitch("causal", False)
+SEEN = MaskSwitch("pad_keys", False), MaskSwitch("pad_queries", True)
 USUAL, PADS = "·cccp ··ccp ···cp ····p ····p", "·····p ·····p ·····p ·····p ·····p"
 
 
@@ -326,6 +302,10 @@ USUAL, PADS = "·cccp ··ccp ···cp ····p ····p", "·····p ···
         (EVERYWHERE, SELF, 0, "·cccp e·ccp ···cp ····p ····p"),
         (EVERYWHERE, LATER, 1, "·cccp e·ccp ···cp ····p ····p"),
         (EVERYWHERE, CROSS, 0, PADS),
+        ((OPEN_CAUSAL,), SELF, 0, "····p ····p ····p ····p ····p"),
+        ((OPEN_CAUSAL, MaskSize("block", 2)), SELF, 0, "··bbp ··bbp bb··p bb··p bbbbp"),
+        ((MaskSwitch("cross_pad", False),), CROSS, 0, "······ ······ ······ ······ ······"),
+        (SEEN, ENCODER, 0, "······ ······ ······ ······ ······ qqqqqq"),
         ((MaskSwitch("pad_queries", True),), SELF, 0, "·cccp ··ccp ···cp ····p qqqqp"),
         ((MaskSwitch("pad_queries", True),), CROSS, 0, "·····p ·····p ·····p ·····p qqqqqp"),
         ((MaskSize("window", 2),), SELF, 0, "·cccp ··ccp w··cp ww··p www·p"),
@@ -336,9 +316,15 @@ USUAL, PADS = "·cccp ··ccp ···cp ····p ····p", "·····p ···
     ],
 )
 def test_what_blocks_each_cell_by_hand(translator, edits, site, head, rows):
-    """The start mark and three tokens of the target, four of the source, and a PAD in each."""
+    """The start mark and three tokens of the target, five of the source, and a PAD in each."""
     traced = trace(translator, "I love you.", "猫坐在", edits, pads=1)
     assert letters(blocked_by(traced, site)[head]) == rows
+    for each in traced.sites:
+        why, names = reasons(traced, each.name), blocked_by(traced, each.name)
+        np.testing.assert_array_equal(why.blocked, ~traced.mask(each.name))
+        np.testing.assert_array_equal(names != "", why.blocked)
+        assert set(np.unique(names)) <= set(BLOCKERS) - {"other"}
+        assert not traced.pattern(each.name)[why.blocked].any()
 
 
 def test_a_window_of_the_models_own_and_one_of_the_users(tiny):

@@ -121,16 +121,6 @@ def test_shared_keys_and_values_are_patched_as_one(tiny):
     assert effects[:, 0] != pytest.approx(effects[:, 2])
 
 
-def test_misplaced_activations_are_the_control(translator):
-    found = both(translator, "The cat sat on the mat.", "The dog sat on the mat.")
-    mapped = walked(maps.patch_map(translator, found, "resid"))
-    drawn = mapped.parts[0].control
-    assert drawn.shape == (maps.DRAWS, *mapped.parts[0].effects.shape)
-    assert not np.isnan(drawn).any()
-    assert np.isnan(mapped.parts[1].control).all()  # the start mark alone has no other position
-    assert mapped.chance[2] >= mapped.chance[0]
-
-
 def test_a_patched_run_writes_on_and_shows_what_is_probable(read):
     loaded, found = read
     place = found.question.places[1]

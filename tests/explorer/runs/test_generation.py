@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from explorer.analysis.start import flow as flows
-from explorer.analysis.start.flow import bins, flow, in_bins, text_after
+from explorer.analysis.start.flow import bins, flow, in_bins
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch
 from explorer.runs.generation import (
@@ -226,24 +226,6 @@ def test_sentences_in_one_batch_are_translated_as_each_alone(translator):
 
 # The way of a text through a model: the numbers of the run, and bins that keep them.
 OFF = (MaskSwitch("causal", False),)
-
-
-def test_steps_are_rows_of_one_pass_with_the_generations_candidates(loaded):
-    made = generate(loaded, TEXT, Greedy(), 6)
-    found = flow(loaded, trace(loaded, TEXT), made)
-    lane = found.lanes[-1]
-    assert len(lane.tokens) == found.given + len(made.steps) - 1
-    for block in lane.blocks:
-        for each in block:
-            for at, step in enumerate(found.steps):
-                assert step.token == found.given - 1 + at
-                np.testing.assert_allclose(each.steps[at], each.pattern[:, step.token], atol=1e-5)
-    for step, told in zip(made.steps, found.steps, strict=True):
-        assert told.tokens[told.chosen] == step.chosen_str
-        assert told.chances[told.chosen] == pytest.approx(step.chosen_prob, rel=1e-5)
-        assert list(told.chances) == sorted(told.chances, reverse=True)
-    assert found.steps[-1].text.endswith(made.text)
-    assert text_after(loaded, made, len(made.steps) - 1) == found.steps[-1].text
 
 
 def test_without_the_causal_mask_only_the_last_step_saw_what_one_pass_sees(writer):

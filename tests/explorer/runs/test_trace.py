@@ -14,7 +14,7 @@ from explorer.runs import activations, inputs
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
 from explorer.runs.inputs import bytes_of, limit
 from explorer.runs.passes import Exclusive, letting, timed
-from explorer.runs.rerun import read_again
+from explorer.runs.rerun import read_again, rows_of
 from explorer.runs.trace import MAX_PADS, MAX_TOKENS, Trace, trace
 from models.config import ModelConfig
 from models.foreign import Placing
@@ -26,18 +26,6 @@ from models.transformer import build_model
 TEXT, TARGET = "The cat ran.", "猫跑开了。"
 SELF, CROSS = "decoder.blocks.1.attn", "decoder.blocks.0.cross_attn"
 ENCODER = "encoder.blocks.2.attn"
-
-
-def logits_of(loaded: LoadedModel, traced: Trace) -> np.ndarray:
-    """The plain model, called by hand, without any hook."""
-    with torch.inference_mode():
-        rows = Rows(
-            torch.tensor([traced.tgt_tokens]),
-            torch.tensor(traced.tgt_valid)[None],
-            torch.tensor([traced.src_tokens]),
-            torch.tensor(traced.src_valid)[None],
-        )
-        return loaded.model.read(rows)[0].numpy()
 
 
 def refused(key: str, *args: object, by: Any = trace, **kwargs: object) -> InputProblem:
@@ -53,7 +41,9 @@ def test_a_trace_is_what_the_model_computes(translator):
     assert traced.src_tokens == (*translator.tokenizer.encode(TEXT), translator.marks.end)
     assert traced.tgt_tokens == (translator.marks.start, *translator.tokenizer.encode(TARGET))
     assert traced.output == TARGET
-    np.testing.assert_allclose(traced.logits, logits_of(translator, traced), rtol=1e-5, atol=1e-5)
+    with torch.inference_mode():  # the plain model, without any hook
+        (logits,) = translator.model.read(rows_of(traced)).numpy()
+    np.testing.assert_allclose(traced.logits, logits, rtol=1e-5, atol=1e-5)
     assert traced.predicted_tokens == tuple(traced.logits.argmax(1))
     for site in traced.sites:
         pattern, mask = traced.pattern(site.name), traced.mask(site.name)
@@ -164,17 +154,16 @@ def test_the_translation_is_made_under_the_edits_step_by_step(translator):
 
 def test_switches_of_masks_open_and_close_what_they_name(translator):
     off = trace(translator, TEXT, TARGET, (MaskSwitch("causal", False),), pads=1)
-    assert off.mask(SELF)[:, :, :-1].all()
-    assert not off.mask(SELF)[:, :, -1].any()  # padding stays hidden
     assert (off.pattern(SELF)[:, 0, 1:-1] > 0).all()
+    assert not off.mask(SELF)[:, :, -1].any()  # padding stays hidden
     # The future now reaches the past: another last token changes the first row's logits.
     other = trace(translator, TEXT, TARGET + "狗", (MaskSwitch("causal", False),), pads=1)
     assert np.abs(other.logits[0] - off.logits[0]).max() > 1e-3
     on = trace(translator, TEXT, TARGET, (MaskSwitch("pad_queries", True),), pads=2)
     for site in on.sites:
         assert not on.pattern(site.name)[:, -2:].any()
-        assert np.isfinite(on.logits).all()
         assert on.mask(site.name)[:, :-2].any(-1).all()
+    assert np.isfinite(on.logits).all()
     both = (MaskSwitch("causal", False), MaskSwitch("causal", True))
     np.testing.assert_array_equal(
         trace(translator, TEXT, TARGET, both).mask(SELF), trace(translator, TEXT, TARGET).mask(SELF)
@@ -184,11 +173,7 @@ def test_switches_of_masks_open_and_close_what_they_name(translator):
 def test_cells_open_and_close_and_edits_that_do_not_fit_are_handed_back(translator, writer):
     edits = (CellEdit(SELF, 1, 0, 2, True), CellEdit(CROSS, None, 1, 0, False))
     usual, edited = trace(translator, TEXT, TARGET), trace(translator, TEXT, TARGET, edits)
-    flipped = usual.mask(SELF) != edited.mask(SELF)
-    assert np.argwhere(flipped).tolist() == [[1, 0, 2]]
-    assert edited.pattern(SELF)[1, 0, 2] > 0
-    flipped = usual.mask(CROSS) != edited.mask(CROSS)
-    assert np.argwhere(flipped).tolist() == [[head, 1, 0] for head in range(4)]
+    assert usual.pattern(SELF)[1, 0, 2] == 0 < edited.pattern(SELF)[1, 0, 2]
     assert not edited.pattern(CROSS)[:, 1, 0].any()
     np.testing.assert_allclose(edited.pattern(CROSS).sum(-1), 1, atol=1e-5)
     fitting: list[Edit] = [HeadOff(CROSS, 3), CellEdit(ENCODER, None, 0, 0, False)]

@@ -229,7 +229,12 @@ def withstood(code: str) -> Answer:
     return answer
 
 
-def check(n: int, secret: str, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("n", "seed"),
+    [(3 * len(FAMILIES), 1), pytest.param(1000, 0, marks=pytest.mark.sweep)],
+    ids=["a few of every family", "a thousand"],
+)
+def test_hostile_programs_are_withstood(canary, n, seed):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(0)
         withstood("def f(q, k): return 1")  # starts what answers
@@ -238,7 +243,7 @@ def check(n: int, secret: str, seed: int) -> None:
         apart = {process for process, name in ours().items() if name not in OWN} if linux else set()
         idle = {process: peak(process) for process in ours(apart)} if linux else {}
         port = str(listening.getsockname()[1])
-        for family, code in programs(n, secret, seed):
+        for family, code in programs(n, canary, seed):
             withstood(code.replace("127.0.0.1", f"127.0.0.1:{port}"))
             if idle:
                 there = ours(apart)
@@ -250,15 +255,6 @@ def check(n: int, secret: str, seed: int) -> None:
         with pytest.raises(BlockingIOError):
             listening.accept()
     assert withstood("def f(q, k): return 1").values == (1,) * 9
-
-
-def test_a_few_of_every_family_are_withstood(canary):
-    check(3 * len(FAMILIES), canary, seed=1)
-
-
-@pytest.mark.sweep
-def test_a_thousand_are_withstood(canary):
-    check(1_000, canary, seed=0)
 
 
 # Chat templates are rendered as `transformers` renders them, and never without limits.

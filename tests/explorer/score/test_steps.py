@@ -12,14 +12,10 @@ from explorer.analysis.score import steps
 from explorer.exhibits.score import dropout, raw, split
 from explorer.library import LoadedModel
 from explorer.runs.edits import HeadOff, MaskSwitch
-from explorer.runs.trace import Trace, trace
+from explorer.runs.trace import trace
 from tests.explorer.conftest import DESIGNS
 
 TEXT = "The cat sat on the mat."
-
-
-def cells(loaded: LoadedModel, traced: Trace, head: int, query: int, key: int) -> list[steps.Cell]:
-    return [steps.cell_of(loaded, traced, site, head, query, key) for site in traced.sites]
 
 
 @pytest.fixture(params=["post", "pre", "sublayer", "post-rms", "llama", "alibi", "capped"])
@@ -29,7 +25,8 @@ def loaded(request: pytest.FixtureRequest, tiny) -> LoadedModel:
 
 def test_each_step_follows_from_the_one_before(loaded) -> None:
     traced = trace(loaded, TEXT)
-    for cell in cells(loaded, traced, head=3, query=4, key=2):
+    for site in traced.sites:
+        cell = steps.cell_of(loaded, traced, site, head=3, query=4, key=2)
         assert cell.dot == pytest.approx(float(np.dot(cell.q, cell.k)), rel=1e-5, abs=1e-6)
         assert cell.dot / cell.divisor == pytest.approx(cell.scaled, rel=1e-4, abs=1e-5)
         capped = cell.cap * math.tanh(cell.scaled / cell.cap) if cell.cap else cell.scaled
@@ -98,15 +95,7 @@ def test_the_only_cell_of_a_row_is_the_whole_head(tiny) -> None:
     assert np.abs(first.change).max() > 1e-3
 
 
-def test_what_is_blocked_or_off_writes_nothing(translator, traced) -> None:
-    site = next(site for site in traced.sites if site.role == "decoder")
-    cell = steps.cell_of(translator, traced, site, 0, 1, 3)
-    assert not cell.is_allowed
-    assert cell.weight == 0
-    assert not cell.written.any()
-    found = steps.effect(translator, traced, cell, 1)
-    np.testing.assert_allclose(found.change, 0, atol=1e-5)
-    assert found.slope == 0
+def test_a_head_that_is_off_writes_nothing(translator) -> None:
     site = next(site for site in translator.sites if site.role == "cross")
     traced = trace(translator, TEXT, edits=(HeadOff(site.name, 1), MaskSwitch("causal", False)))
     cell = steps.cell_of(translator, traced, site, 1, 2, 0)

@@ -307,7 +307,5 @@ def test_a_question_is_the_same_in_both_languages_by_its_words_alone():
     places = [one.right for one in asks if one is not None]
     assert len(places) == 200
     assert all(25 < places.count(place) < 75 for place in range(4))
-    both = asks[0], question("look", ["0", "0 d", "0 c", "0 b"], ("weaker",))
-    assert len({one.options for one in both if one is not None}) == 1
-    assert [one.answer for one in both if one is not None] == ["0", "0"]
+    assert question("look", ["0", "0 d", "0 c", "0 b"], ("weaker",)).options == asks[0].options
     assert question("look", ["1", "1", "2", "2"], ("weaker",)) is None
