@@ -31,12 +31,11 @@ class Door:
         self.admission = Admission(self.app, places=2)
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.told.append(await receive())
         if scope["type"] == "websocket":
-            self.told.append(await receive())
             self.entered.release()
             await self.go.wait()
         else:
-            self.told.append(await receive())
             await send({"type": "app"})
 
     async def ask(self, scope: Scope, message: Message | None = None) -> list[Message]:

@@ -37,10 +37,7 @@ def right(share: Says) -> training.Learn:
 
 
 def guessing(*arms: tuple[str, float, int], but: int | None = None) -> training.Learn:
-    """A world in which these learn nothing: a placement of norms or "bare", a rate, a warm-up.
-
-    With `but`, this seed alone learns.
-    """
+    """A world in which only the seed `but` learns with these norms or none, rate and warm-up."""
 
     def loss(asked: TaskTraining, seed: int) -> float:
         design = asked.config.norm_placement if asked.normed else "bare"

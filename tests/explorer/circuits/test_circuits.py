@@ -95,8 +95,6 @@ def test_without_the_first_head_the_second_fails_and_controls_do_not(built, foun
     assert (shown.wrote, told[COPIES - 1], told[-2:]) == (1.0, (19, 19), [(3, 3), (1, 1)])
     assert shown.guess == pytest.approx(1 / len(LETTERS))
     queries, keys = places_of(shown.given)["induction"]
-    assert shown.after is not None
-    assert shown.carried is not None
     assert shown.before[queries, keys].min() > 0.9 > 0.2 > shown.after[queries, keys].max()
     assert np.diag(shown.carried, -1).min() > 0.9
 

@@ -15,7 +15,7 @@ from explorer.analysis.heads import versus as comparing
 from explorer.analysis.heads.ablation import ablate
 from explorer.analysis.heads.attribution import MEASURES, attribute, likely, rank_agreement
 from explorer.components.heads_payload import HeadsSelection
-from explorer.exhibits.block import AllHeads, Change, Columns, Hero
+from explorer.exhibits.block import AllHeads, Columns, Hero
 from explorer.exhibits.heads.heads import EXHIBIT
 from explorer.exhibits.links import State
 from explorer.exhibits.view import build
@@ -239,7 +239,6 @@ def test_the_changed_head_comes_first_and_the_most_similar_is_found(traced, tran
     rows = traced.pattern(SITE)[3].tolist()
     moved = with_pattern(with_pattern(traced, SITE, 3, [[1, 0, 0]] * 3), SITE, 0, rows)
     found = comparing.versus(traced, moved, "decoder")
-    assert found is not None
     assert comparing.closest(traced, moved, found, 1, 3) == ((1, 0), pytest.approx(0, abs=1e-6))
     padded = trace(translator, "The cat ran", "我爱你猫", pads=2)
     rows = padded.pattern(SITE)[2].tolist()
@@ -295,11 +294,6 @@ def drawn(**chosen: Any) -> tuple[State, list[AllHeads]]:
     return state, [block for block in drawn if isinstance(block, AllHeads)]
 
 
-def down(block: AllHeads, place: tuple[int, ...]) -> Change:
-    assert block.down is not None
-    return block.down(place)
-
-
 def test_a_selection_is_stored_and_a_cell_of_whole_words_opens_at_their_first_tokens() -> None:
     state, (block,) = drawn()
     layers = block.grid.shape[0]
@@ -318,7 +312,7 @@ def test_a_selection_is_stored_and_a_cell_of_whole_words_opens_at_their_first_to
     by_token = drawn(text="unbelievable dogs.", site="encoder")[1][0]
     assert block.grid.shape[2] < by_token.grid.shape[2]
     last = block.grid.shape[2] - 1
-    change = down(block, (0, 1, last, 0))
+    change = block.down((0, 1, last, 0))
     assert change.visit == "score"
     made = change.choices(state)
     assert (made["layer"], made["head"], made["key"]) == (0, 1, 0)
@@ -328,11 +322,11 @@ def test_a_selection_is_stored_and_a_cell_of_whole_words_opens_at_their_first_to
 def test_a_cell_of_the_second_sentence_or_model_swaps_the_two() -> None:
     place = {"layer": 1, "head": 2, "row": 1, "key": 0}
     state, (left, right) = drawn(beside=f"{SECOND}\nWe went.")
-    assert down(left, (1, 2, 1, 0)).choices(state) == place | {"goal": None}
+    assert left.down((1, 2, 1, 0)).choices(state) == place | {"goal": None}
     swapped = {"text": SECOND, "target": None, "beside": f"{FIRST}\nWe went.", "goal": None}
-    assert down(right, (1, 2, 1, 0)).choices(state) == place | swapped
+    assert right.down((1, 2, 1, 0)).choices(state) == place | swapped
     state, (_, right) = drawn(with_="reverse", site="decoder", model="copy", text="a b c")
-    change = down(right, (1, 2, 1, 0))
+    change = right.down((1, 2, 1, 0))
     assert (change.visit, change.elsewhere) == ("score", True)
     swapped = {"model": "reverse", "with_": "copy"}
     assert change.choices(state).items() >= (place | swapped).items()

@@ -277,11 +277,6 @@ def keeping(patch: pytest.MonkeyPatch, whole: int, patterns: int = 0) -> None:
     patch.setattr(activations, "PATTERN_BYTES", patterns)
 
 
-def own(traced: Trace) -> activations.Activations:
-    assert isinstance(traced.activations, activations.Activations)
-    return traced.activations
-
-
 def compare(part: Trace, whole: Trace, share: float) -> None:
     """Each activation is the same up to this share of its largest number."""
     for name, array in whole.activations.items():
@@ -305,14 +300,14 @@ def test_what_is_read_again_is_what_the_run_computed(changes, edits, tiny, monke
     target = "猫" if "src" in loaded.model.reads else None
     keeping(monkeypatch, 10**9)
     whole = trace(loaded, TEXT, target, edits, pads=1)
-    assert set(own(whole).kept) == set(whole.activations)
+    assert set(whole.activations.kept) == set(whole.activations)
     for patterns in (10**9, 0):
         keeping(monkeypatch, 0, patterns)
         part = trace(loaded, TEXT, target, edits, pads=1)
         assert tuple(part.activations) == tuple(whole.activations)
         assert part.predicted_tokens == whole.predicted_tokens
         cells = {site.hook(what) for site in loaded.sites for what in ("mask", "pattern")}
-        assert (cells <= set(own(part).kept)) == (patterns > 0)
+        assert (cells <= set(part.activations.kept)) == (patterns > 0)
         # Where nobody saw the cells, the run itself took the fused kernel: rounded otherwise.
         compare(part, whole, 0.0 if patterns else 1e-5)
         assert not any(array.flags.writeable for array in part.activations.values())
@@ -364,7 +359,8 @@ def test_a_long_run_keeps_streams_and_not_cells(tiny, monkeypatch):
     traced = trace(writer, "，" * 90)
     n, d = len(traced.tgt_tokens), writer.config.d_model
     streams = 4 * n * d * (writer.config.n_layers + 4)
-    assert sum({id(a): a.nbytes for a in own(traced).kept.values()}.values()) <= streams + 8 * n
+    kept = {id(array): array.nbytes for array in traced.activations.kept.values()}
+    assert sum(kept.values()) <= streams + 8 * n
     assert traced.pattern(traced.sites[0].name).shape == (writer.config.n_heads, n, n)
     mask = traced.mask(traced.sites[0].name)
     assert mask.strides[0] == 0  # one for all heads
@@ -375,7 +371,7 @@ def test_others_can_stand_in_place_of_some(writer, monkeypatch):
     traced = trace(writer, TEXT)
     name = writer.sites[0].hook("pattern")
     flat = np.zeros_like(traced.activations[name])
-    changed = own(traced) | {name: flat, "further": flat}
+    changed = traced.activations | {name: flat, "further": flat}
     assert changed[name] is flat
     assert changed["further"] is flat
     assert set(changed) == {*traced.activations, "further"}
@@ -383,8 +379,7 @@ def test_others_can_stand_in_place_of_some(writer, monkeypatch):
     again = pickle.loads(pickle.dumps(traced.activations))
     assert set(again) == set(traced.activations)
     np.testing.assert_array_equal(again[LOGITS], traced.logits)
-    part = own(traced).parts[name]
-    assert part is not None
+    part = traced.activations.parts[name]
     np.testing.assert_array_equal(read_again(writer, traced, part)[name], traced.activations[name])
 
 

@@ -206,7 +206,6 @@ def test_faults_change_gradients_and_what_is_measured(tmp_path):
     made.faults.add("rate_high")
     assert made.rate() == pytest.approx(10 * rate)
     faulty = untrained(replace(Setup(), fault="labels_unshifted"), "", (0, 0)).opened
-    assert faulty is not None
     assert faulty["labels"] == faulty["read"]
 
 
