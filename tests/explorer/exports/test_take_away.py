@@ -20,7 +20,7 @@ from explorer.analysis.heads.rollout import cross_rollout, rollout
 from explorer.exhibits.heads.exports import snippet
 from explorer.exports.archive import META, to_npz, to_rows
 from explorer.exports.picture import axes_of, matrices_svg, site_svg
-from explorer.figures.matrix import Axes, Matrix, change
+from explorer.figures.matrix import Axes, Axis, Mark, Matrix, Scale, change
 from explorer.figures.theme import LIGHT
 from explorer.library import LoadedModel, open_model
 from explorer.live.weights import described
@@ -209,7 +209,7 @@ def test_cells_of_a_picture():
     assert named_so | {"0 … 100 % weight", WORDS["blocked"]} <= set(texts(svg))
 
 
-def test_differences_and_masks_are_drawn_with_their_legends():
+def test_differences_masks_words_and_marks_are_drawn_with_their_legends():
     before = np.array([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0]])
     after = np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0]])
     mask = np.array([[True, True, False], [True, True, True]])
@@ -232,3 +232,21 @@ def test_differences_and_masks_are_drawn_with_their_legends():
     assert svg.count("<pattern ") == 1
     assert texts(svg)[-2:] == ["open", "later <than> it"]
     assert texts(svg).count("decoder & co") == 2
+    scale = Scale("attention", 0, 1, "share", ((0, "0"), (1, "1")))
+    drawn = Matrix(
+        (Axis(["a", None]), Axis.numbers(2, "head", 1)),
+        np.array([[1.0, np.nan], [0.0, 0.5]]),
+        scale,
+        written=[["<yes>", ""], ["one\ntwo", ""]],
+        marks=(Mark("circle", [(1, 0)], "link"),),
+        selected=(None, 1),
+        least=(60, 30),
+    )
+    svg = matrices_svg([("", drawn)], title="T")
+    assert cells(svg, 0)[LIGHT.paper] == {(0, 1)}
+    assert {"<yes>", "one", "two", "link", "1", "2", "head", "0 … 1 share"} <= set(texts(svg))
+    inks = {
+        "".join(text.itertext()): text.get("fill")
+        for text in ElementTree.fromstring(svg).iter(f"{SVG}text")
+    }
+    assert (inks["<yes>"], inks["one"]) == (LIGHT.paper, LIGHT.ink)  # readable on its cell
