@@ -156,6 +156,8 @@ TO_CUT = (
     "</s> <unk> typed",
     "",
 )
+REST = [(f"<{number}>", -9.0) for number in range(40)]
+"""Most of a vocabulary of 61 tokens: the app says where a tokenizer has few."""
 WORDS = sorted({word for line in CORPUS for word in line.replace(".", " .").split()})
 
 
@@ -235,6 +237,24 @@ def unigram() -> Tokenizer:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
     )
+    return tokenizer
+
+
+def without_unknown() -> Tokenizer:
+    """A Unigram model whose unknown token is null: the library fails on any other letter."""
+    pieces = [*REST, ("▁the", -1.0), ("▁cat", -1.0), ("▁", -2.0)]
+    pieces += [(letter, -3.0) for letter in "thecafs"]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=None))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    return tokenizer
+
+
+def dropping() -> Tokenizer:
+    """A BPE model without an unknown token: the library leaves out any other letter."""
+    vocab = {piece: i for i, piece in enumerate([*dict(REST), *"thecas"])}
+    tokenizer = Tokenizer(models.BPE(vocab, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     return tokenizer
 
 

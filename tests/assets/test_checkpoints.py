@@ -22,8 +22,7 @@ from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.links import State
 from explorer.exhibits.masks.twins import CHEAT, LONGEST as LONGEST_READ, RIGHT, twins
 from explorer.exhibits.positions.choices import PositionsChoices
-from explorer.exhibits.saying import guess_note, reading_notes
-from explorer.exhibits.start import picture
+from explorer.exhibits.saying import reading_notes
 from explorer.exhibits.view import build, first_sentence
 from explorer.library import open_model
 from explorer.runs.generation import generate
@@ -41,7 +40,6 @@ from models.training.home import asset
 from models.training.recipe import read_recipe
 from models.training.repetition import CONTINUATION, continued, repetition
 from models.training.saving import SNAPSHOTS, snapshot_name, snapshots
-from recipes.numbering import numbers as numbers_in
 
 ASSETS = Path(__file__).parents[2] / "assets"
 FOLDERS = sorted(path.parent for path in (ASSETS / "checkpoints").glob(f"*/{CONFIG}"))
@@ -99,7 +97,7 @@ def test_both_cards_say_the_same_and_are_not_cut(folder: Path) -> None:
     assert headings[0] == headings[1]
 
 
-# What the shipped models write beside the app's examples: numbers, a story.
+# What the shipped models write beside the app's examples.
 
 
 def test_the_deep_twin_has_learned() -> None:
@@ -110,30 +108,6 @@ def test_the_deep_twin_has_learned() -> None:
 
 
 # Sentences of ours with numbers as people write them, and what each must name.
-NUMBERS: tuple[tuple[str, str, set[int]], ...] = (
-    ("We have 100 students.", "我们有100个学生。", {100}),
-    ("She got married in 2015.", "她2015年结婚了。", {2015}),
-    ("I get up at half past seven.", "我七点半起床。", {7}),
-    ("I was born in 1990.", "他出生于1990年。", {1990}),
-    ("It costs 25 dollars.", "它要25美元。", {25}),
-    ("He is 47 years old.", "他47岁。", {47}),
-    ("The train leaves at 8:30.", "火车八点半开。", {8}),
-    ("My grandmother is eighty-six years old.", "我奶奶八十六岁了。", {86}),
-    ("They have lived here for fifteen years.", "他们在这里住了十五年。", {15}),
-    ("I bought three apples and 12 eggs.", "我买了三个苹果和12个鸡蛋。", {3, 12}),
-    ("The book has 418 pages.", "这本书有418页。", {418}),
-    ("The meeting starts at three o'clock.", "会议三点开始。", {3}),
-)
-
-
-@pytest.mark.parametrize(("name", "side"), [("en-zh", 0), ("zh-en", 1)])
-def test_numbers_come_out_right(name: str, side: int) -> None:
-    checkpoint = load_checkpoint(ASSETS / "checkpoints" / name)
-    sentences = [str(row[side]) for row in NUMBERS]
-    said = translate(checkpoint.model, checkpoint.tokenizer, sentences, Beam(width=4))
-    pairs = zip(NUMBERS, said, strict=True)
-    wrong = [text for (*_, values), text in pairs if not values <= set(numbers_in(text))]
-    assert len(wrong) <= 1, wrong
 
 
 def test_a_story_goes_on_and_not_round_in_circles() -> None:
@@ -303,19 +277,3 @@ def test_a_translator_that_guesses_says_so(text: str) -> None:
     assert "The model is guessing at" in reading_notes(view, text, ())
     sure = build(State(lang="en", model="en-zh"), dark=False)
     assert reading_notes(sure, sure.text, ()) == ""
-
-
-@pytest.mark.parametrize(
-    ("model", "kind"),
-    [
-        ("zh-en", "A translator"),
-        ("reverse", "An encoder-decoder"),
-        ("reader", "An encoder-decoder"),
-        ("stories", "A decoder"),
-        ("masked-en", "An encoder"),
-    ],
-)
-def test_only_a_translator_is_called_one_or_said_to_guess(model: str, kind: str) -> None:
-    view = build(State(lang="en", model=model), dark=False)
-    assert picture._about(view).startswith(f"{kind} with ")
-    assert bool(guess_note(view, [("a", 0.1)])) == (kind == "A translator")

@@ -8,13 +8,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-import tokenizers
 import torch
 from cores import every
-from foreign import Golden
+from foreign import Golden, dropping, without_unknown
 from shown import charts, everything, link, messages, panels, reading, words_of
 from streamlit.testing.v1 import AppTest
-from tokenizers import decoders, models, pre_tokenizers
 
 from explorer import library
 from explorer.exhibits.block import escape
@@ -306,33 +304,12 @@ def test_right_to_left_tokens_are_isolated_in_every_sentence(
 
 
 # Tokenizers of learners, which cannot encode every text: said in words, and the app goes on.
-REST = [(f"<{number}>", -9.0) for number in range(40)]
-"""Most of a vocabulary of 61 tokens: the app says where a tokenizer has few."""
-
-
-def without_unknown() -> tokenizers.Tokenizer:
-    """A Unigram model whose unknown token is null: the library fails on any other letter."""
-    pieces = [*REST, ("▁the", -1.0), ("▁", -2.0), *((letter, -3.0) for letter in "thecafs")]
-    raw = tokenizers.Tokenizer(models.Unigram(pieces, unk_id=None))
-    raw.pre_tokenizer = pre_tokenizers.Metaspace()
-    raw.decoder = decoders.Metaspace()
-    return raw
-
-
-def dropping() -> tokenizers.Tokenizer:
-    """A BPE model without an unknown token: the library leaves out any other letter."""
-    vocabulary = {piece: i for i, piece in enumerate([*dict(REST), *"thecas"])}
-    raw = tokenizers.Tokenizer(models.BPE(vocabulary, []))
-    raw.pre_tokenizer = pre_tokenizers.Whitespace()
-    return raw
-
-
 @pytest.fixture
 def learners(tmp_path, monkeypatch) -> None:
     """What is computed is kept by a model's name."""
-    for name, raw in (("Unigram", without_unknown()), ("BPE", dropping())):
+    for name, make in (("Unigram", without_unknown), ("BPE", dropping)):
         folder = Golden.load("gpt2").write(tmp_path / name)
-        raw.save(str(folder / "tokenizer.json"))
+        make().save(str(folder / "tokenizer.json"))
     monkeypatch.setenv(VARIABLE, str(tmp_path))
 
 

@@ -56,11 +56,6 @@ def test_a_shipped_model_has_its_numbers_and_its_card(open_page, model, lang, sh
     assert t("card.none", lang=lang) not in said
 
 
-def test_a_snapshot_is_called_one(open_page, shipped):
-    at = open_page("card", model="twin-right@200")
-    assert f"| Training snapshot | {t('sidebar.moment_step', lang='en', step=200)} |" in read(at)
-
-
 def test_a_hostile_card_is_read_and_never_obeyed(open_page, shelf, tmp_path, monkeypatch):
     shutil.copytree(shelf / "en-zh", tmp_path / "en-zh")
     (tmp_path / "en-zh" / CARD).write_text(HOSTILE)

@@ -146,17 +146,6 @@ SHELF = library.CHECKPOINTS
 FILL_IN = "She reads a [MASK] every morning."
 
 
-def test_a_bias_stands_in_the_formula_and_vectors_not_added_are_not_measured(open_page):
-    for model, biased in (("en-zh", False), ("reader", True)):
-        at = open_page("heads", model=model, **({"text": FILL_IN} if biased else {}))
-        at.segmented_control(key="heads.more").set_value("more").run()
-        assert any("+ B" in str(line.value) for line in at.latex) == biased
-    case = {"case": "batch_positions"}
-    own, fixed = (t(f"cases.{name}", lang="en") for name in ("own", "fixed"))
-    assert own in everything(open_page("cases", **case))
-    assert fixed in everything(open_page("cases", model="reader", text=FILL_IN, **case))
-
-
 def test_a_row_with_one_visible_key_has_no_ranking_and_an_encoder_predicts_at_its_tokens(open_page):
     """The start token sees itself alone, with weight 1 in every head; heads matter all the same."""
     place = {"site": "decoder", "layer": "1", "head": "1", "measure": "needed"}

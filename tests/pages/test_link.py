@@ -75,8 +75,7 @@ REFUSED = (
     *("lowered 60001", "gamma 1-2", "gamma 1-2-3-4-5-999", "gamma a-b-c-d-e-f", "change swap-1"),
     *("change shift-9999", "change <b>", "aligner longest", "case none", "claim flat_earth"),
     *("guess maybe", "guessed 2", f"guessed {'1' * 99}", "guessed true", "guessed 10x", "task <b>"),
-    *("across nothing", "sentence 99", "sheet ../../etc"),
-    "programs ???",
+    *("across nothing", "sentence 99", "sheet ../../etc", "programs ???"),
     *("answers look.9999.1.aaaa", "answers <b>.1.1.a", "answers look.1.1.a~look.2.0.b"),
 )
 """A name and a value that it cannot have."""

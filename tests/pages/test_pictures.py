@@ -3,12 +3,14 @@
 import base64
 import re
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import streamlit as st
+from cores import core
 from foreign import Golden
 from shown import Open, everything, link
 
@@ -87,20 +89,13 @@ def test_a_drawing_and_a_click_change_what_is_read(monkeypatch):
 
 
 def test_other_pages_number_the_patches_and_frame_the_query(open_reader):
-    at = open_reader("score", site="encoder", row="3")
-    (shown,) = [each.proto.body for each in at.get("html") if "<img" in each.proto.body]
     # The query 3, counted from 0, is the patch 2,2; the numbers have the first row and column.
-    assert '<i style="grid-area:3/3">' in shown
-    assert '<span style="grid-area:3/1">2</span>' in shown
-    assert '<span style="grid-area:1/4">3</span>' in shown
-    assert "repeat(2," in shown
-    assert "repeat(16," in shown
-    (first,) = [
-        each.proto.body
-        for each in open_reader("score", site="encoder", row="0").get("html")
-        if "<img" in each.proto.body
-    ]
-    assert '<i style="grid-area:2/2">' in first
+    for row, area in (("3", "3/3"), ("0", "2/2")):
+        at = open_reader("score", site="encoder", row=row)
+        (shown,) = [each.proto.body for each in at.get("html") if "<img" in each.proto.body]
+        assert f'<i style="grid-area:{area}">' in shown
+        assert '<span style="grid-area:3/1">2</span>' in shown
+        assert '<span style="grid-area:1/4">3</span>' in shown
 
 
 def test_an_atlas_at_hand_has_each_word_in_every_face():
@@ -130,17 +125,12 @@ def _found(folder, monkeypatch):
 
 
 FIRSTS = {page: part for page, part in reversed(PARTS)}
-TURNS = {(page, FIRSTS[page]): at % len(KINDS) for at, page in enumerate(FIRSTS)}
-"""Which kind opens the first part of a page; all others only in the sweep."""
+TURNS = [(*visit, kind) for visit, kind in zip(FIRSTS.items(), cycle(KINDS), strict=False)]
+"""The first part of each page, with one of the kinds in turn."""
 
 
 @pytest.mark.parametrize(
-    ("page", "part", "model"),
-    [
-        pytest.param(*visit, kind, marks=() if TURNS.get(visit) == at else pytest.mark.sweep)
-        for visit in PARTS
-        for at, kind in enumerate(KINDS)
-    ],
+    ("page", "part", "model"), core(((*visit, kind) for visit in PARTS for kind in KINDS), TURNS)
 )
 def test_each_page_opens(open_page, page, part, model):
     asked = {"part": part} if part else {}

@@ -7,7 +7,6 @@ import pytest
 from shown import everything, figure, lines, numbers, panels, reading
 from streamlit.testing.v1 import AppTest
 
-from explorer import library
 from explorer.exhibits.score.choices import STAGES
 from explorer.text import t
 
@@ -124,25 +123,3 @@ def test_each_gradient_of_the_head_has_its_picture(open_page):
     assert shapes["v"] == shapes["k"] == (n_key, 6)
     at.segmented_control(key="score.more").set_value("more").run()
     assert "def attention_backward(" in lines(at)[0]
-
-
-@pytest.mark.parametrize(
-    ("changes", "p"),
-    [
-        ({"dropout": 0.2, "attention_dropout": 0.0}, 0.0),  # as the story model
-        ({"dropout": 0.2}, 0.2),
-    ],
-)
-def test_dropout_is_what_the_config_says(open_page, tmp_path, monkeypatch, save_small, changes, p):
-    save_small(tmp_path / "stories", family="decoder-only", **changes)
-    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
-    words = everything(open_page("score", model="stories", aside="dropout"))
-    assert t("score.dropout_config", lang="en", p=p) in words
-
-
-def test_the_root_of_a_divisor_covers_all_its_digits(open_page, tmp_path, monkeypatch, save_small):
-    save_small(tmp_path / "stories", family="decoder-only", score_divisor=8.0)
-    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
-    at = open_page("score", model="stories", aside="backward")
-    at.segmented_control(key="score.more").set_value("more").run()
-    assert any(r"}{\sqrt{64}}" in formula.value for formula in at.latex)

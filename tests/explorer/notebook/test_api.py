@@ -253,9 +253,6 @@ def test_what_the_app_computes_only_when_asked_for_is_computed_at_once(
 def test_what_cannot_be_chosen_is_said(name, asked, said) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         hl.show(name, "en-zh", TEXT, **asked)
-
-
-def test_a_model_has_no_choices() -> None:
     with pytest.raises(ValueError, match="only exhibits have choices: way"):
         hl.show("en-zh", TEXT, way="twice")
 

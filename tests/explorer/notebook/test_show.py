@@ -13,7 +13,6 @@ from payloads import unpack
 from PIL import Image
 
 import explorer as hl
-from explorer.notebook.given import image_axis
 from explorer.notebook.masks import read_mask
 from explorer.text import t
 
@@ -151,12 +150,6 @@ def test_patches_of_an_oblong_image_are_square_and_the_reader_lies_over_its_own(
     assert (axis["rows"], axis["columns"], axis["keys"][0]) == (14, 16, -1)
     parts = [unpack(each)[0]["picture"] for each in _sent(hl.show("reader", "Hi @serif").html())]
     assert [part and part["queries"][:3] for part in parts] == [[0, 16, 1], None, [-1] * 3]
-
-
-def test_patches_are_named_by_row_and_column_after_further_tokens() -> None:
-    axis, labels = image_axis(np.zeros((6, 4, 3), np.uint8), (3, 2), 8, 8)
-    assert labels == ["+1", "+2", "1,1", "1,2", "2,1", "2,2", "3,1", "3,2"]
-    assert axis.keys == [-1, -1, *range(6)]
 
 
 def test_the_steps_of_generate_form_one_picture() -> None:

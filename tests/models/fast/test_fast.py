@@ -14,7 +14,7 @@ from models.attention import Attention, attend as plain_attend
 from models.cache import KVCache
 from models.decoding import decode
 from models.fast import attend, lay_out_for_decoding, speed_up
-from models.fast.patterns import QUERIES, Hiding
+from models.fast.patterns import QUERIES
 from models.hooks import Edits, Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask
 from models.positions import POSITIONS
@@ -210,21 +210,6 @@ def test_a_pattern_alone_is_the_plain_one(mask, added, n):
     for kind in ("fast", "again"):
         for one, other in zip(z["plain"], z[kind], strict=True):
             close(one, other)
-
-
-def test_what_a_mask_means_is_found_once_for_a_size_and_a_dtype():
-    mask = padding_mask(torch.tensor([[True, True, False]]))
-    first = Hiding.of(mask, 3, 3, torch.float32)
-    assert Hiding.of(mask, 3, 3, torch.float32) is first
-    assert first.added.tolist() == [[[[0, 0, -torch.inf]] * 3]]
-    assert first.ends == (2,)
-    assert Hiding.of(mask, 2, 3, torch.float32).added.shape == (1, 1, 2, 3)
-    assert Hiding.of(mask, 2, 3, torch.float64).added.dtype == torch.float64
-    blind = torch.tensor([[True, False], [False, False]])
-    for _ in range(2):
-        assert Hiding.of(blind, 2, 2, torch.float32).added is None
-    windows = causal_mask(2 * QUERIES + 1)
-    assert Hiding.of(windows, len(windows), len(windows), torch.float32).ends == (64, 128, 129)
 
 
 def attended(visitor, function=attend, **options):

@@ -100,17 +100,6 @@ def test_a_batch_that_is_one_text_is_multiplied_once(rows, monkeypatch):
         torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
 
 
-def test_every_map_is_stored_by_columns_and_packed():
-    for made in (laid_out(3, 5), laid_out(5, 3)):
-        assert made.weight.t().is_contiguous()
-        assert made._packed is not None
-        made.to(torch.float64).to(torch.float32)
-        assert made._packed is None
-        made.lay_out()
-        assert made._packed is not None
-    assert laid_out(3, 5, dtype=torch.float64)._packed is None  # oneDNN multiplies in float32
-
-
 @pytest.mark.parametrize("sooner", ["packed", "columns"])
 def test_single_rows_are_timed_through_large_widening_maps(sooner, monkeypatch):
     monkeypatch.setattr(models.fast.maps, "LARGE", 12)

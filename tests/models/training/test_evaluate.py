@@ -91,11 +91,9 @@ def test_a_language_model_continues_and_is_scored(folder, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["translate", "--model", "no-such-model", "hi"], "no model 'no-such-model': it must be"),
         (["translate", "--model", "{empty}", "hi"], "config.json is missing"),
         (["translate", "--model", "{story}", "hi"], "use `generate`"),
         (["translate", "--model", "{tiny}", "  "], "nothing to translate"),
-        (["translate", "--model", "{tiny}", "fox", "--beam", "0"], "width"),
         (["generate", "--model", "{story}", "fox", "--sample", "--top-p", "2"], "top_p"),
         (["evaluate", "--model", "{tiny}", "--pairs", "/nowhere.tsv"], "nowhere.tsv"),
         (["evaluate", "--model", "{tiny}"], "give --pairs"),
