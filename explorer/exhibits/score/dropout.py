@@ -42,7 +42,8 @@ def dropped(
     """
     if not 0.0 <= p < 1.0:
         raise ValueError(f"p is {p}: dropout must be at least 0 and below 1")
-    marks = torch.eye(len(trace.key_tokens(site.name))).expand(1, site.n_heads, -1, -1)
+    n_heads, n_keys, _ = trace.activations[site.hook("v")].shape  # heads may share values
+    marks = torch.eye(n_keys).expand(1, n_heads, -1, -1)
     with seeded(seed):
         z, _ = attended(trace, site, v=marks, dropout=p)
     used = z[0, head].numpy()
