@@ -7,7 +7,6 @@ step is given by AdamW's formula and by torch's result.
 
 import math
 import tempfile
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ EPS = 1e-9
 
 
 def untrained(
-    setup: Setup, name: str, at: tuple[int, ...], away: Away = nullcontext
+    setup: Setup, name: str, at: tuple[int, ...], away: Away | None = None
 ) -> TrainingRun:
     """The start of a training run: a fresh model on its task, and its first step, taken on a copy
     and opened at index `at` of parameter `name`.

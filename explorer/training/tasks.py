@@ -1,14 +1,21 @@
 """Training data: examples of a toy task, sentences with their translations, or own pairs."""
 
+import base64
 import csv
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate, chain
+from typing import Any
+
+import numpy as np
+import tokenizers
 
 from explorer.problems import InputProblem
-from explorer.sandbox.apart import Away
+from explorer.sandbox.apart import Away, ask_once
+from explorer.sandbox.bounds import answer_one
 from explorer.training import pairs
 from explorer.training.setup import LONGEST, N_CTX, Setup, Task, Vocabularies
 from models.tokenizer import Tokenizer
@@ -25,7 +32,10 @@ MOST_VOCABULARY = 600
 DATA_SEED = 1
 """All runs of a task train and are measured on the same examples, whatever their own seed."""
 LONG = 10_000
-"""Number of characters of own pairs from which other sessions compute while they are read."""
+"""Number of characters of own pairs from which they are encoded in a process of their own."""
+ROOM, SECONDS, PATIENCE = 400_000_000, 30, 60.0
+"""Its limits of memory in bytes and of CPU seconds, and how long it is waited for: 5,000 pairs take
+two seconds, most of it imports."""
 
 
 @dataclass(frozen=True)
@@ -57,53 +67,97 @@ class TaskExamples:
         return by_length[len(by_length) * 2 // 3]
 
 
-def corpus(setup: Setup, away: Away = nullcontext) -> TaskExamples:
-    """The examples of a setup; other sessions compute inside `away` while many own pairs are read.
+def corpus(setup: Setup, away: Away | None = None) -> TaskExamples:
+    """The examples of a setup. With `away`, a process of its own encodes many own pairs, and other
+    sessions compute inside `away` until then.
 
-    Raises InputProblem `training_pairs` if fewer than two own pairs can be used.
+    Raises InputProblem `training_pairs` if fewer than two own pairs can be used, and
+    `training_heavy` if they take more than the time or memory of that process.
     """
     text = setup.text if setup.task == "own" else ""
-    with away() if len(text) > LONG else nullcontext():
-        outcome = _outcome(setup.task, text, setup.vocabularies)
+    is_apart = away is not None and len(text) > LONG
+    with away() if away is not None and is_apart else nullcontext():
+        outcome = _outcome(setup.task, text, setup.vocabularies, is_apart)
     if isinstance(outcome, InputProblem):
         raise InputProblem(outcome.key, **outcome.values)
     return outcome
 
 
 @lru_cache(maxsize=8)
-def _outcome(task: Task, text: str, vocabularies: Vocabularies) -> TaskExamples | InputProblem:
+def _outcome(
+    task: Task, text: str, vocabularies: Vocabularies, is_apart: bool
+) -> TaskExamples | InputProblem:
     """The examples, or why they are refused: both are stored."""
     try:
-        return _corpus(task, text, vocabularies)
+        return _corpus(task, text, vocabularies, is_apart)
     except InputProblem as problem:
         return problem
 
 
-def _corpus(task: Task, text: str, vocabularies: Vocabularies) -> TaskExamples:
+def _corpus(task: Task, text: str, vocabularies: Vocabularies, is_apart: bool) -> TaskExamples:
     rows = own_rows(text) if task == "own" else ROWS[task](task)
-    n_ctx = LONGEST.get(task, N_CTX)
+    if is_apart:
+        tokenizer, encoded = _encoded_apart(text, vocabularies)
+    else:
+        tokenizer, encoded = _encoded(rows, vocabularies, LONGEST.get(task, N_CTX))
+    fitting = [(row, example) for row, example in zip(rows, encoded, strict=True) if example]
+    if len(fitting) < pairs.FEWEST:
+        raise InputProblem("training_pairs", count=len(fitting), limit=pairs.FEWEST)
+    held = min(N_HELD_OUT, len(fitting) // 8)
+    by_heart = held < 4
+    held_out = fitting[:N_HELD_OUT] if by_heart else fitting[-held:]
+    learnt = fitting if by_heart else fitting[:-held]
+    return TaskExamples(
+        tokenizer,
+        tuple(row for row, _ in learnt),
+        tuple(row for row, _ in held_out),
+        tuple(example for _, example in learnt),
+        tuple(example for _, example in held_out),
+        by_heart,
+        len(rows) - len(fitting),
+    )
+
+
+def _encoded(
+    rows: Sequence[Pair], vocabularies: Vocabularies, n_ctx: int
+) -> tuple[Tokenizer, list[Example | None]]:
+    """A tokenizer trained on pairs, and the tokens of each, None if it has more than `n_ctx`."""
     # A character seen only once would be unknown, so all examples are given twice.
     sources, targets = (list(side) * 2 for side in zip(*rows, strict=True))
     apart = vocabularies == "apart"
     tokenizer = train_tokenizer(targets if apart else sources + targets, MOST_VOCABULARY)
     if apart:
         tokenizer.reading(train_tokenizer(sources, MOST_VOCABULARY))
-    fitting = [row for row in rows if encode_pairs([row], tokenizer, n_ctx)]
-    if len(fitting) < pairs.FEWEST:
-        raise InputProblem("training_pairs", count=len(fitting), limit=pairs.FEWEST)
-    held = min(N_HELD_OUT, len(fitting) // 8)
-    by_heart = held < 4
-    held_out = tuple(fitting[:N_HELD_OUT] if by_heart else fitting[-held:])
-    learnt = tuple(fitting if by_heart else fitting[:-held])
-    return TaskExamples(
-        tokenizer,
-        learnt,
-        held_out,
-        tuple(encode_pairs(learnt, tokenizer, n_ctx)),
-        tuple(encode_pairs(held_out, tokenizer, n_ctx)),
-        by_heart,
-        len(rows) - len(fitting),
-    )
+    return tokenizer, [next(iter(encode_pairs([row], tokenizer, n_ctx)), None) for row in rows]
+
+
+def _encoded_apart(text: str, vocabularies: Vocabularies) -> tuple[Tokenizer, list[Example | None]]:
+    """The same for own pairs, by a process that runs this module under the limits of `bounds`."""
+    answer = ask_once("training.tasks", {"text": text, "vocabularies": vocabularies}, PATIENCE)
+    if answer is None:
+        raise InputProblem("training_heavy")
+    tokenizer, *source = (Tokenizer(tokenizers.Tokenizer.from_str(j)) for j in answer["tokenizers"])
+    for own in source:
+        tokenizer.reading(own)
+    tokens, ends = (np.frombuffer(base64.b64decode(answer[n]), np.uint32) for n in ("ids", "ends"))
+    sides = [tuple(side.tolist()) for side in np.split(tokens, ends[:-1])]
+    return tokenizer, [
+        Example(*pair) if pair[1] else None for pair in zip(sides[::2], sides[1::2], strict=True)
+    ]
+
+
+def answered(text: str, vocabularies: Vocabularies) -> dict[str, Any]:
+    """The trained tokenizers as JSON, the target's first; the tokens of all pairs in one array, and
+    where each side ends, as base64."""
+    tokenizer, examples = _encoded(own_rows(text), vocabularies, LONGEST["own"])
+    own = [] if tokenizer.source is None else [tokenizer.source]
+    sides = [side for example in examples for side in example or ((), ())]
+    arrays = {"ids": [*chain(*sides)], "ends": [*accumulate(map(len, sides))]}
+    packed = {
+        name: base64.b64encode(np.array(array, np.uint32).tobytes()).decode()
+        for name, array in arrays.items()
+    }
+    return {"tokenizers": [each.to_json() for each in (tokenizer, *own)], **packed}
 
 
 def own_rows(text: str) -> list[Pair]:
@@ -171,3 +225,7 @@ ROWS: dict[str, Callable[[Task], list[Pair]]] = {
     "brackets": brackets,
     "sentences": sentences,
 }
+
+
+if __name__ == "__main__":
+    answer_one(answered, ROOM, SECONDS)

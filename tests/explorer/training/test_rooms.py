@@ -10,13 +10,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from explorer.problems import InputProblem
-from explorer.training import pairs, rooms
+from explorer.training import pairs, rooms, tasks
 from explorer.training.rooms import Room, Rooms, Work
 from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup
@@ -227,7 +228,8 @@ def test_few_rows_are_learnt_by_heart_long_ones_left_out_and_fewer_than_two_refu
     assert found.too_long == 1
 
 
-def test_many_own_pairs_are_read_outside_the_turn():
+@pytest.mark.parametrize("vocabularies", ["shared", "apart"])
+def test_many_own_pairs_are_encoded_in_another_process_outside_the_turn(vocabularies, monkeypatch):
     turns: list[int] = []
 
     @contextmanager
@@ -235,10 +237,24 @@ def test_many_own_pairs_are_read_outside_the_turn():
         turns.append(0)
         yield
 
-    for n, left in ((9, 0), (400, 1)):
+    def own(n: int) -> Setup:
         lines = [f"wort {at} sagt {at * at}\tword {at} says {at * at}" for at in range(n)]
-        corpus(Setup(task="own", text="\n".join(lines)), away)
-        assert len(turns) == left
+        text = "\n".join([*lines, "1234567890" * 10 + "\ttoo long"])
+        return Setup(task="own", vocabularies=vocabularies, text=text)
+
+    corpus(own(9), away)
+    assert not turns
+    here = corpus(own(400))
+    monkeypatch.delattr(tasks, "train_tokenizer")  # so that it cannot be used here
+    there = corpus(own(400), away)
+    assert len(turns) == 1
+    assert replace(there, tokenizer=here.tokenizer) == here
+    assert there.too_long == 1
+    assert there.tokenizer.to_json() == here.tokenizer.to_json()
+    assert there.sizes == here.sizes
+    monkeypatch.setattr(tasks, "PATIENCE", 0)
+    with pytest.raises(InputProblem, match="training_heavy"):
+        corpus(own(401), away)
 
 
 def test_tasks_are_right_and_what_is_measured_on_is_never_learnt():
