@@ -36,14 +36,10 @@ class StepAnswer:
 
 def read_answers(text: str) -> tuple[StepAnswer, ...]:
     """Read `look.2.1.k3f~rest.1.0.9ab`: step, option from 1, 1 for right, mark; a step once."""
-    matches = [_ANSWER.fullmatch(part) for part in text.split("~")] if text else []
+    parts = text.split("~") if text else []
+    matches = [_ANSWER.fullmatch(part) for part in parts[:MOST_IDS]]
     answers = tuple(StepAnswer(m[1], int(m[2]) - 1, m[3] == "1", m[4]) for m in matches if m)
-    is_long = len(answers) > MOST_IDS
-    if (
-        is_long
-        or len(answers) < len(matches)
-        or len({answer.step for answer in answers}) < len(answers)
-    ):
+    if len({answer.step for answer in answers}) < len(parts):
         raise RefusedError(text)
     return answers
 

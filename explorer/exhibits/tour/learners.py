@@ -13,6 +13,8 @@ from explorer.exhibits.tour.course import ENTRIES, heading, number_of, sheet_of,
 from explorer.runs.passes import Steps
 
 MOST_LINKS = 100
+MOST_FIELDS = 64
+"""Most choices in a link; one with more has no results."""
 MOST_PASTED = 800_000
 """Most characters of pasted text."""
 SIGNS = {True: "✓", False: "✗", None: "?"}
@@ -49,7 +51,8 @@ def _lines(pasted: str) -> list[str]:
 def read_results(link: str) -> Learner | None:
     """The name, results and programs of a learner's link; None if it has no results."""
     try:
-        params = dict(parse_qsl(urlsplit(link).query)) if len(link) < 4 * MOST_CARRIED else {}
+        query = urlsplit(link).query if len(link) < 4 * MOST_CARRIED else ""
+        params = dict(parse_qsl(query, max_num_fields=MOST_FIELDS))
         answers, solved = (
             read_answers(params.get("answers", "")),
             read_ids(params.get("solved", "")),
