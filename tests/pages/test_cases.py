@@ -33,6 +33,18 @@ def test_a_planted_fault_shows_in_what_is_written(open_page):
     assert t("cases.not_planted", lang="en") in everything(unchanged)
 
 
+@pytest.mark.parametrize(
+    ("model", "case", "words"),
+    [
+        ("en-zh", "inverted_padding", "Loss per predicted token of the same target"),
+        ("writer", "inverted_causal", "Loss per predicted token of the same text"),
+        ("reader", "inverted_padding", "Loss per token of the same text, special tokens included"),
+    ],
+)
+def test_the_loss_is_named_for_what_it_is_of(open_page, model, case, words):
+    assert words in everything(open_page("cases", model=model, case=case))
+
+
 def test_every_fault_has_a_formula_of_its_own(open_page):
     assert set(formulas()) == set(BY_ID)
     for bug in BUGS:

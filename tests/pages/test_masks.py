@@ -180,6 +180,27 @@ def test_sentences_in_one_batch_notice_each_other_only_through_padding(open_page
     assert t("masks.batch", lang="en") not in everything(open_page("masks"))
 
 
+def test_one_reason_is_given_where_the_causal_mask_is_off_and_a_head_is_no_mask(open_page):
+    words = everything(open_page("masks", text="I love you.", edits="causal-off"))
+    assert t("masks.newest", lang="en") in words
+    words = everything(open_page("masks", edits="head-decoder.blocks.1.attn-0", effect="forced"))
+    assert "without your changes, **" in words
+    assert not re.search("correct masks|your masks", words)
+
+
+def test_a_model_of_one_text_has_no_target(open_page):
+    for model, head, named in (
+        ("writer", "batch_text_pads", {"text"}),
+        ("translator", "batch_pads", {"src", "tgt"}),
+    ):
+        words = everything(open_page("masks", model=model, text="a b", beside="a b c"))
+        assert t(f"masks.{head}", lang="en") + " |" in words
+        at = open_page("mask_tests", model=model, tested="1", text="a b c")
+        titles = {each[side]["title"] for each in panels(at) for side in ("rows", "columns")}
+        streams = {name: t(f"streams.{name}", lang="en") for name in ("text", "src", "tgt")}
+        assert {name for name in streams if any(streams[name] in each for each in titles)} == named
+
+
 # The Mask tests page: it waits for a click, follows the sentence, and says what breaks.
 
 
