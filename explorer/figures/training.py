@@ -133,7 +133,7 @@ def small_heads(
             values[layer, 1:, head, :-1] = pattern
             place = f"{words['layer']} {layer + 1}, {words['head']} {head + 1} · "
             texts[layer, 1:, head, :-1] = place + percents(pattern)
-            written[layer, 0, head, 0] = f"{layer + 1}.{head + 1}"
+            written[layer, 0, head, 0] = f"L{layer + 1}·H{head + 1}"
     rows = [None, *query_tokens] * len(layers)
     columns = [*key_tokens, None] * n_heads
     flat = len(rows), len(columns)

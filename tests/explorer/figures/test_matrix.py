@@ -241,5 +241,5 @@ def test_tokens_stand_in_coloured_cells_and_small_heads_apart():
     assert panel["rows"]["tokens"] == ["", "a", "", "a"]
     assert panel["columns"]["tokens"] == ["b", "c", ""] * 2
     assert panel["cells"][3, 4] == "layer 2, head 2 · 50.0 %"
-    assert panel["words"][2].tolist() == ["2.1", "", "", "2.2", "", ""]
+    assert panel["words"][2].tolist() == ["L2·H1", "", "", "L2·H2", "", ""]
     assert panel["codes"][1].tolist() == [62, 62, BLANK] * 2
