@@ -75,6 +75,8 @@ def test_the_answer_comes_after_the_question_and_comes_back_from_its_link(open_p
     assert read_answers(write_answers(answers)) == answers
     with pytest.raises(RefusedError):
         read_answers("look.0.1.abc")
+    with pytest.raises(RefusedError):
+        read_answers("~".join(f"look{at}.1.1.abc" for at in range(201)))
 
 
 def test_the_first_answer_counts_and_the_same_question_is_not_asked_again(open_page):
@@ -203,6 +205,9 @@ def test_links_of_a_class_make_a_table_of_a_bounded_number(open_page):
     assert words("class_many", most=MOST_LINKS, count=MOST_LINKS + 5) in at.warning[0].value
     assert read_results("x?answers=nosuch.1.1.a") is None
     assert read_results("x?solved=nosuch&learner=a") is None
+    many = "&".join(f"a{at}=b" for at in range(64))
+    assert read_results("x?solved=causal") is not None
+    assert read_results(f"x?solved=causal&{many}") is None
 
 
 def test_a_class_table_has_each_entry_of_the_sheet(open_page):
