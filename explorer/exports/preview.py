@@ -1,6 +1,6 @@
 """The picture in a link's preview: a sentence, what came out, and its attention, as a PNG.
 
-A stranger writes the sentence, so it is drawn in a process with limits, which runs this module.
+The sentence is untrusted, so a process with limits draws it: it runs this module.
 """
 
 import base64
@@ -28,7 +28,7 @@ MOST_LINE = 66
 ROOM = 200_000_000
 """Memory limit in bytes, a hundred times the picture."""
 SECONDS, PATIENCE = 3, 10.0
-"""Its CPU seconds, of which it takes about a twentieth of one, and how long it is waited for."""
+"""CPU seconds, of which a preview takes about 0.05, and seconds until the app gives up."""
 _FONTS = (
     *Path("/usr/share/fonts").glob("**/NotoSansCJK-Regular.ttc"),
     Path("/System/Library/Fonts/Hiragino Sans GB.ttc"),

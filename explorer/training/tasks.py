@@ -32,10 +32,10 @@ MOST_VOCABULARY = 600
 DATA_SEED = 1
 """All runs of a task train and are measured on the same examples, whatever their own seed."""
 LONG = 10_000
-"""Number of characters of own pairs from which they are encoded in a process of their own."""
+"""Own pairs with more characters are encoded in a separate process."""
 ROOM, SECONDS, PATIENCE = 400_000_000, 30, 60.0
-"""Its limits of memory in bytes and of CPU seconds, and how long it is waited for: 5,000 pairs take
-two seconds, most of it imports."""
+"""Limits of that process: bytes of memory, CPU seconds, and seconds until the app gives up. 5,000
+pairs take 2 s, mostly imports."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class TaskExamples:
 
 
 def corpus(setup: Setup, away: Away | None = None) -> TaskExamples:
-    """The examples of a setup. With `away`, a process of its own encodes many own pairs, and other
-    sessions compute inside `away` until then.
+    """The examples of a setup. With `away`, a separate process encodes many own pairs, while other
+    sessions compute.
 
     Raises InputProblem `training_pairs` if fewer than two own pairs can be used, and
     `training_heavy` if they take more than the time or memory of that process.

@@ -39,7 +39,7 @@ def sample_of(view: View) -> Sample:
 
 
 def compute(loaded: LoadedModel) -> Settings:
-    """What the model's folder asks of decoding."""
+    """The decoding settings in the model's folder."""
     return loaded.asked
 
 

@@ -35,7 +35,7 @@ _CONCERNS: dict[str, Role] = {"cross_pad": "cross", "causal": "decoder", "prefix
 
 
 def compute(trace: Trace, before: Trace, asked: tuple[Edit, ...], n_pads: int) -> MaskRules:
-    """The rules in force. The largest size is that of both runs, so that a switch rarely moves the
+    """The rules in force. Both runs count for the largest size, so that a switch rarely moves the
     end of a slider."""
     on, sizes = rules_in_force(asked), sizes_in_force(asked)
     lengths = len(trace.tgt_tokens), len(before.tgt_tokens) + n_pads

@@ -96,9 +96,9 @@ def sheet_of(sheet: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class CourseProgress:
-    """What a learner has done: `outcomes` has whether the answer is right, for each entry that has
-    one. `entries` are those of the sheet; without one, the steps, and all entries of the other
-    groups that the learner has begun."""
+    """`outcomes`: whether the learner's answer is right, for each answered entry. `entries`: the
+    sheet's entries; without a sheet, the steps, and all entries of the other groups that the
+    learner has begun."""
 
     entries: tuple[str, ...]
     outcomes: dict[str, bool]

@@ -193,7 +193,7 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def agrees(found: Lens, at: int, logits: np.ndarray, answer: np.ndarray) -> None:
-    """What is read out at a depth is what these logits say; `answer` holds those of the model."""
+    """The logits read out at a depth; `answer` holds the logits of the model."""
     n_real = found.tokens.shape[1]
     said, final = (log_softmax(each[:n_real].astype(np.float64)) for each in (logits, answer))
     np.testing.assert_array_equal(found.answer, final.argmax(-1))
