@@ -35,14 +35,15 @@ _COMMON = frozenset(
 
 
 _END = re.compile(
-    r"(?<=[.!?])(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bDr\.)(?<!\bSt\.)\s+|(?<=[。！？])\s*"
+    r"(?<=[.!?])(?<!\b(?:Mr|Ms|Dr|St)\.)(?<!\bMrs\.)\s+|(?<=[。！？])\s*"
 )
 """Where the next sentence begins, apart from common titles in English."""
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of a paragraph, by their final punctuation."""
-    return [sentence for sentence in _END.split(text) if not _is_empty(sentence)]
+    """The sentences of a paragraph, by their final punctuation; after MAX_SENTENCES the rest."""
+    parts = _END.split(text, MAX_SENTENCES)
+    return [sentence for sentence in parts if not _is_empty(sentence)]
 
 
 def clean_text(text: str, limit: int = MAX_CHARS) -> str:
