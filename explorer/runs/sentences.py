@@ -34,9 +34,7 @@ _COMMON = frozenset(
 )
 
 
-_END = re.compile(
-    r"(?<=[.!?])(?<!\b(?:Mr|Ms|Dr|St)\.)(?<!\bMrs\.)\s+|(?<=[。！？])\s*"
-)
+_END = re.compile(r"(?<=[.!?])(?<!\b(?:Mr|Ms|Dr|St)\.)(?<!\bMrs\.)\s+|(?<=[。！？])\s*")
 """Where the next sentence begins, apart from common titles in English."""
 
 
