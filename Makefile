@@ -76,7 +76,7 @@ parity: .parity/made
 .parity/made: requirements.txt
 	$(PYTHON) -m venv .parity
 	.parity/bin/python -m pip install --quiet --disable-pip-version-check \
-	    -r requirements.txt "transformers>=5.20,<6" sentencepiece gguf
+	    -r requirements.txt "transformers>=5.20,<6" sentencepiece gguf pytest
 	touch $@
 
 lint: .venv/development
