@@ -1,7 +1,6 @@
 # make run: the app.  make test: linters and tests.  make bench: timings.  make lint: style alone.
 # make test-newest: the tests, with the newest versions that the requirements admit.
 # make sweep: every claim, case, part and aside of every shipped model, minutes.
-# make walk: every page in every state, in a browser; its pictures go to FOLDER (walked unless said).
 # make site: the website, static files in FOLDER (out/site unless said).
 # make mutants: N mistakes (30 unless said) in each room, and which tests notice, two hours.
 # make fuzz: random input for every way in, for SECONDS (60 unless said).
@@ -15,7 +14,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: run test pytest test-newest sweep bench fuzz mutants walk parity lint site chromium
+.PHONY: run test pytest test-newest sweep bench fuzz mutants parity lint site chromium
 
 run: .venv/runtime
 	@echo "listening on localhost only; to serve the network: make run ADDRESS=0.0.0.0"
@@ -49,9 +48,6 @@ bench: .venv/development
 
 site: chromium
 	$(BIN)/python -m docs.website $(or $(FOLDER),out/site)
-
-walk: chromium
-	$(BIN)/python -m tests.walk $(or $(FOLDER),walked)
 
 fuzz: .venv/development
 	$(BIN)/python -m tests.fuzz $(or $(SECONDS),60)

@@ -24,8 +24,7 @@ from explorer.live.site import write_live
 from explorer.pages import HOME, MENU
 from explorer.text import LANGUAGES, model_name, t
 from models.training.home import asset
-from tests.browser.app import chromium, running_app
-from tests.walk import LOOKS, PATIENCE, SETTLED
+from tests.browser.app import LOOKS, PATIENCE, SETTLED, chromium, running_app
 
 ROOT = Path(__file__).parents[2]
 LIVE = ("en-zh", "stories", "reader")

@@ -23,6 +23,19 @@ from tests.browser.chromium import find
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 180_000  # milliseconds; a busy machine is no reason for a red test
+SETTLED = """() => {
+    const main = document.querySelector('[data-testid=stMain]');
+    const drawn = document.querySelector('[data-testid=stApp]')
+        ?.getAttribute('data-test-script-state') === 'notRunning'
+        && main?.querySelector('[data-testid=stMarkdown]')
+        && !document.querySelector('[data-stale=true], [data-testid=stProgress]');
+    const height = drawn ? main.scrollHeight : 0;
+    window.walked = height && window.walked?.height === height
+        ? { height, times: window.walked.times + 1 } : { height, times: 0 };
+    return window.walked.times >= 4;
+}"""
+"""Drawn, without work in progress, and of the same height in five looks: charts come later."""
+LOOKS = 150  # milliseconds between two of them
 # No sandbox: tests often run as root in a container. The others keep Chromium from looking for
 # its maker's hosts, so that every request that is seen is the app's.
 FLAGS = (

@@ -11,9 +11,8 @@ from benchmarks.live import served
 from explorer.pages import HOME, MENU, PAGES
 from explorer.text import t
 from models.training.home import data
-from tests.browser.app import running_app
+from tests.browser.app import LOOKS, SETTLED, running_app
 from tests.browser.conftest import DARK, Visitor, word
-from tests.walk import LOOKS, SETTLED
 
 pytestmark = pytest.mark.browser
 
