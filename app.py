@@ -5,8 +5,6 @@ if __name__ == "__main__":
 
     run()
 else:
-    import threading
-
     from starlette.middleware import Middleware
     from streamlit.starlette import App
 
@@ -14,10 +12,9 @@ else:
     from explorer.front import INLINE, Front
     from explorer.guard import Guard
     from explorer.patches import patch
-    from explorer.serving import FromMemory, lifespan, load_libraries
+    from explorer.serving import FromMemory, lifespan
 
     patch()
-    threading.Thread(target=load_libraries, daemon=True).start()
     app = App(
         __file__,
         lifespan=lifespan,

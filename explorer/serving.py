@@ -32,12 +32,15 @@ from explorer.scripts import FOLDER, SCRIPTS, script
 OFTEN = 0.0005
 """Seconds until a waiting thread gets the interpreter. Python's default, 0.005, would delay
 every request of a browser by that much while the imports run."""
+FIRST_ANSWERS = 0.3
+"""Seconds for the page of a first visitor, whose picture needs no torch: the imports that follow
+would delay it by 0.2."""
 FOREVER = "public, immutable, max-age=31536000"
 """As set by Streamlit for these files: their names are hashes of their content."""
 
 
 def load_libraries() -> None:
-    """Let the system load torch's libraries while Python still imports the rest of Streamlit.
+    """Let the system load torch's libraries while Python imports other modules.
 
     `import torch` loads them too, but holds the interpreter while it does; ctypes does not. If
     they are not found or cannot be loaded, `import torch` is as fast as before, or reports why.
@@ -83,8 +86,11 @@ def get_ready(over: threading.Event) -> None:
 
     Then watch memory (`engine.memory`). Once the server is `over`, the rest is skipped.
     """
+    if over.wait(FIRST_ANSWERS):
+        return
     usual = sys.getswitchinterval()
     sys.setswitchinterval(OFTEN)
+    threading.Thread(target=load_libraries, daemon=True).start()
     gc.disable()  # imported objects stay: collecting among them takes a fifth of the time
     try:
         from explorer import shell
