@@ -165,14 +165,36 @@ function printDrawn(event) {
   print(100);
 }
 
-/** Tells page.css how wide the content is: on paper it is as wide as on the screen, but smaller. */
+const [LONG, SHORT] = [960, 700]; // CSS pixels between the margins, of A4 as of Letter
+
+/**
+ * Tells page.css how wide the content is, which on paper is as wide as on the screen but smaller: as large as
+ * fits on one sheet, which lies under what is wider than tall. What would shrink by a third for it takes several.
+ */
 function toPaper() {
   const main = document.querySelector("[data-testid=stMainBlockContainer]");
-  const wide = [main.firstElementChild, ...main.querySelectorAll("[class*=st-key-wide-]")];
-  const width = Math.max(...wide.map((each) => each.scrollWidth));
+  const parts = [main.firstElementChild, ...main.querySelectorAll("[class*=st-key-wide-]")];
+  const width = Math.max(...parts.map(({ scrollWidth }) => scrollWidth));
   main.style.setProperty("--hl-width", width);
   main.toggleAttribute("data-hl-columns", window.innerWidth > 640); // as Streamlit's style sheet has it
   main.toggleAttribute("data-hl-dark", isDark());
+  const height = heightOnPaper(main);
+  const lies = document.body.toggleAttribute("data-hl-lies", height < width);
+  const [across, down] = lies ? [LONG, SHORT] : [SHORT, LONG];
+  const [wide, whole] = [Math.min(1, across / width), down / height];
+  main.style.setProperty("--hl-zoom", whole < 0.7 * wide ? wide : Math.min(wide, whole));
+}
+
+/** The height of the content by the rules for paper, here and in the components: they hide controls. */
+function heightOnPaper(main) {
+  const adopted = [...main.querySelectorAll("*")].flatMap(({ shadowRoot }) => [...(shadowRoot?.adoptedStyleSheets ?? [])]);
+  const rules = [...document.styleSheets, ...adopted].flatMap(({ cssRules }) => [...cssRules])
+    .filter(({ media }) => media?.mediaText === "print");
+  main.style.setProperty("--hl-zoom", 1);
+  rules.forEach(({ media }) => { media.mediaText = "all"; });
+  const height = main.offsetHeight;
+  rules.forEach(({ media }) => { media.mediaText = "print"; });
+  return height;
 }
 
 /**
