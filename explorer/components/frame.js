@@ -187,8 +187,8 @@ function toPaper() {
 
 /** The height of the content by the rules for paper, here and in the components: they hide controls. */
 function heightOnPaper(main) {
-  const adopted = [...main.querySelectorAll("*")].flatMap(({ shadowRoot }) => [...(shadowRoot?.adoptedStyleSheets ?? [])]);
-  const rules = [...document.styleSheets, ...adopted].flatMap(({ cssRules }) => [...cssRules])
+  const adopted = [...main.querySelectorAll("*")].flatMap(({ shadowRoot }) => shadowRoot?.adoptedStyleSheets ?? []);
+  const rules = [...document.styleSheets, ...adopted].flatMap(({ cssRules }) => Array.from(cssRules))
     .filter(({ media }) => media?.mediaText === "print");
   main.style.setProperty("--hl-zoom", 1);
   rules.forEach(({ media }) => { media.mediaText = "all"; });
