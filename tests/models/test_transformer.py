@@ -11,12 +11,11 @@ from torch import nn
 from models.config import ModelConfig
 from models.fast import FastHookPoint
 from models.hooks import VISITOR, Edits, HookPoint, Record, name_hook_points, visiting
-from models.positions import POSITIONS, sinusoidal_table
+from models.positions import POSITIONS
 from models.rows import Rows
 from models.transformer import FAMILIES, build_model
 
 B, T, S, H, D_MODEL = 3, 5, 7, 4, 24
-STACKS = {"encoder-decoder": ("encoder.", "decoder."), "decoder-only": ("",), "encoder-only": ("",)}
 
 
 @pytest.fixture(params=FAMILIES)
@@ -27,35 +26,6 @@ def family(request):
 @pytest.fixture
 def streams(random_tokens):
     return random_tokens(B, S), random_tokens(B, T)
-
-
-@pytest.mark.parametrize("final_norm", [True, False])
-def test_logits_are_the_unembedded_last_stream(
-    family, final_norm, streams, tiny_model, run_model, record
-):
-    model = tiny_model(family=family, final_norm=final_norm)
-    seen = record(lambda: run_model(model, *streams), everything)
-    stack = STACKS[family][-1]
-    x = seen[f"{stack}hook_resid_final"]
-    if final_norm:
-        norm = model.get_submodule(f"{stack}final_norm")
-        x = nn.functional.layer_norm(x, (D_MODEL,), norm.weight, norm.bias, 1e-5)
-    torch.testing.assert_close(x @ model.unembed.weight.T, seen["hook_logits"])
-
-
-@pytest.mark.parametrize("scale", [True, False])
-def test_the_input_is_scaled_embeddings_plus_positions(
-    family, scale, streams, tiny_model, run_model, record
-):
-    model = tiny_model(family=family, scale_embeddings=scale, tie_embeddings=False)
-    seen = record(lambda: run_model(model, *streams), everything)
-    for stack in STACKS[family]:
-        tokens = streams[0] if stack == "encoder." else streams[1]
-        embedding = model.get_submodule(f"{stack}embed").weight[tokens]
-        embedding = embedding * (math.sqrt(D_MODEL) if scale else 1)
-        table = sinusoidal_table(tokens.shape[1], D_MODEL).double()
-        torch.testing.assert_close(seen[f"{stack}hook_embed"], embedding)
-        torch.testing.assert_close(seen[f"{stack}blocks.0.hook_resid_pre"], embedding + table)
 
 
 # One memory
@@ -89,7 +59,6 @@ def test_a_source_mask_of_another_length_is_refused(tiny_model, random_tokens):
 
 
 # How a model starts: the spread of every matrix, what is tied, how many parameters there are.
-V, WIDTH = 23, 24
 
 
 @pytest.fixture(scope="module")
@@ -118,21 +87,6 @@ def test_embeddings_start_at_unit_size_once_scaled(wide):
         assert stack.embed_scale == math.sqrt(96)
         assert stack.positions.weight.std().item() == pytest.approx(1, rel=0.03)
     assert not torch.equal(wide.encoder.embed.weight, wide.decoder.embed.weight)
-
-
-def test_a_tied_model_has_one_matrix_counted_once(family, tiny_config):
-    tied = build_model(tiny_config(family=family))
-    untied = build_model(tiny_config(family=family, tie_embeddings=False))
-    stacks = [tied.encoder, tied.decoder] if family == "encoder-decoder" else [tied]
-    storages = {stack.embed.weight.data_ptr() for stack in stacks}
-    storages.add(tied.unembed.weight.data_ptr())
-    assert len(storages) == 1
-    assert tied.unembed.weight is stacks[0].embed.weight
-    tied_count, untied_count = (
-        sum(parameter.numel() for parameter in model.parameters()) for model in (tied, untied)
-    )
-    extra = 2 if family == "encoder-decoder" else 1
-    assert untied_count - tied_count == extra * V * WIDTH
 
 
 # The golden list: every hook point of each family, by name and in order.

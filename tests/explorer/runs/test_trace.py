@@ -8,13 +8,13 @@ import torch
 from foreign import Golden
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from explorer.library import LoadedModel, at_step, open_model, snapshots
+from explorer.library import at_step, open_model, snapshots
 from explorer.problems import InputProblem
 from explorer.runs import activations, inputs
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
 from explorer.runs.inputs import bytes_of, limit
 from explorer.runs.passes import Exclusive, letting, timed
-from explorer.runs.rerun import read_again, rows_of
+from explorer.runs.rerun import read_again
 from explorer.runs.trace import MAX_PADS, MAX_TOKENS, Trace, trace
 from models.config import ModelConfig
 from models.foreign import Placing
@@ -35,47 +35,6 @@ def refused(key: str, *args: object, by: Any = trace, **kwargs: object) -> Input
     return caught.value
 
 
-def test_a_trace_is_what_the_model_computes(translator):
-    traced = trace(translator, TEXT, TARGET)
-    config = translator.config
-    assert traced.src_tokens == (*translator.tokenizer.encode(TEXT), translator.marks.end)
-    assert traced.tgt_tokens == (translator.marks.start, *translator.tokenizer.encode(TARGET))
-    assert traced.output == TARGET
-    with torch.inference_mode():  # the plain model, without any hook
-        (logits,) = translator.model.read(rows_of(traced)).numpy()
-    np.testing.assert_allclose(traced.logits, logits, rtol=1e-5, atol=1e-5)
-    assert traced.predicted_tokens == tuple(traced.logits.argmax(1))
-    for site in traced.sites:
-        pattern, mask = traced.pattern(site.name), traced.mask(site.name)
-        assert (pattern.dtype, mask.dtype) == (np.float32, np.bool_)
-        n_query, n_key = len(traced.query_tokens(site.name)), len(traced.key_tokens(site.name))
-        assert pattern.shape == mask.shape == (site.n_heads, n_query, n_key)
-        np.testing.assert_allclose(pattern.sum(-1), 1, atol=1e-5)
-        assert (pattern[~mask] == 0).all()
-        scores, z = (traced.activations[site.hook(what)] for what in ("scores", "z"))
-        q, k, v = (traced.activations[site.hook(what)] for what in ("q", "k", "v"))
-        np.testing.assert_allclose(
-            scores, q @ k.transpose(0, 2, 1) / np.sqrt(config.d_head), atol=1e-4
-        )
-        np.testing.assert_allclose(z, pattern @ v, atol=1e-5)
-    assert traced.query_tokens(CROSS) == traced.tgt_str_tokens
-    assert traced.key_tokens(CROSS) == traced.src_str_tokens
-
-
-def test_without_a_target_the_model_writes_it_and_unknown_characters_are_reported(translator):
-    traced = trace(translator, TEXT)
-    written = [*traced.tgt_tokens[1:], translator.marks.end]
-    n = len(traced.tgt_tokens) - 1
-    assert traced.predicted_tokens[:n] == tuple(written[:n])  # greedy, step by step
-    if traced.finished:
-        assert traced.predicted_tokens[n] == translator.marks.end
-    assert traced.output == translator.tokenizer.decode(written)
-    assert trace(translator, TEXT, "  ").tgt_tokens == traced.tgt_tokens
-    traced = trace(translator, "I love 鸭 😀 鸭.", TARGET)
-    assert traced.unknown == ("鸭", "😀")
-    assert translator.tokenizer.marks.unknown in traced.src_tokens
-
-
 def test_a_trace_is_frozen_travels_and_leaves_nothing_behind_in_the_model(translator):
     traced = trace(translator, TEXT, TARGET, (MaskSwitch("causal", False),))
     with pytest.raises(ValueError, match="read-only"):
@@ -94,44 +53,6 @@ def test_a_trace_is_frozen_travels_and_leaves_nothing_behind_in_the_model(transl
     np.testing.assert_array_equal(before.logits, after.logits)
     assert all(torch.equal(p, weights[name]) for name, p in translator.model.named_parameters())
     assert not any(m._forward_hooks for m in translator.model.modules())
-
-
-def test_a_decoder_only_model_has_one_stream(writer):
-    traced = trace(writer, TEXT, pads=2)
-    assert traced.src_tokens == ()
-    assert traced.output == ""
-    pads = (writer.marks.pad,) * 2
-    assert traced.tgt_tokens == (1, *writer.tokenizer.encode(TEXT), *pads)
-    both = trace(writer, TEXT, TARGET)
-    assert both.tgt_tokens[1:] == (*writer.tokenizer.encode(TEXT), *writer.tokenizer.encode(TARGET))
-    assert {site.key_stream for site in traced.sites} == {"tgt"}
-
-
-@pytest.mark.parametrize("family", ["translator", "writer"])
-def test_with_right_masks_padding_changes_nothing(family, request):
-    loaded: LoadedModel = request.getfixturevalue(family)
-    alone, padded = trace(loaded, TEXT), trace(loaded, TEXT, pads=3)
-    assert (padded.output, padded.tgt_tokens[:-3]) == (alone.output, alone.tgt_tokens)
-    for name, tensor in alone.activations.items():
-        inside = padded.activations[name][tuple(map(slice, tensor.shape))]
-        np.testing.assert_allclose(inside, tensor, rtol=1e-5, atol=1e-5, err_msg=name)
-    for site in alone.sites:
-        n_key = len(alone.key_tokens(site.name))
-        assert (padded.pattern(site.name)[..., n_key:] == 0).all()
-
-
-@pytest.mark.parametrize(
-    ("part", "seen", "hidden"), [("pad_keys", ENCODER, CROSS), ("cross_pad", CROSS, ENCODER)]
-)
-def test_with_a_padding_mask_off_padding_is_seen(part, seen, hidden, translator):
-    off = (MaskSwitch(part, False),)
-    right = trace(translator, TEXT, TARGET, pads=3)
-    wrong = trace(translator, TEXT, TARGET, off, pads=3)
-    assert (wrong.pattern(seen)[:, :, -3:] > 0).all()
-    assert (wrong.pattern(hidden)[:, :, -3:] == 0).all()
-    assert np.abs(wrong.logits - right.logits)[:-3].max() > 1e-3
-    unpadded = trace(translator, TEXT, TARGET, off)
-    np.testing.assert_allclose(unpadded.logits, right.logits[:-3], atol=1e-5)
 
 
 def test_the_translation_is_made_under_the_edits_step_by_step(translator):

@@ -1,5 +1,0 @@
-import sys
-
-from tests.fuzz.running import main
-
-sys.exit(main())
