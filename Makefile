@@ -50,7 +50,7 @@ site: chromium
 	$(BIN)/python -m docs.website $(or $(FOLDER),out/site)
 
 fuzz: .venv/development
-	$(BIN)/python -m tests.fuzz $(or $(SECONDS),60)
+	$(BIN)/python -m pytest tests/test_fuzz.py --fuzz $(or $(SECONDS),60)
 
 mutants: .venv/development
 	$(BIN)/python -m tests.mutants --per-room $(or $(N),30)

@@ -39,6 +39,7 @@ BATCH, N_TGT, N_SRC = 3, 5, 7
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all-shapes", action="store_true", help="check the shapes of every call")
+    parser.addoption("--fuzz", type=float, default=0, help="seconds of further random input")
 
 
 @pytest.fixture(autouse=True)
