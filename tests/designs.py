@@ -66,22 +66,14 @@ VISITS: dict[str, list[Visit]] = {
 assert {page for asked in VISITS.values() for page, _ in asked} == {page.name for page in LESSONS}
 
 
-def _is_core(visits: list[Visit], at: int, model: str, turns: int) -> bool:
-    """Whether this model is one of those whose turn it is."""
-    behind = (5 * at + len(visits) - MODELS.index(model)) % len(MODELS)
-    return behind in [turn * len(MODELS) // turns for turn in range(turns)]
-
-
-def shares(visits: list[Visit], turns: int | None = 1, name: str = "cases") -> list[Any]:
-    """Each model and what it is asked, as parameters of a test; what is not core is a `sweep`.
-
-    `turns` is how many models each visit of the core is asked of; None: there is no core.
-    """
+def shares(visits: list[Visit], has_core: bool, name: str) -> list[Any]:
+    """Each model and what it is asked, as parameters of a test; what is not core is a `sweep`."""
     cases = []
-    for model in MODELS:
+    for number, model in enumerate(MODELS):
         core: list[Visit] = []
-        if turns is not None:
-            core = [each for at, each in enumerate(visits) if _is_core(visits, at, model, turns)]
+        if has_core:  # each visit with one model, in turn
+            turns = ((5 * at + len(visits)) % len(MODELS) for at in range(len(visits)))
+            core = [visit for visit, turn in zip(visits, turns, strict=True) if turn == number]
         rest = [each for each in visits if each not in core]
         if core:
             cases.append(pytest.param(model, core, id=f"{name}-{model}-core"))

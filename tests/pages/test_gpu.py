@@ -1,4 +1,4 @@
-"""On a pretended GPU every page says what it says on the CPU."""
+"""On a pretended GPU every part of every page says what it says on the CPU."""
 
 import re
 from contextlib import nullcontext
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from cores import core
+from designs import VISITS
 from pretended import gpu
 from shown import WHOLE, everything
 from torch.nn import functional as F
@@ -22,7 +23,16 @@ from explorer.runs.passes import walked
 from explorer.runs.trace import trace
 from models.foreign.placing import DEVICE_VARIABLE
 
-SHOWING = {"card", "shelf", "glossary", "training", "exercises", "claims", "tour", "atlas"}
+SHOWING = {"card", "training", "exercises", "tour", "atlas"}
+"""Pages that only show what others compute: they are asked in the sweep."""
+MODELS = ("en-zh", "writer", "reader", "headless")
+WHOLE_PAGES = [(page.name, WHOLE.get(page.name, {})) for page in PAGES]
+PARTS = [
+    visit
+    for about, visits in VISITS.items()
+    if about not in ("fixed", "trained")  # claims about models of their own use no device
+    for visit in visits
+]
 TINY = re.compile(r"[\d.]+ · 10⁻(¹?[⁶⁷⁸⁹]|¹[⁰-⁹])")
 
 
@@ -35,21 +45,20 @@ def _threads_of_its_own():
 
 
 @pytest.mark.parametrize(
-    ("page", "model"),
+    ("visit", "model"),
     core(
-        product((page.name for page in PAGES), ("en-zh", "writer", "reader", "headless")),
-        # Pages that only show what others compute are asked in the sweep.
-        [(page.name, "en-zh") for page in PAGES if page.name not in SHOWING],
+        [*product(WHOLE_PAGES, MODELS), *product(PARTS, MODELS[:2])],
+        [(visit, "en-zh") for visit in WHOLE_PAGES if visit[0] not in SHOWING],
     ),
 )
-def test_a_page_says_the_same(open_page, monkeypatch, page, model):
+def test_a_page_says_the_same(open_page, monkeypatch, visit, model):
+    page, asked = visit
     with gpu(), pytest.MonkeyPatch.context() as patch:
         patch.setenv(DEVICE_VARIABLE, "cuda")
-        there = open_page(page, model=model, **WHOLE.get(page, {}))
+        there = open_page(page, model=model, **asked)
     ablation.pool.cache_clear()
     monkeypatch.setattr(caching, "STORE", Store(budget()))
-    usual = open_page(page, model=model, **WHOLE.get(page, {}))
-    assert settled(there) == settled(usual)
+    assert settled(there) == settled(open_page(page, model=model, **asked))
 
 
 def test_exchanged_parts_are_made_where_the_model_computes(monkeypatch, shelf):

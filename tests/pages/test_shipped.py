@@ -4,28 +4,22 @@ What is measured repeatedly is measured once, and briefly.
 """
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from inspect import isgeneratorfunction
 
 import pytest
-import torch
 from designs import SHELF, VISITS, Visit, shares
-from pretended import gpu
 
 from explorer import library
 from explorer.analysis.cases import BY_ID, CLAIMS, Case, Result, compared, training
 from explorer.analysis.cases.case import inputs
-from explorer.analysis.heads import ablation
-from explorer.engine import caching
 from explorer.engine.caching import Store, budget
 from explorer.runs.passes import walked
-from models.foreign.placing import DEVICE_VARIABLE
 
-TURNS = {about: 1 for about in VISITS} | {
-    **dict.fromkeys(("alignment", "circuits", "claims", "trained", "training"), 0),
-    **dict.fromkeys(("tour", "bugs", "fixed"), None),  # in the sweep only
+WITHOUT_CORE = {
+    *("alignment", "circuits", "claims", "trained", "training", "tour", "bugs", "fixed")
 }
+"""Subjects that are asked in the sweep only."""
 FOUND: dict[str, Result] = {}
 """What was found by claims that train models of their own, by the claim's id."""
 
@@ -70,23 +64,8 @@ def visit(open_page, monkeypatch) -> Callable[[list[Visit], str], None]:
     [
         case
         for about, visits in VISITS.items()
-        for case in shares(visits, TURNS[about], f"{about}-")
+        for case in shares(visits, about not in WITHOUT_CORE, about)
     ],
 )
 def test_no_frame_breaks(visit, model, visits):
     visit(visits, model)
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("model", ["en-zh", "stories"])
-@pytest.mark.parametrize("about", sorted(VISITS.keys() - {"fixed", "trained"}))
-def test_no_frame_breaks_on_a_gpu(visit, monkeypatch, model, about):
-    """A pretended one where there is none. Claims about models of their own use no device."""
-    monkeypatch.setattr(caching, "STORE", Store(budget()))
-    monkeypatch.setenv(DEVICE_VARIABLE, "cuda")
-    with nullcontext() if torch.cuda.is_available() else gpu():
-        ablation.pool.cache_clear()  # a thread that is kept was started elsewhere
-        try:
-            visit(VISITS[about], model)
-        finally:
-            ablation.pool.cache_clear()
