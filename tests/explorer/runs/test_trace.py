@@ -250,7 +250,8 @@ def test_one_block_alone_runs_again(translator, monkeypatch):
     with register_module_forward_pre_hook(lambda module, _: ran.append(module)):
         assert "decoder.blocks.1.hook_ffn_out" in traced.activations  # known without a run
         assert "decoder.blocks.1.ffn.hook_pre" not in traced.activations
-        assert traced.activations["decoder.blocks.1.hook_resid_pre"] is not None  # kept
+        kept = traced.activations["decoder.blocks.1.hook_resid_pre"]
+        assert traced.activations["decoder.blocks.0.hook_resid_post"] is kept
         assert not ran
         traced.activations["decoder.blocks.1.cross_attn.hook_q"]
         first = len(ran)

@@ -1,5 +1,6 @@
 """Three engines on one layer: equal outputs, different habits."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -184,6 +185,8 @@ def test_the_spread_of_a_matrix_and_of_embeddings_as_each_rule_says() -> None:
         assert float(bias.std()) == pytest.approx(
             (3 * 512) ** -0.5 if init in ("xavier", "torch") else 0.0, rel=0.1
         )
+    learned = fresh_model(dataclasses.replace(WIDE, positions="learned"), "gpt2", 0)
+    assert float(learned.positions.weight.std()) == pytest.approx(0.02, rel=0.02)
     torch.manual_seed(3)
     before = torch.get_rng_state()
     fresh_model(WIDE, "xavier", 1, "fused")

@@ -193,6 +193,11 @@ def test_it_takes_the_matrices_of_the_blocks_alone_and_adam_the_rest():
     assert "encoder.blocks.0.ffn.w_up.weight" in names
     assert "decoder.blocks.0.cross_attn.w_o.weight" in names
     assert not any("embed" in name or "norm" in name or "bias" in name for name in names)
+    (first, *_), *_ = (group["params"] for group in adam.param_groups)
+    first.grad = torch.ones_like(first)
+    before = first.detach().clone()
+    adam.step()  # of Adam's first step, each entry is the learning rate
+    torch.testing.assert_close(before * (1 - 1e-2 * MUON.weight_decay) - first, 0 * first + 1e-2)
     others = {id(p) for group in adam.param_groups for p in group["params"]}
     assert taken | others == {id(p) for p in model.parameters()}
     assert not taken & others
