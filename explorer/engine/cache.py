@@ -1,4 +1,4 @@
-"""Cached results that several subjects use; an exhibit caches its own answer.
+"""Cached models and runs; `models` and `runs` next to it cache their analyses.
 
 This module imports torch, so the app imports it early, to have the model code ready.
 """
@@ -94,18 +94,30 @@ def readable_examples(model: str) -> dict[str, tuple[str, ...]]:
     loaded = open_model(model)
     examples = text.examples(model, like=loaded.like)
     fitting = {
-        topic: tuple(sentence for sentence in sentences if _fits(loaded, sentence))
+        topic: tuple(sentence for sentence in sentences if can_take(loaded, sentence))
         for topic, sentences in examples.items()
     }
     return {topic: sentences for topic, sentences in fitting.items() if sentences} or examples
 
 
-def _fits(loaded: LoadedModel, sentence: str) -> bool:
+def can_take(loaded: LoadedModel, sentence: str) -> bool:
+    """Whether a model takes a sentence as its text; it may be too long."""
     try:
         given_tokens(loaded, sentence)
     except InputProblem:
         return False
     return True
+
+
+def examples_of(model: str) -> dict[str, tuple[str, ...]]:
+    """Example sentences for a model, by topic; with gaps for a masked language model.
+
+    Sentences that are too long are omitted, unless all are: then the page reports it.
+    """
+    try:
+        return readable_examples(model)
+    except InputProblem:  # the page reports it
+        return text.examples(model)
 
 
 @cached

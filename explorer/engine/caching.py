@@ -275,10 +275,6 @@ class CachedFunction(Generic[P, Result]):
         """Whether the result of a call is cached."""
         return self._key(*args, **kwargs) in STORE
 
-    def forget(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Remove the result, so that the next call recomputes it."""
-        STORE.forget(self._key(*args, **kwargs))
-
     def keep(self, result: Result, *args: P.args, **kwargs: P.kwargs) -> None:
         """Store `result` as the result of a call."""
         STORE.put(self._key(*args, **kwargs), result, self._is_model)

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Any, TypeVar
 
 from explorer import text
 from explorer.engine import cache
-from explorer.engine.cache import Run
-from explorer.engine.caching import cached
+from explorer.engine.cache import Run, examples_of
 from explorer.exhibits.choices import PartChoices, ScreenChoices
 from explorer.exhibits.links import FREE, State
 from explorer.figures.theme import is_special
@@ -260,19 +260,18 @@ def first_sentence(model: str) -> str:
     return next(iter(examples_of(model).values()))[0]
 
 
-@cached
 def reading_language(model: str) -> str | None:
     """The language that a shipped model reads, detected from its examples.
 
-    None for a model of single letters or of several languages, and for a user's own model. Cached
-    because every draw asks it of several models.
+    None for a model of single letters or of several languages, and for a user's own model.
     """
     base, _ = split_step(model)
-    example = first_sentence(base)
-    if not text.has(f"models.{base}", lang=text.LANGUAGES[0]) or max(map(len, example.split())) < 2:
+    if not text.has(f"models.{base}", lang=text.LANGUAGES[0]):
         return None
-    every = {text.script(sentence) for group in text.examples(base).values() for sentence in group}
-    every.discard(None)
+    sentences = [*chain.from_iterable(text.examples(base).values())]
+    if max(map(len, sentences[0].split())) < 2:
+        return None
+    every = {*map(text.script, sentences)} - {None}
     return every.pop() if len(every) == 1 else None
 
 
@@ -281,17 +280,6 @@ def is_translator(loaded: LoadedModel) -> bool:
     config = loaded.config
     reads_text = config.reads_source and config.picture is None
     return reads_text and reading_language(loaded.name) is not None
-
-
-def examples_of(model: str) -> dict[str, tuple[str, ...]]:
-    """Example sentences for a model, by topic; with gaps for a masked language model.
-
-    Sentences that are too long are omitted, unless all are: then the page reports it.
-    """
-    try:
-        return cache.readable_examples(model)
-    except InputProblem:  # the page reports it
-        return text.examples(model)
 
 
 def _place(

@@ -9,12 +9,12 @@ import streamlit as st
 
 from explorer import text
 from explorer.engine import cache
+from explorer.engine.cache import examples_of
 from explorer.exhibits.block import escape
 from explorer.exhibits.saying import trained
-from explorer.exhibits.view import View, examples_of, reading_language
+from explorer.exhibits.view import View, reading_language
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
-from explorer.runs.inputs import given_tokens
 from explorer.text import shorten
 from explorer.ui import session
 
@@ -70,11 +70,7 @@ def can_read(loaded: LoadedModel, sentence: str) -> bool:
     """Whether this model can read a sentence: its language, characters and length."""
     if reading_language(loaded.name) not in (None, text.script(sentence)):
         return False
-    try:
-        given_tokens(loaded, sentence)
-    except InputProblem:
-        return False
-    return not loaded.tokenizer.of("src").unknown(sentence)
+    return cache.can_take(loaded, sentence) and not loaded.tokenizer.of("src").unknown(sentence)
 
 
 def is_shouted(sentence: str) -> bool:

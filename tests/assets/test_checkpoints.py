@@ -13,10 +13,10 @@ from typecheck import unchecked
 
 from benchmarks.telling import leads
 from explorer import library, text
+from explorer.analysis.atlas.make import find_atlas
 from explorer.analysis.atlas.store import BEST, to_json
 from explorer.analysis.mask_tests.certify import FINDINGS, examine_text
 from explorer.analysis.positions.order import four_texts
-from explorer.exhibits.atlas.opened import find_atlas
 from explorer.exhibits.card.facts import MOST_CHARS
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.links import State

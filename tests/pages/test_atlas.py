@@ -9,7 +9,7 @@ from shown import everything, figure, link, panels
 from explorer.analysis.atlas.make import home_of, over_file
 from explorer.analysis.atlas.reading import scan
 from explorer.analysis.atlas.store import Text, to_json
-from explorer.exhibits.atlas import opened
+from explorer.engine import models as engine
 from explorer.exhibits.atlas.sentences import beginning
 from explorer.library import open_model
 from explorer.runs.passes import walked
@@ -73,7 +73,7 @@ def test_a_model_without_an_atlas_is_measured_over_the_sentences_at_hand_that_ca
     assert "headlight atlas reader" in everything(at)
     assert at.get("plotly_chart")
     texts = Text("She went to the park."), Text("We saw a cat."), Text("the cat " * 700)
-    monkeypatch.setattr(opened, "texts_for", lambda _: texts)
+    monkeypatch.setattr(engine, "texts_for", lambda _: texts)
     at = open_page("atlas", model="writer")
     at.segmented_control(key="circuits.more").set_value("more").run()
     said = everything(at)

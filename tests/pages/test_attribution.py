@@ -20,7 +20,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.analysis.patching.maps import DRAWS, Map
-from explorer.exhibits.patching import second
+from explorer.engine import runs as engine
 from explorer.exhibits.patching.names import said as share
 from explorer.text import t
 from explorer.ui import running
@@ -160,7 +160,7 @@ def test_what_needs_the_second_sentence_is_not_drawn_before_it(open_page, monkey
         found.wait(2)
 
     monkeypatch.setattr(running, "PATIENCE", 0.1)
-    monkeypatch.setattr(second, "other_text", searching)
+    monkeypatch.setattr(engine, "other_text", searching)
     at = open_page("patching", text=FIRST)
     assert len(at.get("progress")) == 1
     at.text_input(key="patching.second").set_value("We went.").run()

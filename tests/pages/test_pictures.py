@@ -15,7 +15,7 @@ from foreign import Golden
 from shown import Open, everything, link
 
 from explorer import library
-from explorer.exhibits.atlas.opened import texts_for
+from explorer.engine.models import texts_for
 from explorer.exhibits.links import State
 from explorer.exhibits.saying import message
 from explorer.pages import PAGES

@@ -24,7 +24,17 @@ from explorer.analysis.atlas.reading import (
     vocabulary,
     vocabulary_of,
 )
-from explorer.analysis.atlas.store import FILE, About, Atlas, Text, atlas_of, numbers_of, strengths
+from explorer.analysis.atlas.store import (
+    FILE,
+    About,
+    Atlas,
+    Text,
+    atlas_of,
+    heads_of,
+    numbers_of,
+    read_atlas,
+    strengths,
+)
 from explorer.analysis.roles import MEASURES
 from explorer.library import LoadedModel, split_step
 from explorer.problems import InputProblem
@@ -177,3 +187,34 @@ def home_of(loaded: LoadedModel) -> Path:
     """The folder of a model's atlas: next to its weights."""
     folder = loaded.folder if loaded.folder.is_dir() else loaded.folder.parent
     return folder / "atlas"
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The file of a model's atlas. `atlas` is None if there is none, if it cannot be read
+    (`problem`), or if it was made from other weights (`stale`)."""
+
+    path: Path
+    atlas: Atlas | None = None
+    problem: InputProblem | None = None
+    stale: bool = False
+
+
+def find_atlas(loaded: LoadedModel) -> Found:
+    """The atlas next to a model."""
+    path = home_of(loaded) / name_for(loaded)
+    if not path.is_file():
+        return Found(path)
+    try:
+        stored = read_atlas(path)
+    except InputProblem as problem:
+        return Found(path, problem=problem)
+    if (stored.about.weights, stored.heads) != (weights_digest(loaded), heads_of(loaded.sites)):
+        return Found(path, stale=True)
+    return Found(path, stored)
+
+
+def stamp_of(loaded: LoadedModel) -> int:
+    """The modification time of a model's atlas, 0 without one: a part of every cache key."""
+    path = home_of(loaded) / name_for(loaded)
+    return path.stat().st_mtime_ns if path.is_file() else 0

@@ -158,3 +158,10 @@ def source_of(loaded: LoadedModel, tokens: Sequence[int]) -> tuple[int, ...]:
     if loaded.config.src_vocab_size:
         tokens = loaded.tokenizer.of("src").encoded(loaded.tokenizer.decode(tokens))
     return loaded.model.with_marks("src", tokens)
+
+
+def said_twice(loaded: LoadedModel, text: str) -> tuple[Twice, bool]:
+    """A text's tokens repeated twice, and whether its end was cut off. Raises InputProblem."""
+    tokens = repeatable(loaded, text)
+    most = max(1, half_for(loaded))
+    return twice(loaded, [tokens[:most]]), len(tokens) > most

@@ -69,3 +69,11 @@ def mask_by_word(
     """True where some token of the query's word may attend to some token of the key's."""
     of_keys = np.logical_or.reduceat(mask, keys.starts, axis=-1)
     return np.logical_or.reduceat(of_keys, queries.starts, axis=-2)
+
+
+def cells_by_word(
+    cells: tuple[np.ndarray, np.ndarray], words: tuple[Words, Words]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and mask [..., query, key] by word instead of by token."""
+    weights, mask = cells
+    return by_word(weights, *words), mask_by_word(mask, *words)

@@ -4,9 +4,11 @@ Both runs get the same question: the token at one position, after the same targe
 the model generates them. Their answers are the tokens that each run finds most probable there.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from itertools import islice
 
 import numpy as np
 from jaxtyping import Float
@@ -16,6 +18,7 @@ from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
 from explorer.runs.inputs import continued_tokens, given_tokens
 from explorer.runs.interventions import edit_functions
+from explorer.runs.passes import Steps
 from explorer.runs.rerun import require_same_model
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
@@ -26,6 +29,9 @@ Places = tuple[tuple[int, int], ...]
 """Aligned positions of the first text and of the second, in rising order."""
 ALIKE = 1e-3
 """If the two logit differences differ by no more than this, there is nothing to recover."""
+MOST_TRIED = 40
+"""Second sentences that are tried before giving up."""
+Groups = Mapping[str, Sequence[Sequence[str]]]
 
 
 @dataclass(frozen=True)
@@ -255,3 +261,80 @@ def _asked(traced: Trace, questions: tuple[PairQuestion, ...], place: int | None
     chosen = [question for question in questions if question.places[0] == place]
     in_order = questions if traced.src_tokens or not traced.config.is_causal else questions[::-1]
     return [*chosen, *(question for question in in_order if question.differs), *in_order][0]
+
+
+def other_text(
+    loaded: LoadedModel, traced: Trace, groups: Groups, target: str | None = None
+) -> Steps[str | None]:
+    """The Trace's text with one word exchanged, such that it has the same number of tokens and the
+    model answers it differently. None if no exchange does.
+
+    `groups` are words that may replace each other; if they do not help, words of the text replace
+    each other. The steps are attempts. Raises InputProblem `no_logits`.
+    """
+    first = len(given_tokens(loaded, traced.text))
+    drawn = loaded.config.picture is not None
+    texts = other_characters(traced.text) if drawn else exchanged(traced.text, groups)
+    for done, text in enumerate(islice(texts, MOST_TRIED)):
+        yield done, MOST_TRIED
+        try:
+            if len(given_tokens(loaded, text)) != first:
+                continue
+            both = pair(loaded, traced, text, target=target)
+        except InputProblem as problem:
+            if problem.key == "no_logits":
+                raise
+            continue
+        if both.question.differs:
+            return text
+    return None
+
+
+def exchanged(text: str, groups: Groups) -> Iterator[str]:
+    """Texts with one word exchanged: by the groups, in their order, then by another word of the
+    text itself. Capitalisation is preserved, and no text occurs twice."""
+    seen = {text}
+    for other in (*_by_group(text, groups), *_by_itself(text)):
+        if other not in seen:
+            seen.add(other)
+            yield other
+
+
+def other_characters(text: str) -> Iterator[str]:
+    """Words to draw that differ in one character, the third one first, in the same face."""
+    word, at, face = text.rpartition(" @") if " @" in text else (text, "", "")
+    for index in sorted(range(len(word)), key=lambda at: abs(at - 2)):
+        alike = "atnoeACHR" if word[index].isalpha() else "3578"
+        for other in alike if word[index].isascii() else "天大人我好":
+            if other.isupper() == word[index].isupper() and other != word[index]:
+                yield f"{word[:index]}{other}{word[index + 1 :]}{at}{face}"
+
+
+def _by_group(text: str, groups: Groups) -> Iterator[str]:
+    for group in (group for groups in groups.values() for group in groups):
+        wanted, others = group[0], group[1:]
+        latin = wanted.isascii()
+        pattern = rf"\b{re.escape(wanted)}\b" if latin else re.escape(wanted)
+        spot = re.search(pattern, text, re.IGNORECASE)
+        if spot is None:
+            continue
+        for other in others:
+            begins = spot[0][0].isupper() and (wanted != "I" or spot.start() == 0)
+            shown = other[0].upper() + other[1:] if begins else other
+            yield text[: spot.start()] + shown + text[spot.end() :]
+
+
+def _by_itself(text: str) -> Iterator[str]:
+    """Every word replaced by every other, nearest first; characters in scripts without spaces, and
+    the next letter of the alphabet if the words are letters."""
+    blanks = " " in text.strip()
+    words = text.split() if blanks else list(text)
+    glue = " " if blanks else ""
+    if words and all(len(word) == 1 and word.isascii() and word.isalpha() for word in words):
+        for at in range(len(words) - 1, -1, -1):
+            following = chr((ord(words[at].lower()) - ord("a") + 1) % 26 + ord("a"))
+            yield glue.join([*words[:at], following, *words[at + 1 :]])
+    for at in range(len(words)):
+        for other in words:
+            if other != words[at] and other.isalpha() and words[at].isalpha():
+                yield glue.join([*words[:at], other, *words[at + 1 :]])

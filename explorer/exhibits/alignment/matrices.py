@@ -7,6 +7,7 @@ import numpy as np
 from explorer.analysis.alignment.agreement import agreement, best_pair, learn
 from explorer.analysis.alignment.study import Checked, Study, errors, sharpness, study
 from explorer.components.mount import Index
+from explorer.engine.models import ranking
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.choices import ROWS
@@ -182,7 +183,7 @@ def _numbers(view: View, alignment: Study) -> dict[str, list[object]]:
 
 
 EXHIBIT = Exhibit(
-    opened.study,
+    ranking,
     show,
     TRANSLATES,
     inputs={"model": lambda view: view.loaded.name, "back": opened.back_of},

@@ -1,29 +1,20 @@
-"""What all exhibits of the page share: the reverse model, the ranking of heads, the aligner.
-
-python -m explorer.exhibits.alignment.opened    # writes the rankings of the shipped models
-"""
+"""What all exhibits of the page share: the reverse model, the ranking of heads, the aligner."""
 
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from explorer.analysis.alignment import stored, study as studying
 from explorer.analysis.alignment.agreement import Aligner, one_head
 from explorer.analysis.alignment.aligned import Alignment, align
 from explorer.analysis.alignment.reading import Reading
 from explorer.analysis.alignment.study import Study, other_direction
 from explorer.engine import cache
-from explorer.engine.caching import cached
 from explorer.exhibits import block as b
 from explorer.exhibits.alignment.choices import NO_MODEL, READS, ROWS, AlignmentChoices
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import head_name
-from explorer.exhibits.view import View, examples_of
-from explorer.library import LoadedModel
-from explorer.runs.passes import Steps, walked
+from explorer.exhibits.view import View
 from explorer.text import model_name
-from models.training.home import asset
 
 
 def back_of(view: View) -> str | None:
@@ -33,45 +24,6 @@ def back_of(view: View) -> str | None:
     if asked == NO_MODEL:
         return None
     return asked if asked in options else other_direction(view.loaded.name, options)
-
-
-def sentences(model: str) -> tuple[str, ...]:
-    """The example sentences of a model, in order."""
-    return tuple(sentence for group in examples_of(model).values() for sentence in group)
-
-
-@cached
-def study(model: str, back: str | None) -> Steps[Study]:
-    """The ranking of all heads, and the chosen aligner, from its file if that is of these inputs.
-    Raises InputProblem; ValueError as in `analysis`."""
-    models, texts = inputs(model, back)
-    stored_study = stored.read(file_of(model), stored.digest_of(models, texts))
-    return stored_study or (yield from ranked(models, texts))
-
-
-def inputs(model: str, back: str | None) -> tuple[list[LoadedModel], list[tuple[str, ...]]]:
-    """What a ranking is computed from: the model, the reverse model if there is one, and their
-    sentences, once if they are the same."""
-    names = [model, *([] if back is None else [back])]
-    return [cache.open_model(name) for name in names], [*dict.fromkeys(map(sentences, names))]
-
-
-def ranked(models: list[LoadedModel], texts: list[tuple[str, ...]]) -> Steps[Study]:
-    """The ranking of all heads, computed now."""
-    return studying.study(models[0], models[1] if len(models) > 1 else None, *texts)
-
-
-def file_of(model: str) -> Path:
-    """The file of the ranking of a shipped model."""
-    return asset("alignments", f"{model}.json")
-
-
-def write(model: str) -> None:
-    """Compute the ranking of a shipped model and write its file."""
-    models, texts = inputs(model, other_direction(model, cache.translators(cache.models())))
-    study_of_model = walked(ranked(models, texts))
-    record = stored.to_json(study_of_model, stored.digest_of(models, texts))
-    file_of(model).write_text(f"{record}\n", encoding="utf-8")
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +110,3 @@ def open_head(study: Study, head: int, **more: str) -> b.Change:
     layer, number = study.heads[head]
     place: dict[str, Any] = {"site": "cross", "layer": layer, "head": number}
     return b.choose(elsewhere=True, aligner="head", **place, **more)
-
-
-if __name__ == "__main__":
-    for name in cache.translators(cache.models()):
-        write(name)

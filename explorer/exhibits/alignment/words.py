@@ -12,6 +12,7 @@ from explorer.analysis.alignment.reading import Reading, read, read_back
 from explorer.analysis.alignment.study import Study
 from explorer.analysis.alignment.words import UNSPACED
 from explorer.engine import cache
+from explorer.engine.models import ranking
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.opened import AlignmentView
@@ -36,7 +37,7 @@ class PairReadings:
 
 def compute(loaded: LoadedModel, before: Trace, back: str | None) -> Steps[PairReadings]:
     """The sentence and its translation by the unedited model. Raises InputProblem."""
-    study = yield from opened.study.steps(loaded.name, back)
+    study = yield from ranking.steps(loaded.name, back)
     if not before.output.strip():
         return PairReadings(study, None)
     own = next(read(loaded, [(before.text, before.output)]))

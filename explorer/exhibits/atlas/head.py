@@ -7,11 +7,11 @@ import numpy as np
 from explorer.analysis.atlas.make import OneByOne
 from explorer.analysis.atlas.store import RATE, Text
 from explorer.analysis.roles import LACKING, MEASURES, REACH, Measure
+from explorer.engine.models import alone
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.opened import (
     WHICH,
     AtlasView,
-    alone,
     kind_words,
     open_head,
     place,

@@ -6,22 +6,20 @@ from functools import partial
 import numpy as np
 
 from explorer.analysis.atlas.ablation import cost_sums
-from explorer.analysis.atlas.make import one_by_one
+from explorer.analysis.atlas.make import one_by_one, stamp_of
 from explorer.analysis.atlas.measures import Adding
 from explorer.analysis.atlas.store import Atlas, name_of, numbers_of
 from explorer.analysis.roles import MEASURES, AttentionRows
+from explorer.engine.models import atlas, atlas_file
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.opened import (
     WHICH,
     AtlasView,
-    atlas,
-    found,
     kind_words,
     name_words,
     open_head,
     place,
-    stamp_of,
     values,
 )
 from explorer.exhibits.picking import pick_one, pick_place
@@ -54,7 +52,7 @@ def show(atlas: Atlas, view: View) -> b.Blocks:
 
 def _about_file(view: View) -> b.Blocks:
     """The problem with the atlas file of the open model, if there is one."""
-    file = found(view.loaded.name, stamp_of(view.loaded))
+    file = atlas_file(view.loaded.name, stamp_of(view.loaded))
     if file.problem is not None:
         yield b.Hint(message(file.problem, view.lang), "info", warns=True)
     if file.stale:

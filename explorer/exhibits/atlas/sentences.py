@@ -10,16 +10,9 @@ from explorer.analysis.atlas.store import Head, Text
 from explorer.analysis.roles import MEASURES, Measure
 from explorer.engine import cache
 from explorer.engine.cache import Run
+from explorer.engine.models import alone, atlas
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.atlas.opened import (
-    WHICH,
-    alone,
-    atlas,
-    kind_words,
-    opened,
-    place,
-    shown_atlas,
-)
+from explorer.exhibits.atlas.opened import WHICH, kind_words, opened, place, shown_atlas
 from explorer.exhibits.block import escape
 from explorer.exhibits.saying import site_axes
 from explorer.exhibits.view import build

@@ -18,11 +18,12 @@ from explorer.analysis.blocks.norms import (
     statistics,
 )
 from explorer.analysis.positions.order import reading_stream
+from explorer.engine.cache import examples_of
 from explorer.exhibits import Exhibit, block as b
 from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.choices import ScreenChoices
 from explorer.exhibits.picking import pick_one, titled
-from explorer.exhibits.view import View, examples_of
+from explorer.exhibits.view import View
 from explorer.figures import blocks as figures
 from explorer.figures.bars import WIDE, grouped
 from explorer.figures.curves import lines

@@ -21,12 +21,20 @@ from jaxtyping import Float
 
 from explorer.analysis.circuits import behaviour
 from explorer.analysis.circuits.behaviour import looked, places_of
+from explorer.analysis.circuits.by_hand import NAME, by_hand
 from explorer.analysis.circuits.chance import Chance, by_chance
-from explorer.analysis.circuits.rows import Twice, output_of, own_sites, random_twice, unembedding
+from explorer.analysis.circuits.rows import (
+    Twice,
+    output_of,
+    own_sites,
+    random_twice,
+    said_twice,
+    unembedding,
+)
+from explorer.engine.models import chance_level, head_behaviour, opened
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices
-from explorer.exhibits.circuits.measured import NAME, by_hand, scope, tokens_matrix
+from explorer.exhibits.circuits.place import scope, tokens_matrix
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import head_columns, head_name, in_a_row
 from explorer.figures.maps import head_maps
@@ -256,14 +264,14 @@ def compute(model: str, own_text: str | None) -> Steps[Circuit | None]:
 
     Raises InputProblem.
     """
-    loaded = measured.opened(model)
+    loaded = opened(model)
     if own_text is None:
-        chance = yield from measured.chance.steps(model)
-        return (yield from circuit(loaded, measured.behaviour(model), chance=chance))
-    sequences = measured.said_twice(loaded, own_text)[0]
+        chance = yield from chance_level.steps(model)
+        return (yield from circuit(loaded, head_behaviour(model), chance=chance))
+    sequences = said_twice(loaded, own_text)[0]
     if sequences.n < 2:
         return None
-    return (yield from circuit(loaded, measured.behaviour(model, own_text), sequences))
+    return (yield from circuit(loaded, head_behaviour(model, own_text), sequences))
 
 
 def show(induction: Circuit | None, view: View) -> b.Blocks:
@@ -357,7 +365,7 @@ def _labels(view: View, induction: Circuit) -> list[str]:
     """The tokens of a single sequence; for several, position labels, with a prime in the second
     half."""
     sequences = induction.given
-    tokens = measured.opened(_model(view)).str_tokens(sequences.tokens[0].tolist())
+    tokens = opened(_model(view)).str_tokens(sequences.tokens[0].tolist())
     if len(sequences.tokens) == 1:
         return tokens
     for at in range(sequences.n):

@@ -15,12 +15,12 @@ from explorer.analysis.circuits.behaviour import (
     places_of,
 )
 from explorer.analysis.circuits.chance import COPIES, Chance, by_chance, shuffle
-from explorer.analysis.circuits.rows import Twice, random_twice, twice
+from explorer.analysis.circuits.rows import Twice, random_twice, said_twice, twice
 from explorer.components.mount import Index
+from explorer.engine.models import chance_level, head_behaviour, work_of_chance
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import CircuitsChoices
-from explorer.exhibits.circuits.measured import chosen_head, open_head, scope, tokens_matrix
+from explorer.exhibits.circuits.place import chosen_head, open_head, scope, tokens_matrix
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import head_columns, head_name, in_a_row
 from explorer.figures.maps import head_maps
@@ -54,8 +54,8 @@ class Roles:
 def _asked(view: View) -> bool:
     """Whether to compare with chance: if that is quick, done already, or what the user wants."""
     model = view.loaded.name
-    known = measured.chance.is_kept(model) or view.choices(CircuitsChoices).by_chance == model
-    return known or measured.work_of_chance(view.loaded) <= AT_ONCE
+    known = chance_level.is_kept(model) or view.choices(CircuitsChoices).by_chance == model
+    return known or work_of_chance(view.loaded) <= AT_ONCE
 
 
 def compute(
@@ -66,11 +66,11 @@ def compute(
     at: tuple[int, int] | None,
 ) -> Steps[Roles]:
     """With the clearest behaviour and its best head by default. Raises InputProblem."""
-    chance = (yield from measured.chance.steps(loaded.name)) if asked else None
-    behaviours, own = measured.behaviour(loaded.name), measured.behaviour(loaded.name, text)
+    chance = (yield from chance_level.steps(loaded.name)) if asked else None
+    behaviours, own = head_behaviour(loaded.name), head_behaviour(loaded.name, text)
     name = behaviour or behaviours.clearest(chance)
     layer, head = at or behaviours.best(name)
-    sequences, cut = measured.said_twice(loaded, text)
+    sequences, cut = said_twice(loaded, text)
     hooks = [own.sites[layer].hook(part) for part in ("pattern", "mask")]
     kept = run(loaded.model, sequences.rows, set(hooks))
     pattern, mask = (kept[hook][0, head].numpy() for hook in hooks)

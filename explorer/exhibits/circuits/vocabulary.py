@@ -16,9 +16,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from explorer.analysis.circuits.rows import ordinary, output_of, own_sites, unembedding
+from explorer.engine.models import head_behaviour
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits.choices import MAPS, CircuitsChoices, Map
-from explorer.exhibits.circuits.measured import behaviour, chosen_head, open_head, scope
+from explorer.exhibits.circuits.place import chosen_head, open_head, scope
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import head_name, in_a_row, quoted
 from explorer.figures.bars import measured
@@ -156,7 +157,7 @@ def _kind(view: View) -> Map:
 
 def compute(loaded: LoadedModel, at: Head | None, kind: Map) -> Steps[tuple[Head, VocabularyMap]]:
     """A head of self-attention, by default the best induction head, and its map."""
-    layer, head = at or behaviour(loaded.name).best("induction")
+    layer, head = at or head_behaviour(loaded.name).best("induction")
     cells = yield from vocabulary_map(loaded, own_sites(loaded)[layer], head, kind)
     return (layer, head), cells
 

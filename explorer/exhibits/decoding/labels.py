@@ -9,11 +9,12 @@ from jaxtyping import Bool, Float
 
 from explorer.components.batch_rows import pack_batch_rows
 from explorer.engine import cache
+from explorer.engine.cache import examples_of
 from explorer.exhibits import Exhibit, Wait, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.saying import message
-from explorer.exhibits.view import View, examples_of
+from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.generation import translate

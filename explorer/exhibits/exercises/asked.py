@@ -5,11 +5,12 @@ from typing import Any
 from explorer import sandbox
 from explorer.analysis.exercises.grading import Grade, grade
 from explorer.analysis.exercises.tasks import KINDS, Task, task_of, tasks
+from explorer.engine.exercises import graded
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.exercises.answer import numbers, picture
 from explorer.exhibits.exercises.choices import ExercisesChoices
 from explorer.exhibits.exercises.said import reading_of
-from explorer.exhibits.exercises.subject import absent, graded, opened, program, written
+from explorer.exhibits.exercises.subject import absent, opened, program, written
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_group, pick_one
 from explorer.exhibits.saying import in_a_row

@@ -20,11 +20,12 @@ from explorer.analysis.heads.versus import mean_divergence
 from explorer.analysis.heads.words import by_word
 from explorer.engine import cache
 from explorer.engine.cache import Run
+from explorer.engine.runs import thumbnails
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.exhibit import WORDS
 from explorer.exhibits.heads import exports
 from explorer.exhibits.heads.choices import HeadsChoices
-from explorer.exhibits.heads.opened import Opened, grid_of
+from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.picture import Values, pictures, predictions, values_of
 from explorer.exhibits.heads.sides import compare_with, sides_of
 from explorer.exhibits.links import State
@@ -53,7 +54,7 @@ def measured(asked: tuple[Asked, ...]) -> Steps[tuple[Values, ...]]:
     values = []
     for run, kind, by_words, name in asked:
         if not cache.trace(run).patterns_kept:
-            yield from grid_of.steps(run, kind, by_words)
+            yield from thumbnails.steps(run, kind, by_words)
         values.append((yield from values_of(run, kind, name)) if name else None)
     return tuple(values)
 
@@ -72,7 +73,7 @@ def _takes_long(view: View) -> bool:
         if name == "needed" and not cache.ablation.is_kept(run):
             return True
         is_measured = name in ("", "needed") or cache.measures.is_kept(run, kind)
-        known = is_measured and grid_of.is_kept(run, kind, by_words)
+        known = is_measured and thumbnails.is_kept(run, kind, by_words)
         if not (known or cache.trace(run).patterns_kept):
             return True
     return False

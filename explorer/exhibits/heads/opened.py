@@ -10,54 +10,16 @@ from numpy.typing import NDArray
 
 from explorer.analysis.heads.aggregates import Aggregate
 from explorer.analysis.heads.measures import measure_names
-from explorer.analysis.heads.words import Words, by_word, mask_by_word, words_of
-from explorer.components.heads_payload import (
-    Cells,
-    HeadGrid,
-    HeadsSelection,
-    joined,
-    pooled,
-    step_of,
-)
+from explorer.analysis.heads.words import Words, cells_by_word, words_of
+from explorer.components.heads_payload import Cells, HeadsSelection
 from explorer.engine import cache
-from explorer.engine.cache import Run
-from explorer.engine.caching import cached
 from explorer.exhibits import View
 from explorer.exhibits.heads.choices import NOTHING, HeadOrAggregate, HeadsChoices
 from explorer.exhibits.links import FREE
 from explorer.exhibits.saying import head_name
 from explorer.once import once
-from explorer.runs.passes import Steps
 from explorer.runs.rerun import written_tokens
-from models.hooks import AttentionSite, Role
-
-
-@cached
-def grid_of(run: Run, kind: Role, by_words: bool) -> Steps[HeadGrid]:
-    """Thumbnails of all heads of one kind of attention, layer by layer, then of the aggregates.
-    Cached for every measure and selection. Raises InputProblem."""
-    trace, extras = cache.trace(run), cache.aggregates(run, kind)
-    sites = trace.sites_of(kind)
-    tokens = trace.query_tokens(sites[0].name), trace.key_tokens(sites[0].name)
-    words = (words_of(tokens[0]), words_of(tokens[1])) if by_words else None
-    n_query, n_key = map(len, tokens if words is None else (axis.starts for axis in words))
-    step, parts = step_of(n_query, n_key), []
-    for done, site in enumerate(sites):
-        yield done, len(sites)
-        cells = trace.pattern(site.name), trace.mask(site.name)
-        parts.append(pooled(cells if words is None else merged(cells, words), step))
-    for extra in extras:
-        cells = extra.pattern[None], extra.mask[None]
-        if words is not None:
-            cells = merged(cells, words)
-        parts.append(pooled(cells, step))
-    return joined((len(sites), sites[0].n_heads, n_query, n_key), step, parts)
-
-
-def merged(cells: Cells, words: tuple[Words, Words]) -> Cells:
-    """Weights and mask by word instead of by token."""
-    weights, mask = cells
-    return by_word(weights, *words), mask_by_word(mask, *words)
+from models.hooks import AttentionSite
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +85,7 @@ class Opened:
     def cells(self, shown: EnlargedPattern) -> Cells:
         """The weights and the mask of a shown head, by word if the picture is by word."""
         cells = shown.pattern, shown.mask
-        return cells if self.words is None else merged(cells, self.words)
+        return cells if self.words is None else cells_by_word(cells, self.words)
 
     @once
     def selection(self) -> HeadsSelection:

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.analysis.heads import versus as comparing
 from explorer.analysis.heads.versus import Versus, input_role
 from explorer.engine import cache
 from explorer.engine.cache import Run
-from explorer.engine.caching import cached
+from explorer.engine.runs import closest, versus
 from explorer.exhibits.block import escape
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.heads.opened import Opened
@@ -22,25 +21,6 @@ from explorer.problems import InputProblem
 from models.hooks import Role
 
 _LINKS = Links(HeadsChoices)
-
-
-@cached
-def versus(run: Run, other: Run, kind: Role) -> Versus | None:
-    """One kind of attention compared between a run and another model's run. Cached for all
-    exhibits of the page, and to place the other picture. Raises InputProblem."""
-    return comparing.versus(cache.trace(run), cache.trace(other), kind)
-
-
-@cached
-def closest(
-    run: Run, other: Run, kind: Role, layer: int, head: int
-) -> tuple[tuple[int, int], float] | None:
-    """The head of the other run with the pattern most similar to this one's. Cached because all
-    exhibits of the page ask for it, to open this head. Raises InputProblem."""
-    compared = versus(run, other, kind)
-    if compared is None:
-        return None
-    return comparing.closest(cache.trace(run), cache.trace(other), compared, layer, head)
 
 
 @dataclass(frozen=True, eq=False)

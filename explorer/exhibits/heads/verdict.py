@@ -7,8 +7,9 @@ import numpy as np
 
 from explorer.analysis.heads.versus import Expectation, Versus, expectations, input_role
 from explorer.engine import cache
+from explorer.engine.runs import versus
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.heads.sides import RunPair, ViewPair, names_of, run_pair, sides_of, versus
+from explorer.exhibits.heads.sides import RunPair, ViewPair, names_of, run_pair, sides_of
 from explorer.exhibits.saying import head_name, message, quoted
 from explorer.numbers import fixed, percent
 

@@ -17,6 +17,7 @@ from explorer.analysis.heads.versus import (
     mean_divergence,
     patterns,
 )
+from explorer.engine.runs import closest
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.heads.opened import Opened
@@ -24,7 +25,6 @@ from explorer.exhibits.heads.picture import swapped
 from explorer.exhibits.heads.sides import (
     RunPair,
     ViewPair,
-    closest,
     is_compared,
     names_of,
     run_pair,

@@ -1,16 +1,13 @@
 """The second sentence (suggested, typed, aligned), and the position compared in both runs."""
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from explorer.analysis.patching.maps import What, by_head, by_place
 from explorer.analysis.patching.pair import Pair, Places, pair
-from explorer.engine import cache
 from explorer.engine.cache import Run
-from explorer.engine.caching import cached
+from explorer.engine.runs import offered
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.choices import RefusedError, joined, pairs
@@ -22,92 +19,8 @@ from explorer.exhibits.saying import message, quoted, quoted_at, reading_notes
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.problems import InputProblem
-from explorer.runs.inputs import given_tokens
 from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
-from explorer.text import exchanges
-
-MOST_TRIED = 40
-"""Sentences that are tried before giving up."""
-
-Groups = Mapping[str, Sequence[Sequence[str]]]
-
-
-def other_text(
-    loaded: LoadedModel, traced: Trace, groups: Groups, target: str | None = None
-) -> Steps[str | None]:
-    """The Trace's text with one word exchanged, such that it has the same number of tokens and the
-    model answers it differently. None if no exchange does.
-
-    `groups` are words that may replace each other; if they do not help, words of the text replace
-    each other. The steps are attempts. Raises InputProblem `no_logits`.
-    """
-    first = len(given_tokens(loaded, traced.text))
-    drawn = loaded.config.picture is not None
-    texts = other_characters(traced.text) if drawn else exchanged(traced.text, groups)
-    for done, text in enumerate(islice(texts, MOST_TRIED)):
-        yield done, MOST_TRIED
-        try:
-            if len(given_tokens(loaded, text)) != first:
-                continue
-            both = pair(loaded, traced, text, target=target)
-        except InputProblem as problem:
-            if problem.key == "no_logits":
-                raise
-            continue
-        if both.question.differs:
-            return text
-    return None
-
-
-def exchanged(text: str, groups: Groups) -> Iterator[str]:
-    """Texts with one word exchanged: by the groups, in their order, then by another word of the
-    text itself. Capitalisation is preserved, and no text occurs twice."""
-    seen = {text}
-    for other in (*_by_group(text, groups), *_by_itself(text)):
-        if other not in seen:
-            seen.add(other)
-            yield other
-
-
-def other_characters(text: str) -> Iterator[str]:
-    """Words to draw that differ in one character, the third one first, in the same face."""
-    word, at, face = text.rpartition(" @") if " @" in text else (text, "", "")
-    for index in sorted(range(len(word)), key=lambda at: abs(at - 2)):
-        alike = "atnoeACHR" if word[index].isalpha() else "3578"
-        for other in alike if word[index].isascii() else "天大人我好":
-            if other.isupper() == word[index].isupper() and other != word[index]:
-                yield f"{word[:index]}{other}{word[index + 1 :]}{at}{face}"
-
-
-def _by_group(text: str, groups: Groups) -> Iterator[str]:
-    for group in (group for groups in groups.values() for group in groups):
-        wanted, others = group[0], group[1:]
-        latin = wanted.isascii()
-        pattern = rf"\b{re.escape(wanted)}\b" if latin else re.escape(wanted)
-        spot = re.search(pattern, text, re.IGNORECASE)
-        if spot is None:
-            continue
-        for other in others:
-            begins = spot[0][0].isupper() and (wanted != "I" or spot.start() == 0)
-            shown = other[0].upper() + other[1:] if begins else other
-            yield text[: spot.start()] + shown + text[spot.end() :]
-
-
-def _by_itself(text: str) -> Iterator[str]:
-    """Every word replaced by every other, nearest first; characters in scripts without spaces, and
-    the next letter of the alphabet if the words are letters."""
-    blanks = " " in text.strip()
-    words = text.split() if blanks else list(text)
-    glue = " " if blanks else ""
-    if words and all(len(word) == 1 and word.isascii() and word.isalpha() for word in words):
-        for at in range(len(words) - 1, -1, -1):
-            following = chr((ord(words[at].lower()) - ord("a") + 1) % 26 + ord("a"))
-            yield glue.join([*words[:at], following, *words[at + 1 :]])
-    for at in range(len(words)):
-        for other in words:
-            if other != words[at] and other.isalpha() and words[at].isalpha():
-                yield glue.join([*words[:at], other, *words[at + 1 :]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,14 +36,6 @@ class Two:
     def differ(self) -> Pair | None:
         """The two runs if there is an answer to recover."""
         return None if self.pair is None or self.pair.alike else self.pair
-
-
-@cached
-def offered(run: Run) -> Steps[str | None]:
-    """A run's sentence with one word replaced, such that the answer changes. Cached because finding
-    one takes up to MOST_TRIED runs, for each choice of `compute` alike. Raises InputProblem."""
-    loaded, traced = cache.open_model(run.model), cache.trace(run)
-    return (yield from other_text(loaded, traced, exchanges(), run.target))
 
 
 def compute(

@@ -5,15 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast, get_args
 
-import numpy as np
-from jaxtyping import Bool, Float
-
 from explorer.analysis.heads.compare import token_diff
-from explorer.analysis.start.flow import Flow, Lane, flow, rows_of_flow
+from explorer.analysis.start.flow import Flow, Lane, flow
 from explorer.components.start import HeadDetails, Heads, Moment, Thread, pack_start, pick_of
 from explorer.engine import cache
 from explorer.engine.cache import Run
-from explorer.engine.caching import cached
+from explorer.engine.runs import open_head
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.choices import ScreenChoices
 from explorer.exhibits.links import State
@@ -30,75 +27,13 @@ from explorer.exhibits.view import is_translator
 from explorer.library import SMALL, LoadedModel
 from explorer.numbers import percent
 from explorer.problems import InputProblem
-from explorer.runs.activations import survey
 from explorer.runs.edits import Edit
 from explorer.runs.generation import MAX_NEW_TOKENS, Generation, generate, longest
-from explorer.runs.inputs import given_tokens, str_tokens
+from explorer.runs.inputs import given_tokens
 from explorer.runs.passes import Steps
-from explorer.runs.trace import Trace
 from explorer.text import has, in_units
 from models.hooks import AttentionSite
 from models.strategies import Greedy
-
-MOST_SIDE = 24
-"""The maximum number of rows and columns in the figure: the first ones of a longer text."""
-
-
-@dataclass(frozen=True, eq=False)
-class OpenHead:
-    """A head's values over the displayed tokens.
-
-    `scores` are scaled and include the positional bias, before the mask; `pattern` is
-    taken from the whole row, so the displayed part of it may sum to less than 1. `n_query` and
-    `n_key` are the sizes of the whole matrix.
-    """
-
-    queries: tuple[str, ...]
-    keys: tuple[str, ...]
-    q: Float[np.ndarray, "query d_head"]
-    k: Float[np.ndarray, "key d_head"]
-    v: Float[np.ndarray, "key d_head"]
-    z: Float[np.ndarray, "query d_head"]
-    scores: Float[np.ndarray, "query key"]
-    allowed: Bool[np.ndarray, "query key"]
-    pattern: Float[np.ndarray, "query key"]
-    n_query: int
-    n_key: int
-
-
-def head_of_flow(
-    loaded: LoadedModel,
-    traced: Trace,
-    generation: Generation | None,
-    edits: Sequence[Edit],
-    site: str,
-    head: int,
-) -> OpenHead:
-    """One head of the run that `flow` shows. Raises KeyError for an unknown site."""
-    of_site = traced.site(site)
-    rows = rows_of_flow(loaded, traced, generation)
-    seen, _ = survey(loaded, rows, edits)
-    queries = str_tokens(loaded, rows, of_site.query_stream)
-    keys = str_tokens(loaded, rows, of_site.key_stream)
-    some_q, some_k = (np.arange(min(MOST_SIDE, len(tokens))) for tokens in (queries, keys))
-    kv = head // (of_site.n_heads // seen[of_site.hook("k")].shape[0])
-    cells = np.ix_(some_q, some_k)
-    return OpenHead(
-        queries=tuple(queries[at] for at in some_q),
-        keys=tuple(keys[at] for at in some_k),
-        q=seen[of_site.hook("q")][head][some_q],
-        k=seen[of_site.hook("k")][kv][some_k],
-        v=seen[of_site.hook("v")][kv][some_k],
-        z=seen[of_site.hook("z")][head][some_q],
-        scores=seen[of_site.hook("scores")][head][cells],
-        allowed=np.broadcast_to(seen[of_site.hook("mask")], seen[of_site.hook("pattern")].shape)[
-            head
-        ][cells],
-        pattern=seen[of_site.hook("pattern")][head][cells],
-        n_query=len(queries),
-        n_key=len(keys),
-    )
-
 
 PAGES = {
     "positions": "positions",
@@ -148,14 +83,6 @@ def _greedy(plain: Run, edits: tuple[Edit, ...]) -> Steps[Generation]:
     if loaded.config.reads_source:
         limit = min(MAX_NEW_TOKENS, longest(loaded, given_tokens(loaded, plain.text)))
     return (yield from cache.generate.steps(plain.model, plain.text, Greedy(), edits, limit))
-
-
-@cached
-def open_head(plain: Run, generation: Generation | None, site: str, head: int) -> OpenHead:
-    """One head of the flow with its numbers. Cached because it takes longer than the rest of a
-    draw, and another head must not play the picture again. Raises InputProblem."""
-    loaded, traced = cache.open_model(plain.model), cache.trace(plain)
-    return head_of_flow(loaded, traced, generation, plain.edits, site, head)
 
 
 def plain_run(view: View) -> Run:

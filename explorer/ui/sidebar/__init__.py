@@ -10,16 +10,11 @@ import streamlit as st
 
 from explorer import library, text
 from explorer.engine import cache
+from explorer.engine.cache import examples_of
 from explorer.engine.turns import waiting
 from explorer.exhibits.block import escape
 from explorer.exhibits.choices import THEMES, ScreenChoices
-from explorer.exhibits.view import (
-    MOST_OTHERS,
-    default_model,
-    examples_of,
-    first_sentence,
-    reading_language,
-)
+from explorer.exhibits.view import MOST_OTHERS, default_model, first_sentence, reading_language
 from explorer.library import LoadedModel, at_step, split_step
 from explorer.problems import InputProblem
 from explorer.runs.inputs import MAX_TOKENS, limit

@@ -20,7 +20,7 @@ from explorer.analysis.alignment.links import moses
 from explorer.analysis.alignment.reading import Reading, heads_of, read, read_back, translated
 from explorer.analysis.alignment.study import other_direction, sharpness, study
 from explorer.analysis.alignment.words import WordRow, shares, token_spans, words_in
-from explorer.exhibits.alignment import opened
+from explorer.engine import models as engine
 from explorer.figures.alignment import lines
 from explorer.library import list_models
 from explorer.problems import InputProblem
@@ -359,10 +359,13 @@ def test_a_model_goes_with_the_one_of_the_other_direction():
     ],
 )
 def test_a_shipped_ranking_is_that_of_a_fresh_run(name):
-    path, back = opened.file_of(name), other_direction(name, library.translators(list_models()))
-    models, texts = opened.inputs(name, back)
+    path, back = (
+        engine.ranking_file(name),
+        other_direction(name, library.translators(list_models())),
+    )
+    models, texts = engine.ranking_inputs(name, back)
     digest = stored.digest_of(models, texts)
-    shipped, fresh = stored.read(path, digest), walked(opened.ranked(models, texts))
+    shipped, fresh = stored.read(path, digest), walked(engine.ranked(models, texts))
     assert stored.to_json(shipped, digest) + "\n" == path.read_text("utf-8")
     np.testing.assert_allclose(shipped.scores, fresh.scores, atol=1e-6)
     np.testing.assert_allclose(shipped.aligner("").forward, fresh.aligner("").forward, atol=1e-4)

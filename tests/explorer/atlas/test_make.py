@@ -12,13 +12,12 @@ import torch
 from explorer.__main__ import main
 from explorer.analysis.atlas import ablation, reading as corpus, store
 from explorer.analysis.atlas.ablation import GROUP, cost_sums
-from explorer.analysis.atlas.make import home_of, one_by_one, over_texts
+from explorer.analysis.atlas.make import find_atlas, home_of, one_by_one, over_texts, stamp_of
 from explorer.analysis.atlas.reading import batch_of, encode
 from explorer.analysis.atlas.store import SOMETIMES, Name, Text, name_of, read_atlas, to_json
 from explorer.analysis.circuits.chance import copy_of, shuffle
 from explorer.analysis.heads.ablation import ablate
 from explorer.analysis.roles import MEASURES
-from explorer.exhibits.atlas import opened
 from explorer.library import open_model
 from explorer.numerics import student
 from explorer.problems import InputProblem
@@ -184,18 +183,18 @@ def test_texts_one_by_one_are_the_atlas_of_each_alone(translator, writer) -> Non
 def test_an_atlas_lies_beside_the_model_whose_weights_it_is_of(model, made, tmp_path) -> None:
     path = tmp_path / "texts.txt"
     path.write_text("The cat sat.\nI love you.\n", encoding="utf-8")
-    assert opened.find_atlas(model).atlas is None
-    before = opened.stamp_of(model)
+    assert find_atlas(model).atlas is None
+    before = stamp_of(model)
     file = made(model, path, home_of(model), ablate=0)
-    found = opened.find_atlas(model)
+    found = find_atlas(model)
     assert found.atlas is not None
     assert found.path == file
-    assert opened.stamp_of(model) != before
+    assert stamp_of(model) != before
     (model.folder / "model.safetensors").write_bytes(b"trained further")
-    found = opened.find_atlas(model)
+    found = find_atlas(model)
     assert (found.atlas, found.stale, found.path) == (None, True, file)
     file.write_text("{", encoding="utf-8")
-    broken = opened.find_atlas(model)
+    broken = find_atlas(model)
     assert (broken.atlas, broken.problem.key) == (None, "broken_atlas")
 
 
@@ -204,10 +203,10 @@ def test_models_that_are_files_of_one_folder_have_an_atlas_each(model, tmp_path)
     for name in ("one", "two"):
         (tmp_path / f"{name}.gguf").write_bytes(name.encode())
         single = replace(model, name=name, folder=tmp_path / f"{name}.gguf")
-        files.append(opened.find_atlas(single).path)
+        files.append(find_atlas(single).path)
     assert files == [tmp_path / "atlas" / f"atlas-{name}.json" for name in ("one", "two")]
     snapshot = replace(model, name="writer@200")
-    assert opened.find_atlas(snapshot).path == model.folder / "atlas" / "atlas@200.json"
+    assert find_atlas(snapshot).path == model.folder / "atlas" / "atlas@200.json"
 
 
 NAMES: list[tuple[Role, dict[str, float], Name]] = [

@@ -16,10 +16,10 @@ from explorer.analysis.circuits.behaviour import (
     looked,
     places_of,
 )
+from explorer.analysis.circuits.by_hand import LETTERS, by_hand
 from explorer.analysis.circuits.chance import COPIES, RATE, by_chance, shuffle
-from explorer.exhibits.circuits import measured
+from explorer.engine import models as engine
 from explorer.exhibits.circuits.induction import circuit, copied
-from explorer.exhibits.circuits.measured import LETTERS, by_hand
 from explorer.exhibits.circuits.vocabulary import vocabulary_map
 from explorer.library import LoadedModel, list_models
 from explorer.runs.passes import walked
@@ -253,13 +253,13 @@ def test_of_a_hundred_untrained_models_five_at_most_are_told_of_a_kind(tiny, kin
     ],
 )
 def test_a_shipped_chance_level_is_that_of_a_fresh_run(name, monkeypatch, tmp_path) -> None:
-    asked = inspect.unwrap(measured.chance)
+    asked = inspect.unwrap(engine.chance_level)
     assert [*asked(name)] == []  # no copy is measured
-    shipped, fresh = walked(asked(name)).best, walked(best_by_chance(measured.opened(name))).best
+    shipped, fresh = walked(asked(name)).best, walked(best_by_chance(engine.opened(name))).best
     assert shipped.keys() == fresh.keys()
     for kind, scores in fresh.items():
         np.testing.assert_allclose(shipped[kind], scores, atol=1e-5)
     stale = tmp_path / "chances.json"
-    stale.write_text(measured.CHANCES.read_text("utf-8").replace('"weights": "', '"weights": "0'))
-    monkeypatch.setattr(measured, "CHANCES", stale)
+    stale.write_text(engine.CHANCES.read_text("utf-8").replace('"weights": "', '"weights": "0'))
+    monkeypatch.setattr(engine, "CHANCES", stale)
     assert next(asked(name)) == (1, COPIES)

@@ -64,10 +64,6 @@ def test_the_least_recently_used_goes_first(store):
     assert not make.is_kept(2)
     make(1)
     assert made.count(1) == 1
-    make.forget(1)
-    assert not make.is_kept(1)
-    make(1)
-    assert made.count(1) == 2
 
 
 def test_work_step_by_step_is_cached(store):
@@ -189,10 +185,10 @@ def test_two_models_in_use_stay_whatever_their_size_and_idle_ones_go_as_results_
 
 
 def test_a_model_in_use_can_be_forgotten_and_the_budget_set_by_the_environment(store, monkeypatch):
-    for name in ("idle", "a", "b"):
+    for name in ("model-one", "model-two", "model-three"):
         opened(name, 4000)
-    for name in ("idle", "a"):
-        opened.forget(name, 4000)
+    for name in ("model-one", "model-two"):
+        store.forget_about(name)
         assert not opened.is_kept(name, 4000)
         assert store.n_bytes == 0
     monkeypatch.delenv(caching.VARIABLE, raising=False)

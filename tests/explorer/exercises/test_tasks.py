@@ -6,9 +6,9 @@ from hostile import answers
 from explorer import library
 from explorer.analysis.cases import BUGS
 from explorer.analysis.exercises.grading import by_case, grade
+from explorer.analysis.exercises.planted import PlantedError, findings_under, fits, output_under
 from explorer.analysis.exercises.tasks import KINDS, Task, read, task_of, tasks
 from explorer.exhibits.exercises.answer import flat
-from explorer.exhibits.exercises.planted import PlantedError, findings_under, fits, output_under
 from explorer.library import LoadedModel
 from explorer.runs.passes import walked
 from explorer.runs.trace import Trace, trace

@@ -9,10 +9,9 @@ import torch
 
 from explorer.analysis.patching import maps
 from explorer.analysis.patching.maps import Map, MapPart, patches_of
-from explorer.analysis.patching.pair import Pair, align, checked, pair
+from explorer.analysis.patching.pair import Pair, align, checked, exchanged, other_text, pair
 from explorer.analysis.patching.patched import patched_run, run_cell
 from explorer.analysis.patching.patches import Patch, gaps, patched_logits
-from explorer.exhibits.patching.second import exchanged, other_text
 from explorer.library import LoadedModel, open_model
 from explorer.problems import InputProblem
 from explorer.runs.passes import walked
