@@ -15,6 +15,7 @@ from explorer import library, text
 from explorer.analysis.heads.ablation import Ablation, ablating
 from explorer.analysis.heads.aggregates import Aggregate, aggregates_of
 from explorer.analysis.heads.measures import HeadMeasure, measure_maps
+from explorer.analysis.heads.sinks import Sinks, sinks_of, without_sinks
 from explorer.engine.caching import PARTS, cached
 from explorer.engine.turns import TOGETHER
 from explorer.library import LoadedModel
@@ -40,7 +41,8 @@ class Run:
     """The arguments of a Trace: one text, one model, and the user's edits.
 
     `target` None: the model generates its own output. `edits` are as requested, including any that
-    do not apply; `pads` is the number of PADs added. Equal runs give equal results.
+    do not apply; `pads` is the number of PADs added; `without_sinks` as in a Trace. Equal runs give
+    equal results.
     """
 
     model: str
@@ -48,11 +50,12 @@ class Run:
     target: str | None = None
     edits: tuple[Edit, ...] = ()
     pads: int = 0
+    without_sinks: bool = False
 
     @property
     def plain(self) -> "Run":
-        """The same run without edits and padding."""
-        return replace(self, edits=(), pads=0)
+        """The same run without edits and padding, and with its sinks."""
+        return replace(self, edits=(), pads=0, without_sinks=False)
 
 
 def models() -> tuple[str, ...]:
@@ -124,6 +127,8 @@ def examples_of(model: str) -> dict[str, tuple[str, ...]]:
 def trace(run: Run) -> tracing.Trace:
     """One run with all its activations. Raises InputProblem."""
     loaded, translated = open_model(run.model), None
+    if run.without_sinks:
+        return without_sinks(loaded, trace(replace(run, without_sinks=False)))
     if loaded.config.reads_source and not target_tokens(loaded, run.target or ""):
         # Padding changes a translation only under edits.
         pads = run.pads if run.edits else 0
@@ -171,6 +176,24 @@ def measures(run: Run, kind: Role) -> Steps[dict[HeadMeasure, NDArray[np.float64
     """Measures of each head of one kind of attention in a run, layer by layer. Raises
     InputProblem."""
     return (yield from measure_maps(trace(run), kind))
+
+
+@cached
+def have_sinks(run: Run, kind: Role) -> bool:
+    """Whether a head of one kind of attention has a sink; False for a long text, whose patterns are
+    not stored. Raises InputProblem."""
+    traced = trace(run)
+    for site in reversed(traced.sites_of(kind) if traced.patterns_kept else ()):
+        if sinks_of(open_model(run.model), traced, site).left_out.any():
+            return True  # usually in the last layer
+    return False
+
+
+@cached
+def sinks(run: Run, kind: Role) -> tuple[Sinks, ...]:
+    """The sinks of each layer's heads of one kind of attention. Raises InputProblem."""
+    loaded, traced = open_model(run.model), trace(replace(run, without_sinks=False))
+    return tuple(sinks_of(loaded, traced, site) for site in traced.sites_of(kind))
 
 
 @cached

@@ -155,10 +155,12 @@ class PartChoices:
 
     `part` is one of the `parts` of a page's choices, `picture` (what its picture shows) one of
     their `pictures`, `stream` a sequence ("src", "tgt"), and `kv_heads` the number of key/value
-    heads for which the cache layout is shown (None: the model's own).
+    heads for which the cache layout is shown (None: the model's own). `without_sinks`: patterns are
+    drawn without each head's sinks.
     """
 
     part: str = choice("", Offered("parts"))
     picture: str = choice("", Offered("pictures"))
     stream: str = choice("", one_of(("src", "tgt")))
     kv_heads: int | None = choice(None, whole(1, 999))
+    without_sinks: bool = choice(False, switch, as_digit)

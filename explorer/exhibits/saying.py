@@ -203,7 +203,7 @@ def _written(view: View) -> list[tuple[str, float]]:
     logits = trace.logits[: len(written)].astype(np.float64)
     chances = np.exp(logits - np.logaddexp.reduce(logits, -1, keepdims=True))
     labels = trace.tgt_str_tokens[1:]
-    return [(labels[at], float(chances[at, token])) for at, token in enumerate(written)]
+    return list(zip(labels, chances[range(len(written)), written].tolist(), strict=False))
 
 
 def guess_note(view: View, written: Iterable[tuple[str, float]]) -> str:

@@ -144,7 +144,8 @@ class View:
     @property
     def run(self) -> Run:
         """The arguments of the Trace, and the cache key for everything derived from it."""
-        return Run(self.loaded.name, self.text, self.target, self.edits, self.pads)
+        sinkless = self.trace.without_sinks
+        return Run(self.loaded.name, self.text, self.target, self.edits, self.pads, sinkless)
 
     @property
     def kinds(self) -> tuple[Role, ...]:
@@ -242,6 +243,11 @@ def build(state: State, dark: bool, usual_pads: int = 0, viewer: Viewer | None =
     row = min(row, len(trace.query_tokens(site.name)) - 1)
     place = site, head, row, tuple(notes)
     return View(state, dark, loaded, sentence, pads, trace, *place, viewer)
+
+
+def sinkless(view: View) -> View:
+    """The same view with patterns without sinks, if its run has any."""
+    return replace(view, trace=cache.trace(replace(view.run, without_sinks=True)))
 
 
 def default_model(names: tuple[str, ...], lang: str = "") -> str:

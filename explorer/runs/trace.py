@@ -72,6 +72,7 @@ class Trace:
     predicted_tokens: tuple[int, ...] = ()  # the most probable token at each position
     predicted_str_tokens: tuple[str, ...] = ()
     marks: Marks = OUR_MARKS
+    without_sinks: bool = False  # patterns without sinks, renormalised (`analysis.heads.sinks`)
 
     @property
     def predicts(self) -> Literal["next", "same"] | None:

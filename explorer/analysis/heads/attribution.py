@@ -24,6 +24,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from explorer.analysis.heads.ablation import Ablation, ablate
+from explorer.analysis.heads.sinks import written_lengths
 from explorer.library import LoadedModel
 from explorer.runs import rerun
 from explorer.runs.trace import Trace
@@ -172,14 +173,9 @@ def _contribution(
     loaded: LoadedModel, traced: Trace, site: AttentionSite
 ) -> tuple[Cells, Float[np.ndarray, "head query"]]:
     """||weight x v W_O|| of each cell, and the norm of each query's sum over keys."""
-    w_o = loaded.part(f"{site.name}.w_o").get_parameter("weight")  # [d_model, head * d_head]
-    slices = w_o.detach().numpy().reshape(len(w_o), site.n_heads, -1)  # [d_model, head, d_head]
-    v, z = traced.activations[site.hook("v")], traced.activations[site.hook("z")]
-    v = np.repeat(v, site.n_heads // len(v), axis=0)  # heads that share values get a copy each
-    values = np.linalg.norm(np.einsum("hkd,mhd->hkm", v, slices), axis=-1)  # [head, key]
-    cells = traced.pattern(site.name) * values[:, None]
+    cells = traced.pattern(site.name) * written_lengths(loaded, traced, site, "v")[:, None]
     cells[rerun.heads_off(traced, site.name)] = 0.0
-    return cells, np.linalg.norm(np.einsum("hqd,mhd->hqm", z, slices), axis=-1)
+    return cells, written_lengths(loaded, traced, site, "z")
 
 
 def _gradients(loaded: LoadedModel, traced: Trace, position: int, token: int) -> dict[str, Cells]:

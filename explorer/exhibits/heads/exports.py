@@ -81,6 +81,10 @@ def snippet(
     n_pads = int((~traced.tgt_valid).sum())
     if n_pads:
         arguments.append(f"pads={n_pads}")
+    reading = f"traced = trace(loaded, {', '.join(arguments)})"
+    if traced.without_sinks:
+        imports.append("from explorer.analysis.heads.sinks import without_sinks")
+        reading += "\ntraced = without_sinks(loaded, traced)"
     if not rolled:
         where = f"layer {of_site.layer + 1}, head {head + 1}"
         result = f"traced.pattern({site!r})[{head}]  # [query, key], {where}"
@@ -96,13 +100,4 @@ def snippet(
         opening = f"loaded = open_model(Path({str(folder)!r}))"
         if not folder.is_absolute():
             opening += "  # write the whole path of your model's folder"
-    return "\n".join(
-        [
-            *sorted(imports),
-            "",
-            opening,
-            f"traced = trace(loaded, {', '.join(arguments)})",
-            f"result = {result}",
-            "",
-        ]
-    )
+    return "\n".join([*sorted(imports), "", opening, reading, f"result = {result}", ""])

@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from explorer.analysis.heads.ablation import ablating
 from explorer.analysis.heads.aggregates import MAX_ROWS
 from explorer.analysis.heads.measures import (
@@ -16,12 +18,14 @@ from explorer.analysis.heads.measures import (
     top_keys,
 )
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
+from explorer.analysis.heads.sinks import CLASSES, MANY, renormalised, sinks_of
 from explorer.analysis.heads.versus import mean_divergence
 from explorer.analysis.heads.words import by_word
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.runs import thumbnails
 from explorer.exhibits import Exhibit, View, Wait, block as b
+from explorer.exhibits.choices import PartChoices
 from explorer.exhibits.exhibit import WORDS
 from explorer.exhibits.heads import exports
 from explorer.exhibits.heads.choices import HeadsChoices
@@ -30,7 +34,7 @@ from explorer.exhibits.heads.picture import Values, pictures, predictions, value
 from explorer.exhibits.heads.sides import compare_with, sides_of
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_one, toggle
-from explorer.exhibits.saying import quoted, quoted_at, site_axes
+from explorer.exhibits.saying import in_a_row, quoted, quoted_at, site_axes
 from explorer.figures.matrix import change
 from explorer.numbers import fixed, percent
 from explorer.runs.edits import HeadOff
@@ -86,7 +90,8 @@ def show(values: tuple[Values, ...] | None, view: View) -> b.Blocks:
     choice = sides.shown[0]
     yield b.Hero((b.Sentence("heads", _reading(choice)),))
     yield _controls(choice)
-    yield b.Hero((pictures(sides, values),))
+    left_out = _sinks(choice) if view.choices(PartChoices).without_sinks else ()
+    yield b.Hero((pictures(sides, values), *left_out))
     if values is not None and choice.measure in HEAD_MEASURES:
         yield from _even(choice, choice.measure)
     yield b.Note(_aggregates(choice))
@@ -154,11 +159,10 @@ def _given(view: View, row: int) -> str | None:
 def _controls(choice: Opened) -> b.Row:
     view = choice.view
     choices = view.choices(HeadsChoices)
-    names = {
-        name: view.t(f"heads.measures.{name or 'none'}") for name in ("", *choice.measure_names)
-    }
+    offered, texts = ("", *choice.measure_names), view.words("heads.measures")
+    names = texts | {"": texts["none"]}
     more = b.More(said=names.__getitem__, form="menu", width=250)
-    measure = pick_one(view, "heads.measure", tuple(names), choice.measure or "", **more)
+    measure = pick_one(view, "heads.measure", offered, choice.measure or "", **more)
     words = toggle(view, "heads.words", choices.words, help=view.t("heads.words_help"))
     other = b.PickModel(
         "heads.with",
@@ -169,7 +173,38 @@ def _controls(choice: Opened) -> b.Row:
         250,
     )
     by_words = (words,) if WORDS.met(view.loaded) else ()
-    return b.Row((measure, *by_words, other))
+    left_out = view.choices(PartChoices).without_sinks
+    if not (left_out or cache.have_sinks(view.run, view.kind)):
+        return b.Row((measure, *by_words, other))
+    help = view.t("heads.without_sinks_help", many=MANY)
+    sinks = toggle(view, "heads.without_sinks", left_out, help=help)
+    return b.Row((measure, *by_words, other, sinks))
+
+
+def _sinks(choice: Opened) -> Iterator[b.Note]:
+    """What is left out of the picture as sinks, with the evidence of the open head."""
+    view, shown = choice.view, choice.current
+    if not view.trace.patterns_kept:
+        yield b.Note(view.t("heads.sinks_long"))
+        return
+    layers = cache.sinks(view.run, view.kind)
+    weight = np.stack([layer.weight for layer in layers])
+    having = weight[weight > 0]
+    if not having.size:
+        yield b.Note(view.t("heads.no_sinks"))
+        return
+    left_out = {"share": percent(float(having.mean())), "count": having.size, "total": weight.size}
+    said = [view.t("heads.left_out", **left_out)]
+    if shown is not None and shown.site is not None:
+        of_site = layers[shown.site.layer]
+        for at in np.flatnonzero(of_site.is_sink[:, shown.head]):
+            evidence = {
+                name: percent(float(getattr(of_site, name)[at, shown.head]))
+                for name in ("share", "chance", "length")
+            }
+            keys = view.t(f"heads.key_classes.{CLASSES[at]}")
+            said.append(view.t("heads.sink", name=shown.name, keys=keys, **evidence))
+    yield b.Note(in_a_row(said))
 
 
 def _even(choice: Opened, name: HeadMeasure) -> Iterator[b.Note]:
@@ -232,17 +267,17 @@ def _formula(choice: Opened) -> tuple[str, ...]:
     """The formula of multi-head attention at this site, after the open aggregate's, if any."""
     view, shown = choice.view, choice.current
     source = "M" if view.site.kind == "cross" else "X"
-    bias = {name: f" + b_{name}" if view.loaded.config.bias else "" for name in "QKVO"}
+    bias = " + b_{}" if view.loaded.config.bias else ""
     biased = " + B" if view.site.hook("bias") in view.trace.activations else ""
     formula = (
-        rf"Q = X W_Q{bias['Q']}, \qquad K = {source} W_K{bias['K']}, \qquad "
-        rf"V = {source} W_V{bias['V']}",
+        rf"Q = X W_Q{bias.format('Q')}, \qquad K = {source} W_K{bias.format('K')}, \qquad "
+        rf"V = {source} W_V{bias.format('V')}",
         r"\text{pattern} = \mathrm{softmax}_{\,m = 1}\!\left("
         + view.scaled(r"QK^\top")
         + rf"{biased}\right), \qquad "
         r"z = \text{pattern}\cdot V",
         rf"\text{{output}} = \mathrm{{Concat}}(z_1, \dots, z_{{{view.site.n_heads}}})\,W_O"
-        + bias["O"],
+        + bias.format("O"),
     )
     if shown is None or shown.aggregate is None:
         return formula
@@ -263,7 +298,7 @@ def _code(choice: Opened) -> list[object]:
         code += known.get(choice.measure, [head_measures, measures_of])
     if choice.words is not None:
         code.append(by_word)
-    return code
+    return [*code, sinks_of, renormalised] if view.trace.without_sinks else code
 
 
 def _numbers(choice: Opened) -> dict[str, list[object]]:

@@ -11,11 +11,12 @@ from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.runs import closest, versus
 from explorer.exhibits.block import escape
+from explorer.exhibits.choices import PartChoices
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.links import FREE, Links, State
 from explorer.exhibits.saying import model_title
-from explorer.exhibits.view import View, build
+from explorer.exhibits.view import View, build, sinkless
 from explorer.once import once
 from explorer.problems import InputProblem
 from models.hooks import Role
@@ -64,7 +65,9 @@ class Sides:
 
 
 def sides_of(view: View) -> Sides:
-    """What this view is shown next to."""
+    """What this view is shown next to, all without sinks if that is chosen."""
+    if view.choices(PartChoices).without_sinks:
+        view = sinkless(view)
     problems: list[InputProblem] = []
     for find in (pair_of, second_of):
         try:
@@ -103,7 +106,8 @@ def second_of(view: View) -> View | None:
         return None
     # Pass the head explicitly: the other sentence's default head may differ.
     state = replace(view.state, layer=view.layer, head=view.head, text=view.others[0], target=None)
-    return build(state, view.dark, view.pads)
+    second = build(state, view.dark, view.pads)
+    return sinkless(second) if view.choices(PartChoices).without_sinks else second
 
 
 def pair_of(view: View) -> ViewPair | None:
@@ -116,10 +120,12 @@ def pair_of(view: View) -> ViewPair | None:
         return None
     if cache.open_model(name).config.picture != view.loaded.config.picture:
         raise InputProblem("other_input", name=name)
-    run = Run(name, view.text, _shared_target(view, name), view.edits, view.pads)
+    without_sinks = view.choices(PartChoices).without_sinks
+    run = Run(name, view.text, _shared_target(view, name), view.edits, view.pads, without_sinks)
     compared = versus(view.run, run, view.kind)
     role = input_role(cache.trace(run)) if compared is None else compared.other_role
-    return ViewPair(view, build(_state(view, run, compared, role), view.dark, view.pads), compared)
+    other = build(_state(view, run, compared, role), view.dark, view.pads)
+    return ViewPair(view, sinkless(other) if without_sinks else other, compared)
 
 
 def _shared_target(view: View, name: str) -> str | None:

@@ -153,7 +153,8 @@ class PosedStep:
 
 def found_by(run: Run, lang: str, step: Step) -> PosedStep | Missing:
     """What a step asks about a run, in a language. Raises InputProblem."""
-    view = build(State(lang=lang, **vars(run)), dark=False)
+    own = {name: value for name, value in vars(run).items() if name != "without_sinks"}
+    view = build(State(lang=lang, **own), dark=False)
     try:
         require(max(len(view.trace.src_tokens), len(view.trace.tgt_tokens)) <= LONGEST, "long")
         return _asked(view, step, step.find(view))
