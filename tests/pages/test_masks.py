@@ -51,8 +51,8 @@ def test_a_fill_that_is_added_twice_overflows(open_page, way):
     assert found == (8 if way == "twice" else 4)  # -inf alone, or the lowest number too
 
 
-NOTHING = t("masks.nothing_changed", lang="en", exact="").partition(" (")[0]
-SAME = t("masks.batch_same", lang="en", exact="").partition(" (")[0]
+NOTHING = t("masks.nothing_changed", lang="en", exact="").removesuffix(".")
+SAME = t("masks.batch_same", lang="en", exact="").removesuffix(".")
 
 
 def test_weights_that_move_by_rounding_are_said_to_whatever_was_done(open_page):
