@@ -190,7 +190,7 @@ OLD = (
     "masks?part=conventions&pads=2&edits=causal-off&rendering=billion&reader=added&picture=scores",
     "masks?part=fills&way=added&lowered=2",
     "positions?part=sum&place=2",
-    "positions?part=rotary&theme=dark&kv_heads=2&stream=tgt&base=100&width=64&dims=2&layout=half",
+    "positions?part=rotary&theme=dark&kv_heads=2&stream=tgt&base=100&width=32&dims=2&layout=half",
     "positions?part=table&length=50&change=reverse&shuffle=2",
     "blocks?part=residual&norm=batchnorm&depth=24&final=0&gamma=110-100-100-100-100-90",
     "machine?sizes=2-4-8&unfolded=2",

@@ -33,9 +33,9 @@ class PositionsChoices(PageChoices):
         "sum": ("positions.sum",),
     }
     pictures: ClassVar[tuple[str, ...]] = ("weights", "scores", "difference")
-    base: int | None = choice(None, whole(2, 1_000_000))
-    width: int | None = choice(None, whole(2, 1024))
-    length: int | None = choice(None, whole(16, 256))
+    base: int = choice(10_000, whole(2, 1_000_000))
+    width: int = choice(64, whole(2, 1024))
+    length: int = choice(64, whole(16, 256))
     dims: tuple[int, ...] | None = choice(None, _dims, lambda dims: dotted(dims) or "none")
     layout: str = choice("", one_of(LAYOUTS))
     change: PositionChange = choice(REMOVE, parse_change, format_change)

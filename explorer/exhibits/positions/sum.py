@@ -144,14 +144,17 @@ def widths(config: ModelConfig) -> Widths:
     return Widths(summed, summed + inputs * 2 * d * d, wide)
 
 
-def compute(loaded: LoadedModel, trace: Trace, stream: Stream) -> tuple[Addends, Overlap] | None:
-    """The sums of a sequence and the room of both parts; None for a model that adds no positions to
-    its embeddings."""
+Answer = tuple[Addends, Overlap, Widths]
+
+
+def compute(loaded: LoadedModel, trace: Trace, stream: Stream) -> Answer | None:
+    """The sums of a sequence, the room of both parts, and the cost of concatenation; None for a
+    model that adds no positions to its embeddings."""
     vectors = sums(trace, stream)
-    return None if vectors is None else (vectors, room(loaded, stream))
+    return None if vectors is None else (vectors, room(loaded, stream), widths(loaded.config))
 
 
-def show(answer: tuple[Addends, Overlap] | None, view: View) -> b.Blocks:
+def show(answer: Answer | None, view: View) -> b.Blocks:
     """The vectors of one token, the angles of all, and the cost of concatenation."""
     yield from opening(view)
     if streams := pick_stream(view, "positions.stream.sum"):
@@ -159,12 +162,12 @@ def show(answer: tuple[Addends, Overlap] | None, view: View) -> b.Blocks:
     if answer is None:
         yield b.Hint(view.t("sums.nothing_added"))
         return
-    (vectors, space), tokens = answer, view.str_tokens()
+    (vectors, space, counted), tokens = answer, view.str_tokens()
     at = min(view.choices(PositionsChoices).place, len(tokens) - 1)
     yield pick_token(view, "positions.place", "sums.token", tokens, at, "place", width=260)
     yield from _drawn(view, vectors, at, tokens[at])
     yield from _every(view, vectors)
-    yield from _concatenated(view, space)
+    yield from _concatenated(view, space, counted)
     yield b.Formula.of(
         view.t("sums.formula"),
         r"x_p = s\,E[w_p] + P[p], \qquad s = \sqrt{d} \;\text{or}\; 1",
@@ -218,12 +221,11 @@ def _every(view: View, addends: Addends) -> b.Blocks:
     yield b.Chart("sums.angles", draw, view.t("sums.angles"))
 
 
-def _concatenated(view: View, space: Overlap) -> b.Blocks:
+def _concatenated(view: View, space: Overlap, counted: Widths) -> b.Blocks:
     """The cost of concatenation, and how separable both parts are in the sum."""
     yield b.Title(view.t("sums.why"))
     yield b.Prose(view.t("sums.why_lead"))
-    config = view.loaded.config
-    counted, d = widths(config), config.d_model
+    d = view.loaded.config.d_model
     head = [view.t(f"sums.{name}") for name in ("way", "width", "parameters", "more")]
     rows = []
     for key, width, total in (

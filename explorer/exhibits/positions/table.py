@@ -78,44 +78,40 @@ STOPS = {
 }
 
 
-BASE, WIDTH, LENGTH = 10_000, 64, 64
-
-
-def table_size(base: int | None, width: int | None, length: int | None) -> dict[str, int]:
-    """The chosen size of the table, with the usual values for what was not chosen."""
-    return {
-        "base": BASE if base is None else base,
-        # A sine and its cosine share a frequency, so an odd width from a link loses its last one.
-        "width": WIDTH if width is None else max(2, width // 2 * 2),
-        "length": LENGTH if length is None else length,
-    }
-
-
 @dataclass(frozen=True, eq=False)
-class Projected:
-    """Dot products of positions after the projections of `head` [pos, pos]; None if the model adds
-    no positions."""
+class Sinusoids:
+    """The table [pos, dim], the wavelength of each dimension, the mean dot product by distance, and
+    the dot products of any two positions [pos, pos]; `projected`: after the projections of `head`,
+    None if the model adds no positions."""
 
+    encoding: np.ndarray
+    wavelengths: np.ndarray
+    by_distance: np.ndarray
+    products: np.ndarray
     head: int
-    products: np.ndarray | None
+    projected: np.ndarray | None
 
 
-def compute(loaded: LoadedModel, trace: Trace, head: int, length: int | None) -> Projected:
+def compute(
+    loaded: LoadedModel, trace: Trace, head: int, base: int, width: int, length: int
+) -> Sinusoids:
     """Project positions in the first layer of the model's first kind of attention."""
-    site = trace.sites[0]
-    head, n = min(head, site.n_heads - 1), table_size(None, None, length)["length"]
-    return Projected(head, projected_gram(loaded, site.name, head, n))
+    site, width = trace.sites[0], width // 2 * 2  # a sine and its cosine share a frequency
+    encoding, turns = numbers.table(length, width, base), numbers.wavelengths(width, base)
+    by_distance, products = numbers.dot_by_distance(encoding), numbers.gram(encoding)
+    head = min(head, site.n_heads - 1)
+    projected = projected_gram(loaded, site.name, head, length)
+    return Sinusoids(encoding, turns, by_distance, products, head, projected)
 
 
-def show(answer: Projected, view: View) -> b.Blocks:
+def show(answer: Sinusoids, view: View) -> b.Blocks:
     """The table, waves and wavelengths of some dimensions, and dot products by distance and of any
     two positions, also after a head's projections."""
     yield from opening(view, sentence=False)
-    choices = view.choices(PositionsChoices)
-    size = table_size(choices.base, choices.width, choices.length)
-    base, width, length = size.values()
+    length, width = answer.encoding.shape
+    size = {"base": view.choices(PositionsChoices).base, "width": width, "length": length}
     yield b.Row([*_controls(view, size)], gap="medium")
-    encoding, turns = numbers.table(length, width, base), numbers.wavelengths(width, base)
+    encoding, turns, mean = answer.encoding, answer.wavelengths, answer.by_distance
     words: dict[str, Any] = {"words": view.words("figures.positions")}
     values = {"fast": f"{turns[0]:.1f}", "last": width - 2, "slow": f"{turns[-1]:,.0f}"}
     yield b.Sentence("table", view.t("positions.reading", **values))
@@ -135,7 +131,6 @@ def show(answer: Projected, view: View) -> b.Blocks:
     n_ctx = view.loaded.config.n_ctx
     draw = partial(figures.wavelengths, turns, n_ctx=n_ctx, marked=dims, **words)
     by_width = titled(view, "positions.wavelengths", draw)
-    mean = numbers.dot_by_distance(encoding)
     axes = view.axes("figures.positions.distance", "figures.positions.dot")
     draw = partial(lines, np.arange(len(mean)), mean[None], [view.t("positions.dot")], **axes)
     by_distance = titled(view, "positions.dot", draw)
@@ -144,7 +139,7 @@ def show(answer: Projected, view: View) -> b.Blocks:
     if rise > 0:
         ends = {"low": low, "top": top, "rise": digits(rise)}
         yield b.Sentence("rises", view.t("positions.rises", **ends))
-    products = figures.gram(numbers.gram(encoding), **words)
+    products = figures.gram(answer.products, **words)
     of_table = titled(view, "positions.gram", products, note="note")
     yield b.Columns((of_table, _projected(view, answer)))
     yield b.Prose(view.t("positions.limits"))
@@ -194,19 +189,19 @@ def _pick_dims(view: View, width: int, dims: list[int]) -> b.Several:
     )
 
 
-def _projected(view: View, answer: Projected) -> tuple[b.Block, ...]:
+def _projected(view: View, answer: Sinusoids) -> tuple[b.Block, ...]:
     """The dot products of the model's own positions after a head's projections."""
-    if answer.products is None:
+    if answer.projected is None:
         title = b.Title(view.t("positions.projected"))
         return title, b.Note(view.t("positions.projected_none"))
     note = view.t(
         "positions.projected_note",
         kind=view.t(f"kinds.{view.kinds[0]}"),
         head=answer.head + 1,
-        spread=percent(spread_by_distance(answer.products)),
-        asymmetry=percent(numbers.asymmetry(answer.products)),
+        spread=percent(spread_by_distance(answer.projected)),
+        asymmetry=percent(numbers.asymmetry(answer.projected)),
     )
-    products = figures.gram(answer.products, words=view.words("figures.positions"))
+    products = figures.gram(answer.projected, words=view.words("figures.positions"))
     return titled(view, "positions.projected", products, note=note)
 
 
