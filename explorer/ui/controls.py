@@ -269,10 +269,10 @@ def _translation_change(view: View) -> str:
     """How the changes affect the translation, as Markdown: removed and added words."""
     if view.target or not view.sites_of("cross"):
         return ""
-    comparison = compare(view.before(), view.trace)
-    if comparison.same_output:
+    words = compare(view.before(), view.trace).words
+    if all(status == "same" for _, status in words):
         return view.t("edits.same")
-    return view.t("edits.changed", words=marked_words(comparison.words))
+    return view.t("edits.changed", words=marked_words(words))
 
 
 def small_prints(view: View, name: str, small: Sequence[b.Small]) -> None:

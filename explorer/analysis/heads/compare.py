@@ -6,46 +6,42 @@ from difflib import SequenceMatcher
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
 
 from explorer.runs.trace import Trace
 
 Status = Literal["same", "new", "gone"]
 
 
-@dataclass(frozen=True, eq=False)
-class SiteDifference:
-    """after - before of one site's pattern, [head, query, key], over the tokens that they share.
-
-    Queries and keys are compared up to the first token in which the two runs differ; `whole`
-    says that they agree throughout. `max_abs` is 0 to 1.
-    """
+@dataclass(frozen=True)
+class SiteChange:
+    """How far the weights of one site are from those before: the largest change, 0 to 1, over the
+    `n_query` and `n_key` tokens that both runs have from the start; `whole`: those are all."""
 
     site: str
-    difference: Float[np.ndarray, "head query key"]
-    max_abs: float
+    most: float
+    n_query: int
+    n_key: int
     whole: bool
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class RunChange:
     """The differences between two Traces.
 
     `sites` are the sites that both have, with the same number of heads. `words` are the target
     tokens of both in reading order, removed tokens before those that replace them.
     """
 
-    sites: dict[str, SiteDifference]
+    sites: dict[str, SiteChange]
     words: tuple[tuple[str, Status], ...]
-    same_output: bool
 
     @property
-    def max_abs(self) -> float:
+    def most(self) -> float:
         """The largest change of any weight at any site."""
-        return max((site.max_abs for site in self.sites.values()), default=0.0)
+        return max((site.most for site in self.sites.values()), default=0.0)
 
 
-def compare(before: Trace, after: Trace) -> Comparison:
+def compare(before: Trace, after: Trace) -> RunChange:
     """All differences between two runs."""
     shared = {
         "src": _n_shared(before.src_str_tokens, after.src_str_tokens),
@@ -58,17 +54,11 @@ def compare(before: Trace, after: Trace) -> Comparison:
             continue
         n_query, n_key = shared[site.query_stream], shared[site.key_stream]
         old, new = before.pattern(site.name), after.pattern(site.name)
-        change = new[:, :n_query, :n_key] - old[:, :n_query, :n_key]
-        sites[site.name] = SiteDifference(
-            site=site.name,
-            difference=change,
-            max_abs=float(np.abs(change).max(initial=0.0)),
-            whole=change.shape == old.shape == new.shape,
-        )
-    words = token_diff(_written(before), _written(after))
-    return Comparison(
-        sites=sites, words=words, same_output=all(status == "same" for _, status in words)
-    )
+        change = np.abs(new[:, :n_query, :n_key] - old[:, :n_query, :n_key])
+        whole = change.shape == old.shape == new.shape
+        most = float(change.max(initial=0.0))
+        sites[site.name] = SiteChange(site.name, most, n_query, n_key, whole)
+    return RunChange(sites, token_diff(_written(before), _written(after)))
 
 
 def token_diff(before: Sequence[str], after: Sequence[str]) -> tuple[tuple[str, Status], ...]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explorer.analysis.heads.compare import RunChange
 from explorer.exhibits import Exhibit, View, block as b, picking, saying
 from explorer.exhibits.masks import forced, largest, twins
 from explorer.exhibits.masks.causal import weights_of
@@ -21,11 +22,11 @@ class Blockers:
 
     before: np.ndarray
     after: np.ndarray
-    moved: largest.RunChange
+    moved: RunChange
 
 
 def compute(
-    before: Trace, trace: Trace, site: AttentionSite, head: int, moved: largest.RunChange
+    before: Trace, trace: Trace, site: AttentionSite, head: int, moved: RunChange
 ) -> Blockers:
     """The blockers of the selected head in both runs."""
     codes = [blocker_codes(run, site.name)[head] for run in (before, trace)]

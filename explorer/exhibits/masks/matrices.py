@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.analysis.heads.compare import compare
+from explorer.analysis.heads.compare import RunChange, compare
 from explorer.components.matrices import Stroke
 from explorer.components.mount import Index
 from explorer.exhibits import Exhibit, View, block as b, picking, saying
@@ -60,13 +60,13 @@ def masks_of(trace: Trace, site: AttentionSite, head: int) -> tuple[HeadMask, ..
 
 
 def compute(
-    trace: Trace, site: AttentionSite, head: int, moved: largest.RunChange
-) -> tuple[tuple[HeadMask, ...], largest.RunChange]:
+    trace: Trace, site: AttentionSite, head: int, moved: RunChange
+) -> tuple[tuple[HeadMask, ...], RunChange]:
     """The masks, and how the run differs from the one without edits."""
     return masks_of(trace, site, head), moved
 
 
-def show(answer: tuple[tuple[HeadMask, ...], largest.RunChange], view: View) -> b.Blocks:
+def show(answer: tuple[tuple[HeadMask, ...], RunChange], view: View) -> b.Blocks:
     """The matrices, what decides the chosen cell, and the tools that change them."""
     masks, moved = answer
     picture = _matrices(masks, view)
@@ -206,7 +206,7 @@ def _code(view: View) -> list[object]:
     return [*code, blocker_codes, compare]
 
 
-def _numbers(view: View, moved: largest.RunChange) -> dict[str, list[object]]:
+def _numbers(view: View, moved: RunChange) -> dict[str, list[object]]:
     rows = [
         (site, 100 * moved.sites[site.name].most, view.trace.mask(site.name)[0])
         for kind in view.kinds

@@ -117,20 +117,16 @@ def test_comparing_tokens_runs_and_models(translator, traced, tiny) -> None:
     both = compare(traced, edited)
     assert both.words[:2] == (("我爱你", "same"), ("猫", "gone"))
     assert {status for _, status in both.words[2:]} == {"new"}
-    assert not both.same_output
     assert both.sites[ENCODER].whole
-    assert both.sites[ENCODER].max_abs == 0
+    assert both.sites[ENCODER].most == 0
     cross = both.sites[CROSS]
-    assert cross.difference.shape == (4, n, 4)
-    assert not cross.whole
+    assert (cross.n_query, cross.n_key, cross.whole) == (n, 4, False)
     expected = edited.pattern(CROSS)[:, :n] - traced.pattern(CROSS)[:, :n]
-    np.testing.assert_array_equal(cross.difference, expected)
-    assert both.max_abs >= cross.max_abs == np.abs(expected).max() > 0
-    assert compare(traced, traced).same_output
+    assert both.most >= cross.most == np.abs(expected).max() > 0
     other = tiny("other", seed=7, n_layers=1, n_encoder_layers=3)
     both = compare(traced, trace(other, "The cat ran", "我爱你猫"))
     assert "decoder.blocks.1.attn" not in both.sites
-    assert both.max_abs > 0
+    assert both.most > 0
     fewer_heads = tiny("fewer", n_heads=2)
     assert compare(traced, trace(fewer_heads, "The cat ran", "我爱你猫")).sites == {}
     assert token_diff(["a", "b", "c", "d"], ["a", "x", "c", "d", "e"]) == (
