@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.figures import frame as f
-from explorer.figures.theme import escape, palette
+from explorer.figures.theme import FONT, escape, palette
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 """A dash pattern for each curve colour, so that no two curves differ in colour alone."""
@@ -66,6 +66,17 @@ def lines(
     if marked_x is not None:
         frame["shapes"] = [f.line(colours.accent, (marked_x, marked_x), (0, 1), yref="paper")]
     return {"data": traces, "layout": frame}
+
+
+def unmeasured(text: str, x_title: str, y_title: str = "", *, dark: bool = False) -> f.Figure:
+    """The axes of a picture that is still to be measured, in grey and without a number; in its
+    middle a text."""
+    colours = palette(dark)
+    frame = f.layout(colours, 200, font={"family": FONT, "size": 13, "color": colours.muted})
+    for name, title in (("xaxis", x_title), ("yaxis", y_title)):
+        axis = f.number_axis(colours, title, showticklabels=False, showgrid=False, range=(0, 2))
+        frame[name] = {**axis, "showline": True, "linecolor": colours.line}
+    return {"data": [f.scatter([1], [1], "text", text=[escape(text)])], "layout": frame}
 
 
 def histograms(

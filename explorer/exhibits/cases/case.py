@@ -3,13 +3,14 @@
 import inspect
 import tomllib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from explorer.analysis.cases import BUGS, BY_ID, CHOICES, CLAIMS, GROUPS, Case
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cases.choices import GUESSES, CasesChoices
 from explorer.exhibits.picking import pick_group, pick_one, pick_place
+from explorer.figures.curves import unmeasured
 from models.training.home import asset
 
 CASES = {"bugs": BUGS, "claims": CLAIMS, "choices": CHOICES}
@@ -24,11 +25,15 @@ PLACES: dict[str, dict[str, Any]] = {
 
 
 @cache
-def formulas() -> dict[str, list[str]]:
-    """The LaTeX that each claim is about, or that the wrong and the right lines of a bug compute,
-    from `assets/cases/formulas.toml`."""
-    with asset("cases", "formulas.toml").open("rb") as file:
+def stored(name: str) -> dict[str, list[str]]:
+    """What a file of `assets/cases` has of each case, by its id."""
+    with asset("cases", f"{name}.toml").open("rb") as file:
         return tomllib.load(file)
+
+
+def formulas() -> dict[str, list[str]]:
+    """The LaTeX of what each claim says, or the wrong and the right lines of a bug compute."""
+    return stored("formulas")
 
 
 def opened(view: View) -> Case:
@@ -66,8 +71,11 @@ def show(case: Case, view: View) -> b.Blocks:
         guessed = view.choices(CasesChoices).guess or None
         guess = pick_one(view, "cases.guess", GUESSES, guessed, said="cases.verdicts.")
         still: list[b.Block] = [b.Prose(f"${view.formula(line)}$") for line in formulas()[case.id]]
-        waiting = () if guess.now else (b.Note(view.t("cases.waiting")), *still)
-        yield b.Hero((title, guess, *waiting))
+        if not guess.now:
+            axes = [view.t(f"cases.columns.{name}") for name in stored("axes")[case.id]]
+            draw = partial(unmeasured, view.t("cases.waiting"), *axes)
+            still.append(b.Chart("cases.still", draw, view.t("cases.waiting")))
+        yield b.Hero((title, guess, *(() if guess.now else still)))
         ids = [id for inside in groups.values() for id in inside]
         following = ids[(ids.index(case.id) + 1) % len(ids)]
         yield b.Button("cases.next", view.t("cases.next"), _open(following), "arrow_forward")
