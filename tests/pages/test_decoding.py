@@ -14,6 +14,7 @@ from explorer.runs.generation import generate
 from explorer.text import t, words
 from models.config import ModelConfig
 from models.foreign.finding import VARIABLE
+from models.foreign.placing import DTYPE_VARIABLE
 from models.strategies import Beam, Greedy
 
 
@@ -103,6 +104,16 @@ def test_the_cache_shrinks_with_fewer_key_value_heads(open_page):
     assert at.query_params["kv_heads"] == "2"
     assert f"{whole['n_bytes'][-1] // 2:,}" in everything(at)
     assert charts(at, "milliseconds")
+
+
+def test_the_cache_is_counted_in_the_floats_that_it_holds(open_page, own, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(own))
+    monkeypatch.setenv(DTYPE_VARIABLE, "bfloat16")
+    asked = {"model": "my-llama", "text": "We love you."}
+    at = open_page("decoding", part="cache", limit="6", **asked)
+    whole = next(head for head, _ in payloads(at) if "n_bytes" in head)
+    assert f"**{whole['n_bytes'][-1]:,}** bytes" in everything(at)
+    assert "2 bytes per number" in everything(open_page("tour", lesson="kept", **asked))
 
 
 @pytest.mark.parametrize("limit", [2, 99])

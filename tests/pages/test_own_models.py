@@ -66,6 +66,14 @@ def test_one_cell_says_what_the_model_does(open_page, model, link, said):
     assert said in "\n".join(words_of(each) for each in at.markdown)
 
 
+def test_a_layer_that_does_not_rotate_does_not_claim_to(open_page, tmp_path, monkeypatch):
+    Golden.load("smollm3").write(tmp_path / "smol", "own")  # its second layer does not
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    for layer, rotates in (("1", True), ("2", False)):
+        at = open_page("score", model="smol", text=SHORT, layer=layer, head="1", row="2", stage="1")
+        assert (t("score.changed_turned", lang="en") in everything(at)) == rotates
+
+
 @pytest.mark.parametrize(
     ("model", "said"),
     [

@@ -24,11 +24,9 @@ from explorer.numbers import number
 from explorer.runs.generation import Generation
 from explorer.runs.passes import Steps, timed
 from models.cache import KVCache, LayerCache
-from models.config import ModelConfig
 from models.foreign.placing import outside
 from models.rows import as_tensor
 
-FLOAT = 4  # bytes
 RUNS, SHORT = 3, 64
 """How often a decoding of at most SHORT steps is timed; other load disturbs a longer one less."""
 
@@ -118,16 +116,6 @@ def held_bytes(cache: KVCache) -> int:
     return sum(layer.columns.nbytes for layer in layers)
 
 
-def cache_bytes(config: ModelConfig, n_src: int, length: int, kv_heads: int) -> int:
-    """Bytes of a float32 cache with `kv_heads` key/value heads after `length` tokens.
-
-    2 (keys, values) x layers x positions, of the target and of the source, x kv_heads x d_head.
-    Equals the size of a real cache (tested).
-    """
-    positions = config.n_layers * length + config.cross_layers * n_src
-    return 2 * positions * kv_heads * config.d_head * FLOAT
-
-
 @dataclass(frozen=True, eq=False)
 class Caching:
     """A decoding and its cache."""
@@ -173,10 +161,10 @@ def show(answer: Caching | None, view: View) -> b.Blocks:
         view.t("caching.formula"),
         r"K_t = [\,K_{t-1};\ x_t W_K\,], \qquad V_t = [\,V_{t-1};\ x_t W_V\,], \qquad "
         r"z_t = \mathrm{softmax}\!\left(" + view.scaled(r"q_t K_t^\top") + r"\right) V_t",
-        r"\text{cache}(t) = 2\,t\,n_\mathrm{kv}d_\mathrm{head}\cdot\text{layers}\cdot 4",
+        r"\text{cache}(t) = 2\,t\,n_\mathrm{kv}d_\mathrm{head}\cdot\text{layers}\cdot b",
     )
     layer = view.loaded.model.last_stack.blocks[0].attn
-    yield b.Code((cached_and_not, layer, KVCache, LayerCache, cache_bytes))
+    yield b.Code((cached_and_not, layer, KVCache, LayerCache, held_bytes))
     steps = range(len(contents.n_bytes))
     yield b.Numbers(
         lambda: {
@@ -224,15 +212,13 @@ def _heads(view: View) -> tuple[int, b.Block]:
 
 
 def _reading(view: View, answer: Caching, heads: int) -> str:
-    config, n_src = view.loaded.config, len(answer.made.src_str_tokens)
-    length = answer.contents.first + len(answer.made.steps)
-    whole, less = (cache_bytes(config, n_src, length, n) for n in (config.kv_heads, heads))
+    own, held = view.loaded.config.kv_heads, answer.contents.n_bytes[-1]
     return view.t(
-        "caching.reading" if heads == config.kv_heads else "caching.reading_fewer",
-        bytes=f"{whole:,}",
-        less=f"{less:,}",
+        "caching.reading" if heads == own else "caching.reading_fewer",
+        bytes=f"{held:,}",
+        less=f"{held * heads // own:,}",
         heads=heads,
-        own=config.kv_heads,
+        own=own,
         largest=number(answer.contents.largest),
     )
 

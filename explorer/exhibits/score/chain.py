@@ -144,7 +144,7 @@ def _changes(view: View) -> Iterator[str]:
     config = view.loaded.config
     if config.qk_norm:
         yield view.t("score.changed_normed")
-    if config.position_type.acts == "turns" and view.site.kind == "self":
+    if view.site.kind == "self" and config.turns(view.site.layer):
         partly = config.n_turned < config.d_head
         key = "score.changed_partly" if partly else "score.changed_turned"
         yield view.t(key, n=config.n_turned)

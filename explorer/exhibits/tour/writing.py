@@ -211,8 +211,9 @@ def kept(view: View) -> Posed:
     growth, *others = set(np.diff(after.answer(view).contents.n_bytes[1:]).tolist())
     require(not others, "flat")
     layers = len(view.sites_of(view.own_role))
+    numbers = 2 * layers * config.kv_heads * config.d_head
     counts = (growth, growth // 2, growth // layers, growth * n_steps, growth * 2)
     words: Words = {"layers": layers, "heads": config.kv_heads, "d_head": config.d_head}
-    words["numbers"] = grouped(growth // 4)
+    words |= {"numbers": grouped(numbers), "bytes": growth // numbers}
     before = _so_far(view, written, n_steps - 1)
     return Posed(counts, words, before, [after], place={"part": "cache"}, spelt=grouped)

@@ -9,7 +9,7 @@ from payloads import unpack
 
 from explorer.components.cache_view import pack_cache_view
 from explorer.components.tree_view import TreeNode, pack_tree_view
-from explorer.exhibits.decoding.caching import RUNS, cache_bytes, cached_and_not
+from explorer.exhibits.decoding.caching import RUNS, cached_and_not
 from explorer.exhibits.decoding.labels import MOST_LINES, labelled_batch
 from explorer.exhibits.decoding.one_pass import one_pass
 from explorer.exhibits.decoding.tree import Line, Tree, grow
@@ -224,9 +224,9 @@ def test_cached_and_uncached_logits_are_equal(tiny, family, kv_heads, strategy):
     assert (found.cross_keys is None) == (config.family == "decoder-only")
     n_src = len(made.src_str_tokens)
     lengths = range(first + 1, first + 1 + n_steps)
-    assert list(found.n_bytes) == [
-        cache_bytes(config, n_src, length, config.kv_heads) for length in lengths
-    ]
+    positions = [config.n_layers * length + config.cross_layers * n_src for length in lengths]
+    each = 2 * config.kv_heads * config.d_head * 4  # keys and values, float32
+    assert list(found.n_bytes) == [each * count for count in positions]
 
 
 def test_the_picture_sends_every_vector_as_a_share_of_the_longest():
