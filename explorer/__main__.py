@@ -24,12 +24,13 @@ from models.foreign.system import of_system
 from models.refusals import Refusal
 from models.training.options import Commands, add_model, is_path, placing_of
 
+CHANGES = "changes to the model, as in the app's links, for example causal-off"
 SMALL = 50_000_000
 """Parameters up to which a model is too small to benefit from a second thread."""
 
 
 def export(args: argparse.Namespace) -> int:
-    """Write a traced sentence as arrays and pictures, or a page that runs the model itself."""
+    """Write a traced sentence as arrays and pictures, or a page in which the model runs."""
     if args.live is not None:
         return _export_live(args)
     if args.text is None or args.out is None:
@@ -148,7 +149,7 @@ def _command(
     command.set_defaults(run=run)
     add_model(command, positional=True)
     if reads_target:
-        command.add_argument("--target", help="a translation to read instead of the model's own")
+        command.add_argument("--target", help="a translation to read instead of generating one")
     command.add_argument(
         "--lang", choices=text.LANGUAGES, default="en", help="language of the output"
     )
@@ -164,20 +165,22 @@ def add_commands(commands: Commands) -> None:
     command = _command(commands, "export", export, reads_target=True)
     command.add_argument("--text", help="the sentence")
     command.add_argument("--out", type=Path, help="folder to write into")
-    command.add_argument("--live", type=Path, help="folder for a page that runs the model itself")
+    command.add_argument(
+        "--live", type=Path, help="folder for a web page in which the model runs in the browser"
+    )
     command.add_argument("--float32", action="store_true", help="with --live: do not round weights")
-    origins = "with --live: the other origins that may exchange messages with the page"
+    origins = "with --live: other origins allowed to exchange messages with the page"
     command.add_argument("--embed-from", nargs="+", default=(), metavar="ORIGIN", help=origins)
-    command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")
+    command.add_argument("--edits", default="", help=CHANGES)
     command.add_argument("--pads", type=int, default=0, help="padding tokens to append")
     command = _command(commands, "certify", certify, reads_target=True)
     command.epilog = (
         "To test your own code, give FILE.py:FUNCTION instead of a model. The function returns the "
         "arguments of explorer.certify, as (forward, src, tgt) or as a dict; src is None for a "
-        "model of one text."
+        "model that reads one text."
     )
     command.add_argument("--text", help="the sentence; an example by default")
-    command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")
+    command.add_argument("--edits", default="", help=CHANGES)
     command.add_argument("--json", action="store_true", help="the report as one JSON object")
     command.add_argument("--junit", type=Path, metavar="FILE", help="also write JUnit XML")
     command.add_argument("--markdown", type=Path, metavar="FILE", help="also write Markdown")

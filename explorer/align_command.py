@@ -34,12 +34,10 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         required=True,
-        help="the file to write, in Moses lines (0-0 1-2); the words that these count are written "
-        "next to it, as .src and .tgt",
+        help="output file in Moses format (0-0 1-2); the tokenized texts are written next to it as "
+        ".src and .tgt",
     )
-    command.add_argument(
-        "--back", help="the model of the other direction, or `none` (default: found by its name)"
-    )
+    command.add_argument("--back", help="reverse model, or `none` (default: found by its name)")
 
 
 def align_file(loaded: LoadedModel, args: argparse.Namespace) -> int:

@@ -92,7 +92,7 @@ def listening(public: bool, further: Sequence[str]) -> str:
     if public:
         return "open to everyone who can reach this machine over the network (--public)"
     if asked or ADDRESS_VARIABLE in os.environ:
-        return "listening where Streamlit was told to (server.address)"
+        return "listening on the address set in server.address"
     return "listening on localhost only; use --public to serve the network"
 
 

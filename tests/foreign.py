@@ -56,7 +56,7 @@ def family_list(lang: str) -> str:
     if lang == "en":
         return ", ".join(titles) + "."
     listed = "、".join(titles) + "。"
-    words = {" and ": "、", " with registers": "（带寄存器）", " (pictures)": "（图像）"}
+    words = {" and ": "、", " with registers": "（带寄存器）", " (images)": "（图像）"}
     for english, chinese in words.items():
         listed = listed.replace(english, chinese)
     return listed

@@ -181,8 +181,8 @@ def started(monkeypatch) -> list[list[str]]:
     [
         ([], [], "localhost only"),
         (["--public"], ["--server.address", "0.0.0.0"], "everyone who can reach this machine"),
-        (["--server.address=10.1.2.3"], ["--server.address=10.1.2.3"], "where Streamlit was told"),
-        ([cli.ADDRESS_VARIABLE], [], "where Streamlit was told"),
+        (["--server.address=10.1.2.3"], ["--server.address=10.1.2.3"], "set in server.address"),
+        ([cli.ADDRESS_VARIABLE], [], "set in server.address"),
     ],
 )
 def test_who_can_reach_the_app_is_asked_for_and_said(

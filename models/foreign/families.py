@@ -74,10 +74,10 @@ FAMILIES: dict[str, Family] = {
     "dinov2_with_registers": Family(
         "DINOv2 with registers", dinov2_with_registers, ("dinov2_with_registers.",)
     ),
-    "clip": Family("CLIP (pictures)", clip, ("vision_model.",)),
-    "clip_vision_model": Family("CLIP (pictures)", clip, ("vision_model.",)),
-    "siglip": Family("SigLIP (pictures)", siglip, ("vision_model.",)),
-    "siglip_vision_model": Family("SigLIP (pictures)", siglip, ("vision_model.",)),
+    "clip": Family("CLIP (images)", clip, ("vision_model.",)),
+    "clip_vision_model": Family("CLIP (images)", clip, ("vision_model.",)),
+    "siglip": Family("SigLIP (images)", siglip, ("vision_model.",)),
+    "siglip_vision_model": Family("SigLIP (images)", siglip, ("vision_model.",)),
 }
 _COMMON = ("hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
 _TRANSLATOR = ("d_model", "encoder_layers", "encoder_attention_heads")

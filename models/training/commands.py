@@ -187,7 +187,11 @@ def add_commands(commands: options.Commands) -> None:
     command = options.add_command(commands, "train", train)
     names = "".join(f"{name}, " for name in recipe_names())
     command.add_argument("--recipe", required=True, help=f"{names and names + 'or '}a file")
-    command.add_argument("--data", type=Path, help="source TAB target, or text; none for a task")
+    command.add_argument(
+        "--data",
+        type=Path,
+        help="training data: source TAB target, or text, per line; not needed for a generated task",
+    )
     command.add_argument("--valid", type=Path, help="the same, for validation")
     command.add_argument("--out", type=Path, required=True, help="the run's folder")
     command.add_argument(
@@ -203,7 +207,7 @@ def add_commands(commands: options.Commands) -> None:
     options.add_model(command, "en-zh")
     command.add_argument("--pairs", type=Path, help="source TAB target, or text")
     command.add_argument(
-        "--recipe", help="read the pairs as in this recipe, or generate them by its task"
+        "--recipe", help="read the pairs as this recipe does, or generate them with its task"
     )
     masks = get_args(Masks)
     command.add_argument(

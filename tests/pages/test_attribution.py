@@ -29,13 +29,13 @@ from models.foreign.placing import DTYPE_VARIABLE
 
 def test_both_rankings_add_up_to_the_score_and_a_silent_model_says_why(open_page):
     at = open_page("attribution", site="cross", layer="2", head="1")
-    said = reading(at, "Largest in size")
+    said = reading(at, "contributes most through the query")
     score = float(said.split("the score is **")[1].split("**")[0].replace("−", "-"))
     for side in ("query", "key"):
         (ranking,) = charts(at, t(f"attribution.into_{side}", lang="en"))
         assert numbers(ranking["data"][0]["x"]).sum() == pytest.approx(score, abs=0.006)
     at = open_page("attribution", model="headless")
-    assert "the score is" in reading(at, "Largest in size")
+    assert "the score is" in reading(at, "contributes most through the query")
     for part in ("writes", "lens"):
         at = open_page("attribution", model="headless", part=part)
         assert t("needs.output", lang="en") in everything(at)
@@ -141,7 +141,7 @@ def test_a_large_residual_is_not_called_a_sum(
         "attribution", model="writer", part=part, layer="2", row="3", text="She reads a book"
     )
     words = everything(at)
-    assert ("The terms do not add up to it" in words) == (shift > 0)
+    assert ("The terms do not add up to the total" in words) == (shift > 0)
 
 
 # Patching.
@@ -267,7 +267,7 @@ def test_the_words_that_carry_the_answer_are_named_or_the_layers_that_do(open_pa
     """No embedding recovers half, but a later vector recovers 75 %."""
     text, second = "He bought strawberries yesterday.", "He bought cucumbers yesterday."
     words = everything(open_page("patching", model="en-zh", text=text, second=second))
-    assert "recovers **75 %** of the answer" in words
+    assert "recovers **75 %** of the logit difference" in words
     assert "one vector recovers at most" not in words
     # The answer of the first sentence comes from its word, not from the one that it replaces.
     text, second = "She reads a book every morning.", "He reads a book every morning."

@@ -11,7 +11,7 @@ def test_the_circuit_built_by_hand_fails_without_its_first_head(open_page):
     at = open_page("circuits", model="writer", part="circuit", made_of="by-hand")
     said = reading(at, "attends to what")
     assert "L2·H1 attends to what followed: 100 %" in said
-    assert "Ablating 1 earlier head" in said
+    assert "Ablating the 1 earlier head" in said
     assert t("circuits.verdict_depends", lang="en") in said
     for name in ("copies", "finds", "fails", "alone"):
         assert len(panels(at, f"circuits.{name}")) == 1
@@ -59,7 +59,7 @@ def test_a_large_model_is_compared_with_chance_when_asked(open_page, monkeypatch
     monkeypatch.setattr(roles, "AT_ONCE", 0)
     at = open_page("circuits", model="writer", behaviour="previous")
     note = t("circuits.chance_note", lang="en", copies=19)
-    assert "not tested against chance" in reading(at, "Highest score")
+    assert "not tested against chance" in reading(at, "has the highest score")
     assert note not in everything(at)
     at.button(key="circuits.test").click().run()
     assert "chance: up to" in reading(at, "(uniform")

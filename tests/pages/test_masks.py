@@ -71,7 +71,7 @@ def test_seen_padding_changes_weights_and_no_causal_mask_the_translation(open_pa
     at = open_page("masks", pads="5")
     at.toggle(key="masks.pad_keys").set_value(False).run()
     assert NOTHING not in everything(at)
-    largest = reading(at, "Largest change")
+    largest = reading(at, "A weight between real tokens changes")
     points = float(largest.split("**")[1].split()[0])
     assert 0.005 < points <= 100
     assert at.query_params["edits"] == "pad_keys-off"

@@ -83,23 +83,23 @@ def test_the_parts_of_a_score_are_added_up(open_page):
 
 def test_dropout_moves_with_its_slider_and_a_removed_aside_is_named(open_page):
     at = open_page("score", aside="dropout", site="encoder", layer="1", head="1")
-    before = reading(at, "now sums to")
+    before = reading(at, "this row sums to")
     at.slider(key="score.drop").set_value(0).run()
-    assert "now sums to 1.00" in reading(at, "now sums to")
-    assert reading(at, "now sums to") != before
+    assert "this row sums to 1.00" in reading(at, "this row sums to")
+    assert reading(at, "this row sums to") != before
     gone = open_page("score", aside="engines")
     assert t("shell.gone", lang="en") in "".join(str(each.value) for each in gone.info)
 
 
 def test_an_initialisation_is_chosen_and_measured(open_page):
     at = open_page("score", aside="initial", site="encoder", layer="1", head="1")
-    usual = reading(at, "Fused into one matrix")
+    usual = reading(at, "fused into one matrix")
     assert "72 rows instead of 24" in usual  # W_Q, W_K and W_V of 24 dimensions
     ratio = number(usual.split("times as much")[0].split()[-1])
     assert ratio == pytest.approx(0.5, abs=0.06)
     at.segmented_control(key="score.init").set_value("torch").run()
     assert at.query_params["init"] == "torch"
-    assert "spread as much" in reading(at, "Fused into one matrix")
+    assert "the spread of the scores is the same" in reading(at, "fused into one matrix")
 
 
 @pytest.mark.parametrize("model", ["reader", "headless"])

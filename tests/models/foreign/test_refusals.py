@@ -87,7 +87,7 @@ def test_a_truncated_shard_and_one_that_is_not_there(folder):
     refused(folder, f"{shard.name} is incomplete: it has 50 of")
     for damaged in (b"", b"{" * 50, (2).to_bytes(8, "little") + b"[]", whole + b"more"):
         shard.write_bytes(damaged)
-        refused(folder, f"{shard.name} is not a readable safetensors file; download it again")
+        refused(folder, f"{shard.name} is not a readable safetensors file", "Download it again")
     shard.unlink()
     refused(folder, f"{shard.name} is missing, although model.safetensors.index.json lists")
 
