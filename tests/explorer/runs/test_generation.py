@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -141,8 +142,11 @@ def test_progress_is_told_and_may_stop_a_decoding(loaded):
     assert made.text == loaded.tokenizer.decode(made.tokens)
 
 
-@pytest.mark.parametrize("most", [2, 4])
-def test_the_steps_of_a_trace_are_those_of_the_decoding(translator, most):
+@pytest.mark.parametrize(("most", "pad"), [(2, 0), (4, 0), (4, 1)])
+def test_the_steps_of_a_trace_are_those_of_the_decoding(tiny, most, pad):
+    translator = tiny()
+    assert (translator.marks.pad, translator.marks.start) == (0, 1)
+    translator.model.marks = translator.tokenizer.marks = replace(translator.marks, pad=pad)
     made = generate(translator, TEXT, Greedy(), most)
     known = greedy_steps(translator, trace(translator, TEXT), most)
     assert len(known) == most
