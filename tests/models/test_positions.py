@@ -1,7 +1,6 @@
 """Positions: the closed forms, rotation as complex multiplication, biases, padding, scaling."""
 
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -15,8 +14,6 @@ from models.positions import (
     Sinusoidal,
     alibi_slopes,
     positions_of,
-    rotate,
-    rotation_at,
     sinusoidal_table,
     stretched,
     t5_buckets,
@@ -31,51 +28,9 @@ def test_sinusoidal_table_stays_exact_far_out():
     np.testing.assert_allclose(row[1::2].numpy(), np.cos(angles), atol=6e-8, rtol=0)
 
 
-@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-14), (torch.float32, 1e-6)])
-@pytest.mark.parametrize("base", [10000.0, 100.0])
-def test_rotate_is_complex_multiplication(dtype, atol, base):
-    x = torch.randn(2, 3, 5, 8, dtype=dtype)  # [batch, head, pos, d_head]
-    theta = torch.from_numpy(base ** (-2 * np.arange(4) / 8))
-    pairs = torch.view_as_complex(x.double().unflatten(-1, (4, 2)))
-    for positions in (
-        torch.tensor([0, 1, 4, 9, 2]),
-        torch.tensor([[0, 1, 2, 3, 4], [0, 0, 0, 1, 7]]),
-    ):
-        angles = positions.reshape(-1, 1, 5, 1) * theta
-        expected = torch.view_as_real(pairs * torch.exp(1j * angles)).reshape(x.shape).to(dtype)
-        rotation = rotation_at(positions, 8, base)
-        assert {part.dtype for part in rotation} == {torch.float64}
-        torch.testing.assert_close(rotate(x, rotation), expected, atol=atol, rtol=0)
-
-
 def made(kind, causal=True, **changes):
     sizes = {"vocab_size": 1, "d_model": 12, "n_heads": 3, "n_ctx": 9}
     return kind(ModelConfig(**(sizes | changes)), causal)
-
-
-ACTS = {"sinusoidal": "adds", "learned": "adds", "rotary": "turns", "alibi": "biases",
-        "t5": "biases", "none": "nothing"}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", POSITIONS)
-def test_what_each_kind_does(kind):
-    positions = made(POSITIONS[kind])
-    assert positions.acts == ACTS[kind]
-    at = torch.tensor([[0, 1, 2], [3, 3, 4]])
-    added, placement = positions.added(at), positions.place(at, at)
-    x = torch.randn(2, 3, 3, 4)
-    rotation = placement.rotation
-    turned = rotation is not None and not torch.equal(rotate(x, rotation), x)
-    done = {"adds": added is not None, "turns": turned, "biases": placement.bias is not None}
-    assert done == {act: act == positions.acts for act in done}
-    # A sentence's second token and a batch's second sentence are not the same thing.
-    for b, i, j in product(range(2), range(3), range(3)):
-        query, key = at[b : b + 1, i : i + 1], at[b : b + 1, j : j + 1]
-        if added is not None:
-            assert torch.equal(added[b, i], positions.added(query)[0, 0])
-        if placement.bias is not None:
-            alone = positions.place(query, key).bias
-            assert torch.equal(placement.bias[b, :, i, j], alone[0, :, 0, 0])
 
 
 STRETCHED = tuple(1 + pair / 3 for pair in range(6))
@@ -124,17 +79,6 @@ def test_each_kind_states_its_formula_a_second_time(kind, changes, causal):
             each = torch.tensor(positions.expected_angles(layer, n), dtype=torch.float64)
             torch.testing.assert_close(here.rotation[0][0, 0], (at[0][:, None] * each).cos())
             torch.testing.assert_close(here.rotation[1][0, 0], (at[0][:, None] * each).sin())
-
-
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("kind", [kind for kind in POSITIONS if POSITIONS[kind].acts == "biases"])
-def test_a_bias_knows_distances_only_and_a_cached_step_is_its_last_rows(kind, causal):
-    positions = made(POSITIONS[kind], causal=causal)
-    positions.initialise(1.0)
-    at = torch.arange(11)[None]
-    whole = positions.place(at, at).bias
-    assert torch.equal(positions.place(at + 70, at + 70).bias, whole)
-    assert torch.equal(positions.place(at[:, 8:], at).bias, whole[:, :, 8:])
 
 
 @pytest.mark.parametrize(

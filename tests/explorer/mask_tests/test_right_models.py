@@ -192,27 +192,6 @@ def test_a_user_edit_is_certified_as_the_model_would_run(translator):
         certified(translator, "  ")
 
 
-@pytest.mark.parametrize("lang", LANGUAGES)
-def test_the_command_reports_and_exits_0_or_1_or_2(loaded, lang, tmp_path, capsys, monkeypatch):
-    save_checkpoint(tmp_path / "tiny", loaded.model, loaded.tokenizer)
-    command = ["certify", "--model", str(tmp_path / "tiny"), "--lang", lang]
-    command += ["--target", "我爱你。"]
-    assert main([*command, "--text", "I love you."]) == 0
-    report = capsys.readouterr().out
-    assert t("certify.title", lang=lang, model="tiny") in report
-    count = len(FINDINGS) - (loaded.name == "writer")
-    assert t("certify.verdict_kept", lang=lang, count=count) in report
-
-    monkeypatch.setattr(models.transformer, "causal_mask", lambda n, m, **_: torch.ones(n, m) > 0)
-    assert main(command) == 1  # without --text: an example
-    report = capsys.readouterr().out
-    assert t("certify.future_leak.broken", lang=lang) in report
-
-    assert main([*command, "--text", " "]) == 2
-    assert main(["certify", "--model", "no such model", "--lang", lang]) == 2
-    assert t("problems.whitespace_only", lang=lang) in capsys.readouterr().err
-
-
 def test_the_report_for_programs_is_json_and_exits_alike(translator, tmp_path, capsys, monkeypatch):
     folder, (xml, comment) = tmp_path / "a<b>|@c", (tmp_path / "c.xml", tmp_path / "c.md")
     save_checkpoint(folder, translator.model, translator.tokenizer)
