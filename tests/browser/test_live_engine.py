@@ -12,6 +12,7 @@ import pytest
 import torch
 from foreign import GOLDEN, NAMES, TEXTS, TO_CUT, TOKENIZERS, Golden
 from new_kinds import registered
+from tiny import tiny_model
 
 from explorer.library import LoadedModel, open_model
 from explorer.live import tokens
@@ -71,7 +72,7 @@ DESIGNS: list[dict[str, Any]] = [
 ]
 
 
-def test_each_kind_computes_the_numbers_of_torch(browser, tiny_model):
+def test_each_kind_computes_the_numbers_of_torch(browser):
     page, tokenizer = browser.new_page(), open_model("reverse").tokenizer
     page.add_script_tag(content=link(FOLDER, "page.js").replace("export default ", ""))
     for design in DESIGNS:

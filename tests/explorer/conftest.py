@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny import SIZES
 
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
@@ -49,15 +50,7 @@ DESIGNS: dict[str, dict[str, Any]] = {
 
 def _tiny(name: str = "tiny", seed: int = 2, **changes: Any) -> LoadedModel:
     tokenizer = train_tokenizer(CORPUS * 2, vocab_size=120)
-    sizes: dict[str, Any] = {
-        "d_model": 24,
-        "n_layers": 2,
-        "n_encoder_layers": 3,
-        "n_heads": 4,
-        "d_ff": 20,
-        "n_ctx": 160,
-        "tie_embeddings": False,  # a tied random model repeats its input
-    }
+    sizes = SIZES | {"n_ctx": 160, "tie_embeddings": False}  # a tied random model repeats its input
     config = ModelConfig(vocab_size=tokenizer.vocab_size, **(sizes | changes))
     with torch.random.fork_rng():
         torch.manual_seed(seed)

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from families import everything, sized
 from tables import drawn
+from tiny import everything, scatter, sized, tiny_config
 from torch.nn import functional as F
 
 from models import fast
@@ -21,7 +21,7 @@ D_MODEL = 24
 
 
 @pytest.fixture(params=["plain", "fast"])
-def layer(request, scatter):
+def layer(request):
     attention = Attention(sized(D_MODEL, H, n_kv_heads=KV, dropout=0.3))
     scatter(attention)
     name_hook_points(attention)
@@ -155,7 +155,7 @@ def test_what_is_no_mask_is_refused_and_heads_that_do_not_divide(attend):
 
 
 @pytest.fixture
-def block(tiny_config, scatter):
+def block():
     def make(kind, **changes):
         made = scatter(kind(tiny_config(**changes)))
         name_hook_points(made)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tiny import tiny_config
 
 import models
 from explorer.text import refusal
@@ -58,14 +59,14 @@ BAD = [
 
 
 @pytest.mark.parametrize(("name", "value"), BAD)
-def test_a_bad_field_is_named_with_its_value(name, value, tiny_config):
+def test_a_bad_field_is_named_with_its_value(name, value):
     with pytest.raises(ValueError, match=name) as refusal:
         tiny_config(**{name: value})
     if name != "n_heads" or value != 5:  # there the message is about d_model, and names both
         assert repr(value) in str(refusal.value)
 
 
-def test_a_number_that_no_model_has_is_refused_in_words(tiny_config):
+def test_a_number_that_no_model_has_is_refused_in_words():
     for name, said, values in (
         ("d_ff", "it must be a whole number from 1 to 16777216", (2**24 + 1, 10**30, 10**400)),
         ("rope_base", r"rope_base is .*: it must be a finite number", (10**400, 1e31)),
@@ -75,7 +76,7 @@ def test_a_number_that_no_model_has_is_refused_in_words(tiny_config):
                 tiny_config(**{name: value})
 
 
-def test_odd_widths_are_refused_only_where_positions_turn_pairs(tiny_config):
+def test_odd_widths_are_refused_only_where_positions_turn_pairs():
     with pytest.raises(ValueError, match="d_model is 15"):
         tiny_config(d_model=15, n_heads=3, positions="sinusoidal")
     with pytest.raises(ValueError, match="d_head is 5"):

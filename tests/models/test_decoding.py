@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 import torch
-from families import WRITERS
 from hypothesis import given, strategies as st
 from jaxtyping import TypeCheckError
 from tables import chosen, finished, wide_model
+from tiny import WRITERS, tiny_model
 
 from models.cache import KVCache, LayerCache
 from models.config import ModelConfig
@@ -271,7 +271,7 @@ def test_a_beam_finds_the_best_pair_of_all(filler):
     assert answer.logprob == pytest.approx(max(totals.values()))
 
 
-def test_what_cannot_be_filled_is_refused(filler, tiny_model):
+def test_what_cannot_be_filled_is_refused(filler):
     with pytest.raises(ValueError, match="must contain a mask token"):
         decode(filler, TEXTS[:1].clamp(min=5), Greedy(), 4)
     unmarked = copy.deepcopy(filler)

@@ -5,13 +5,12 @@ import threading
 
 import pytest
 import torch
-from families import WRITERS, everything, hook_names
+from tiny import WRITERS, everything, hook_names, random_tokens, record, run_model, tiny_model
 from torch import nn
 
 from models.config import ModelConfig
 from models.fast import FastHookPoint, speed_up
 from models.hooks import VISITOR, Edits, HookPoint, Record, name_hook_points, visiting
-from models.positions import POSITIONS
 from models.rows import Rows
 from models.transformer import FAMILIES, build_model
 
@@ -24,12 +23,12 @@ def family(request):
 
 
 @pytest.fixture
-def streams(random_tokens):
+def streams():
     return random_tokens(B, S), random_tokens(B, T)
 
 
 # One memory
-def test_rotary_turns_self_attention_and_not_cross_attention(streams, tiny_model, record):
+def test_rotary_turns_self_attention_and_not_cross_attention(streams):
     model = tiny_model(positions="rotary")
     src, tgt = streams
     seen = record(lambda: model.read(Rows(tgt, src=src)), everything)
@@ -50,9 +49,7 @@ def test_rotary_turns_self_attention_and_not_cross_attention(streams, tiny_model
 # That no mask leaks is asked in tests/explorer/mask_tests, of every family and kind of positions.
 @pytest.mark.parametrize("is_fast", [False, True])
 @pytest.mark.parametrize("family", WRITERS)
-def test_an_empty_sentence_in_a_batch_is_finite(
-    family, is_fast, tiny_model, run_model, random_tokens
-):
+def test_an_empty_sentence_in_a_batch_is_finite(family, is_fast):
     model = tiny_model(family=family).train()
     if is_fast:
         speed_up(model)
@@ -67,7 +64,7 @@ def test_an_empty_sentence_in_a_batch_is_finite(
 
 
 # Refusals
-def test_a_source_mask_of_another_length_is_refused(tiny_model, random_tokens):
+def test_a_source_mask_of_another_length_is_refused():
     model, tgt = tiny_model(), random_tokens(B, T)
     # ValueError from the model; TypeError where shapes are checked on the way in.
     with pytest.raises((ValueError, TypeError), match=r"src_valid|valid covers"):
@@ -139,30 +136,10 @@ GOLDEN = {
 }
 
 
-def test_the_hook_points_of_a_one_layer_model(family, tiny_model):
+def test_the_hook_points_of_a_one_layer_model(family):
     expected, ffn = GOLDEN[family]
     model = tiny_model(family=family, ffn=ffn, n_layers=1, n_encoder_layers=1)
     assert list(hook_names(model)) == [*expected, "hook_logits"]
-
-
-@pytest.mark.parametrize("positions", POSITIONS)
-def test_every_hook_point_fires_where_it_has_something_to_show(
-    family, positions, tiny_model, run_model, random_tokens, record
-):
-    model = tiny_model(family=family, positions=positions)
-    src, tgt = random_tokens(3, 7), random_tokens(3, 5)
-    seen = record(lambda: run_model(model, src, tgt), lambda name: True)
-    silent = set(hook_names(model)) - set(seen)
-    acts = POSITIONS[positions].acts
-    expected = set()
-    if acts != "adds":
-        expected |= {stack.hook("pos_embed") for stack in model.stacks()}
-    expected |= {
-        site.hook("bias")
-        for site in model.attention_sites()
-        if acts != "biases" or site.kind == "cross"
-    }
-    assert silent == expected
 
 
 # Hook points: identity unless visited, private to a thread, gone after an error.

@@ -15,6 +15,7 @@ import torch
 from foreign import OWN, Golden
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
+from tiny import SIZES
 from torch import nn
 
 from explorer import library
@@ -53,9 +54,8 @@ def _save(folder: Path, **changes: object) -> None:
     if changes.pop("apart", False):
         tokenizer.reading(train_tokenizer([each for each, _ in PAIRS] * 2, vocab_size=90))
         changes["src_vocab_size"] = tokenizer.of("src").vocab_size
-    sizes = {"d_model": 24, "n_layers": 2, "n_encoder_layers": 3, "n_heads": 4, "d_ff": 20}
     config = ModelConfig(
-        vocab_size=tokenizer.vocab_size, n_ctx=64, **({"dropout": 0.0} | sizes | changes)
+        vocab_size=tokenizer.vocab_size, n_ctx=64, **({"dropout": 0.0} | SIZES | changes)
     )
     with torch.random.fork_rng():
         torch.manual_seed(5)

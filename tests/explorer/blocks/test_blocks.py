@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from families import sized
+from tiny import sized
 from torch import nn
 from torch.nn import functional as F
 

@@ -12,7 +12,7 @@ from faults import BY_ID, figure
 
 from explorer.analysis.cases import BUGS
 from explorer.analysis.cases.case import source_of
-from explorer.analysis.cases.planting import decoder_self, fixed_scores
+from explorer.analysis.cases.planting import fixed_scores
 from explorer.analysis.cases.symptom import padded_on_the_left, room, symptom
 from explorer.numerics import masked_softmax
 from explorer.runs.inputs import limit
@@ -250,9 +250,6 @@ def test_a_full_or_padded_row_has_no_room_left(tiny):
     assert walked(symptom(loaded, traced, BY_ID["left_positions"])).left == 0
 
 
-SCALE = BY_ID["model_scale"]
-
-
 def test_the_scale_of_the_model_flattens_every_row():
     spread, entropy, equal = (
         figure("model_scale", name) for name in ("score_spread", "entropy", "equal_entropy")
@@ -262,36 +259,3 @@ def test_the_scale_of_the_model_flattens_every_row():
     assert entropy.right == pytest.approx(2.37, abs=0.03)
     assert entropy.wrong == pytest.approx(2.72, abs=0.01)
     assert entropy.wrong < equal.wrong == equal.right == pytest.approx(math.log(16))
-
-
-@pytest.mark.parametrize(
-    ("family", "positions"),
-    [
-        *(("encoder-decoder", positions) for positions in ("alibi", "t5", "sinusoidal")),
-        ("encoder-only", "alibi"),  # an encoder alone has scores to scale, too
-    ],
-)
-def test_a_bias_of_the_positions_is_not_scaled(tiny, family, positions):
-    loaded = tiny("biased", family=family, positions=positions)
-    reads = family != "encoder-only"
-    traced = trace(loaded, "The cat sat on the mat.", "猫坐在垫子上。" if reads else None)
-    site = loaded.sites[0]
-    if reads:
-        site = next(each for each in loaded.sites if decoder_self(each))
-    scores = torch.tensor(traced.activations[site.hook("scores")])
-    bias = torch.tensor(traced.activations.get(site.hook("bias"), 0.0))
-    assert bool(bias.any()) == (positions != "sinusoidal")
-    wrong = (scores - bias) / math.sqrt(loaded.config.n_heads) + bias
-
-    # What is drawn is the pattern of these scores.
-    shown = SCALE.compared(traced)
-    keep = torch.tensor(traced.mask(site.name))
-    pattern = wrong.masked_fill(~keep, -torch.inf).softmax(-1)
-    assert (shown.ways[0].own, shown.ways[0].site) == (True, site.name)
-    torch.testing.assert_close(shown.ways[0].picture, pattern)
-
-    # What is planted makes the same scores, in the first layer, where the inputs are the same.
-    rows = rows_of(traced)
-    hook = site.hook("scores")
-    planted = run(loaded.model, rows, {hook}, SCALE.plant(loaded.model, rows))[hook][0]
-    torch.testing.assert_close(planted, wrong)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 from certifying import MASK_FAULTS, SRC, TGT, broken, certify, found_by, planted
-from families import WRITERS
 from new_kinds import FAULTS, KINDS, Kerple, KerpleRestarted, registered
+from tiny import WRITERS, tiny_model
 from torch import Tensor, nn
 
 from explorer.analysis.cases import BY_ID
@@ -42,7 +42,7 @@ BREAKS = {
 
 @pytest.mark.parametrize("family", WRITERS)
 @pytest.mark.parametrize("bug", MASK_FAULTS, ids=lambda bug: bug.id)
-def test_every_planted_mask_fault_breaks_the_promises_that_it_should(bug, family, tiny_model):
+def test_every_planted_mask_fault_breaks_the_promises_that_it_should(bug, family):
     model = tiny_model(family=family, n_ctx=40)
     if bug.id == "inverted_padding" and family == "decoder-only":
         assert planted(model, bug).passed  # it lives where padding is all that is hidden
@@ -55,7 +55,7 @@ def test_every_planted_mask_fault_breaks_the_promises_that_it_should(bug, family
     assert worst > 1e-3  # and by far, not by rounding
 
 
-def test_encoders_and_reversed_batches_that_see_padding_fail(tiny_model):
+def test_encoders_and_reversed_batches_that_see_padding_fail():
     """It has no future to hide: what is left to break is its padding mask."""
     model = tiny_model(family="encoder-only", n_ctx=40)
     found = broken(planted(model, BY_ID["inverted_padding"]))
@@ -81,7 +81,7 @@ def test_a_finite_fill_is_seen_whatever_the_scores(fill, is_added, tiny):
     assert {"future_mass", "pad_mass", "cross_mask"} <= broken(found) & set(quick.broken)
 
 
-def test_faults_of_one_kind_break_nothing_else(tiny_model):
+def test_faults_of_one_kind_break_nothing_else():
     model = tiny_model(n_ctx=40)
     assert broken(planted(model, BY_ID["is_causal_cache"])) == {"cache"}
     assert broken(planted(model, BY_ID["left_positions"])) == {"padding_left"}
@@ -92,7 +92,7 @@ def test_faults_of_one_kind_break_nothing_else(tiny_model):
     assert planted(rotary, BY_ID["left_positions"]).passed
 
 
-def test_the_place_of_a_deviation_is_the_place_of_the_fault(tiny_model):
+def test_the_place_of_a_deviation_is_the_place_of_the_fault():
     model = tiny_model()
     (site,) = (s for s in model.attention_sites() if s.name == "decoder.blocks.1.attn")
 
@@ -113,7 +113,7 @@ def test_the_place_of_a_deviation_is_the_place_of_the_fault(tiny_model):
     assert leak.layer in (1, None)  # the block itself, or the logits after it
 
 
-def test_a_fault_in_the_fused_path_only_fails(tiny_model, monkeypatch):
+def test_a_fault_in_the_fused_path_only_fails(monkeypatch):
     """What nobody looks at runs through torch's kernel: the certificate runs that too."""
     right = nn.functional.scaled_dot_product_attention
 
@@ -146,7 +146,7 @@ class Wrapped:
         self.read, self.memory_of = model.read, model.memory_of
 
 
-def test_subclasses_and_wrappers_are_certified_too(tiny_model):
+def test_subclasses_and_wrappers_are_certified_too():
     right = tiny_model()
     wrong = WithoutSourcePadding(right.config).double().eval()
     assert {"pad_mass", "padding_right", "pad_content"} <= broken(
@@ -160,7 +160,7 @@ def test_subclasses_and_wrappers_are_certified_too(tiny_model):
     assert {finding.tolerance for finding in certificate.findings} == {1e-4}
 
 
-def test_what_a_model_raises_becomes_a_finding(tiny_model):
+def test_what_a_model_raises_becomes_a_finding():
     class NoBatches(EncoderDecoder):
         def memory_of(self, rows: Rows) -> Tensor:
             if len(rows) > 1:
@@ -284,7 +284,7 @@ def test_what_no_mask_shows_is_seen(places, wrong, design, breaks, tiny, monkeyp
     assert found_in_both(tiny(**design)) == breaks
 
 
-def test_an_output_that_its_pattern_does_not_give_is_found_in_its_place(tiny_model):
+def test_an_output_that_its_pattern_does_not_give_is_found_in_its_place():
     model = tiny_model()
     (site,) = (s for s in model.attention_sites() if s.name == "decoder.blocks.1.cross_attn")
 

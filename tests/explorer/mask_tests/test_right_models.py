@@ -11,6 +11,7 @@ import pytest
 import torch
 from certifying import MASK_FAULTS, SRC, TGT, broken, certified, certify, found_by, planted
 from foreign import NAMES, Golden
+from tiny import record, tiny_model
 from torch import Tensor
 
 import models.transformer
@@ -45,7 +46,7 @@ from models.transformer import FAMILIES
 @pytest.mark.parametrize("placement", ["post", "pre", "sublayer"])
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_right_model_keeps_every_promise(family, positions, placement, tiny_model):
+def test_a_right_model_keeps_every_promise(family, positions, placement):
     model = tiny_model(
         family=family, positions=positions, norm_placement=placement, n_kv_heads=2, n_ctx=40
     )
@@ -63,7 +64,7 @@ def test_a_right_model_keeps_every_promise(family, positions, placement, tiny_mo
     assert names == [name for name in FINDINGS if name not in left_out]
 
 
-def test_a_window_of_the_models_own_is_no_fault(tiny_model):
+def test_a_window_of_the_models_own_is_no_fault():
     near: dict[str, Any] = {"near_layers": (1,), "window": 2, "n_ctx": 40, "still_layers": (0,)}
     model = tiny_model(family="decoder-only", positions="rotary", **near)
     certificate = certify(model, model.config, SRC, TGT)
@@ -76,12 +77,12 @@ def test_a_window_of_the_models_own_is_no_fault(tiny_model):
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_rounding_is_no_fault(dtype, norm, tiny_model):
+def test_rounding_is_no_fault(dtype, norm):
     model = tiny_model(dtype, norm=norm)
     assert certify(model, model.config, SRC, TGT).passed
 
 
-def test_the_model_is_left_as_it_was_with_short_and_long_rows(tiny_model):
+def test_the_model_is_left_as_it_was_with_short_and_long_rows():
     model = tiny_model(torch.float32)
     before = copy.deepcopy(model.state_dict())
     certify(model, model.config, SRC, TGT)
@@ -100,7 +101,7 @@ def test_the_model_is_left_as_it_was_with_short_and_long_rows(tiny_model):
         certify(model, model.config, (), TGT)
 
 
-def test_a_weight_that_underflows_is_not_taken_for_a_mask(tiny_model):
+def test_a_weight_that_underflows_is_not_taken_for_a_mask():
     """Scores thousands apart: what they leave open has a weight of exactly 0 nearly everywhere."""
     model = tiny_model()
     with torch.no_grad():
@@ -121,7 +122,7 @@ def test_a_weight_that_underflows_is_not_taken_for_a_mask(tiny_model):
     assert found_by(found, "future_mass").deviation > 0.5
 
 
-def test_masks_are_recovered_from_behaviour(tiny_model):
+def test_masks_are_recovered_from_behaviour():
     model = tiny_model()
     found = certify(model, model.config, SRC, TGT)
     n_src, n_tgt = len(SRC), len(TGT)
@@ -142,7 +143,7 @@ def test_masks_are_recovered_from_behaviour(tiny_model):
     assert (found.reach["cross"] == src_keys).all()
 
 
-def test_weights_from_outside_are_the_weights_inside(tiny_model, record):
+def test_weights_from_outside_are_the_weights_inside():
     model = tiny_model(n_kv_heads=2)
     probe = Probe(model, model.config)
     rows = probe.batch_of([(SRC, TGT), (SRC[:3], TGT[:2])], left=1)
@@ -228,7 +229,7 @@ def test_the_report_for_programs_is_json_and_exits_alike(translator, tmp_path, c
     assert main([*command[:-1], str(tmp_path / "no" / "c.md")]) == 2
 
 
-def test_a_number_that_is_none_stays_out_of_json(tiny_model):
+def test_a_number_that_is_none_stays_out_of_json():
     model = tiny_model(n_ctx=40)
     found = planted(model, BY_ID["empty_row_nan"])
     assert any(math.isinf(finding.deviation) for finding in found.findings)

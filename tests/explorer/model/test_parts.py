@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from families import hook_names
 from payloads import unpack
+from tiny import hook_names
 
 from explorer.analysis.model import parameters
 from explorer.exhibits.block import Canvas

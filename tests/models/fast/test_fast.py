@@ -6,8 +6,17 @@ from itertools import pairwise
 
 import pytest
 import torch
-from families import WRITERS, everything, hook_names, sized
 from tables import assert_close, chosen, wide_model
+from tiny import (
+    WRITERS,
+    everything,
+    hook_names,
+    random_tokens,
+    run_model,
+    scatter,
+    sized,
+    tiny_model,
+)
 from torch.nn import functional as F
 
 from models.attention import Attention, attend as plain_attend
@@ -47,7 +56,7 @@ def read(model, src, tgt, padded, cache=None, cuts=()):
 
 
 @cache
-def plain_and_fast(tiny_model, family, placement, positions):
+def plain_and_fast(family, placement, positions):
     plain = tiny_model(
         family=family, norm_placement=placement, positions=positions, n_kv_heads=2, dropout=0.3
     )
@@ -63,8 +72,8 @@ def plain_and_fast(tiny_model, family, placement, positions):
     [*(("post", positions) for positions in POSITIONS), ("pre", "rotary"), ("sublayer", "t5")],
 )
 @pytest.mark.parametrize("family", WRITERS)
-def test_fast_is_plain(family, placement, positions, padded, tiny_model, random_tokens):
-    plain, fast = plain_and_fast(tiny_model, family, placement, positions)
+def test_fast_is_plain(family, placement, positions, padded):
+    plain, fast = plain_and_fast(family, placement, positions)
     src, tgt = random_tokens(3, 7), random_tokens(3, 5)
 
     def seen(model, cuts):
@@ -112,7 +121,7 @@ def test_fast_decodes_as_plain(family, strategy, use_cache, hooked):
 
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("family", WRITERS)
-def test_only_the_order_in_memory_changes(tiny_model, family, tied):
+def test_only_the_order_in_memory_changes(family, tied):
     plain = tiny_model(family=family, tie_embeddings=tied, vocab_size=41)
     laid = copy.deepcopy(plain)
     parameters = {name: id(parameter) for name, parameter in laid.named_parameters()}
@@ -130,9 +139,7 @@ def test_only_the_order_in_memory_changes(tiny_model, family, tied):
 
 # Part by part
 @pytest.mark.parametrize("family", WRITERS)
-def test_gradients_and_dropout_are_those_of_the_plain_model(
-    family, tiny_model, random_tokens, run_model
-):
+def test_gradients_and_dropout_are_those_of_the_plain_model(family):
     """Without dropout on the pattern, where the kernel draws its own numbers."""
     plain = tiny_model(family=family, dropout=0.3, attention_dropout=0.0).train()
     fast = copy.deepcopy(plain)
@@ -150,7 +157,7 @@ def test_gradients_and_dropout_are_those_of_the_plain_model(
 
 
 @pytest.fixture
-def layer(scatter):
+def layer():
     attention = Attention(sized(24, 4, n_kv_heads=2, dropout=0.3))
     scatter(attention)
     name_hook_points(attention)
@@ -277,7 +284,7 @@ def test_what_was_first_used_in_another_mode_serves_in_all(d_head, mode):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_joined_projections_are_the_three_by_name(tiny_model, random_tokens, bias):
+def test_joined_projections_are_the_three_by_name(bias):
     plain = tiny_model(family="decoder-only", n_heads=4, n_kv_heads=2, bias=bias)
     laid = copy.deepcopy(plain)
     lay_out_for_decoding(laid)
@@ -300,7 +307,7 @@ def test_joined_projections_are_the_three_by_name(tiny_model, random_tokens, bia
 
 
 @pytest.mark.parametrize("n_tokens", [1, SEVERAL])
-def test_a_copy_of_a_laid_out_model_is_its_own(tiny_model, random_tokens, n_tokens):
+def test_a_copy_of_a_laid_out_model_is_its_own(n_tokens):
     laid = tiny_model(family="decoder-only", dtype=torch.float32)
     lay_out_for_decoding(laid)
     copied = copy.deepcopy(laid)

@@ -7,16 +7,7 @@ from pathlib import Path
 
 import pytest
 import tokenizers
-from foreign import (
-    TOKENIZERS,
-    Golden,
-    byte_level,
-    dropping,
-    metaspace,
-    unigram,
-    without_unknown,
-    word_pieces,
-)
+from foreign import Golden, byte_level, dropping, metaspace, unigram, without_unknown, word_pieces
 from tokenizers import models, pre_tokenizers, processors
 
 from explorer import trace
@@ -76,30 +67,11 @@ def test_pieces_inside_a_word_and_blanks():
     assert shown(unigram(), "I love 你") == ["I", "love", "␣", "你"]
 
 
-@pytest.mark.parametrize("kind", ["byte_level", "metaspace", "word_pieces", "unigram"])
-def test_a_label_is_the_text_between_its_offsets(kind):
-    """For a text of whole characters, up to case: what is shown is what the library cut out."""
-    raw = TOKENIZERS[kind]()
-    text = "we went to the park yesterday. the little fox."
-    offsets = raw.encode(text, add_special_tokens=False).offsets
-    for label, (start, end) in zip(shown(raw, text), offsets, strict=True):
-        if label != "␣":  # a blank put before the text has the offsets of the letter behind it
-            assert label.removeprefix("·") == text[start:end].strip()
-
-
 def test_special_tokens_stand_where_the_post_processor_puts_them():
     assert ForeignTokenizer(byte_level()).around() == ((), ())
     assert ForeignTokenizer(metaspace()).around() == ((1,), ())
     assert ForeignTokenizer(word_pieces()).around() == ((2,), (3,))
     assert ForeignTokenizer(unigram()).around() == ((), (1,))
-
-
-def test_a_special_token_that_is_typed_is_text_and_its_label_says_so():
-    tokenizer = ForeignTokenizer(metaspace())
-    assert 2 not in tokenizer.encode("</s>")
-    (label,) = str_tokens(tokenizer, [2])
-    assert label == "</s>"
-    assert isinstance(label, SpecialToken)
 
 
 @pytest.mark.parametrize("text", ["We</s>went to the park", "</s>", "a<unk> b <pad", "(</s>)"])

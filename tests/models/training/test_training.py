@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from tiny import tiny_config
 from toy_runs import CONFIG, EXAMPLES, SETTINGS, same, trainer, weights, without_times
 
 from models.checkpoint import CheckpointError
@@ -236,7 +237,7 @@ CAUSAL = torch.ones(4, 4, dtype=torch.bool).tril()
 
 
 @pytest.fixture
-def model(tiny_config) -> Model:
+def model() -> Model:
     return build_model(tiny_config()).eval()
 
 
