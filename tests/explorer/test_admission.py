@@ -68,12 +68,12 @@ def test_the_visitor_after_the_last_place_is_told_when_to_come_back_in_both_lang
         assert headers[b"retry-after"] == b"60"
         page = body["body"].decode()
         assert headers[b"content-length"] == str(len(body["body"])).encode()
-        assert "All places are taken" in page
+        assert "All slots are taken" in page
         assert "60 秒后" in page
         assert 'content="60"' in page
         _, body = await door.ask(PAGE | {"path": "/"}, {"type": "http.request"})
         page = body["body"].decode()
-        assert page.count("All places are taken") == 1  # the picture is in its language
+        assert page.count("All slots are taken") == 1  # the picture is in its language
         assert 'data-first="' in page
         assert 'content="60"' in page
         assert "<template" not in page

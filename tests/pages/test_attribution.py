@@ -279,7 +279,7 @@ def test_what_may_be_chance_and_a_third_token_that_wins_are_named(open_page, shi
     asked = {"text": "My grandmother is old.", "second": "My grandfather is old."}
     words = everything(open_page("patching", model="en-zh", **asked))
     assert "This may be chance" in words
-    assert "Above chance" not in words
+    assert "above chance" not in words
     words = everything(open_page("patching", model="reader", text="hello", second="yello"))
     before, after = t("patching.third", lang="en", token="~", share="~").split("~ (~)")
     assert words.partition(before)[2].partition(after)[0] == "“J” (78 %)"

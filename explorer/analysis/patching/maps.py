@@ -133,7 +133,7 @@ def patches_of(
     """The patch of every cell of a map that has one, for each seed: the matching activation for
     None, else a misplaced one. Raises ValueError for a pattern of texts that differ in length."""
     if what == "pattern" and not pair.same_length:
-        raise ValueError("a pattern cannot be patched into a text of another length")
+        raise ValueError("a pattern cannot be patched into a text of a different length")
     cells = _places(loaded, pair, what) if what in BY_PLACE else _heads(loaded, pair, what)
     seen = activations(loaded, pair, {hook for hook, *_ in cells.values()})
     known: dict[object, Patch] = {}

@@ -156,7 +156,7 @@ def test_texts_of_different_length_correspond_by_what_they_share(translator):
     there = {b for _, b in found.places["src"]}
     for column in range(mapped.parts[0].effects.shape[1]):
         assert np.isnan(mapped.parts[0].effects[:, column]).all() == (column not in there)
-    with pytest.raises(ValueError, match="another length"):
+    with pytest.raises(ValueError, match="a different length"):
         walked(maps.patch_map(translator, found, "pattern"))
     walked(maps.patch_map(translator, found, "z"))
 

@@ -112,8 +112,8 @@ def test_part_of_each_head_may_be_turned(kind, name, tmp_path):
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("rope.scaling.type", "yarn", "angles scaled other than linearly"),
-        ("expert_count", 8, "experts, and rotation angles scaled"),
+        ("rope.scaling.type", "yarn", "non-linearly scaled rotation angles"),
+        ("expert_count", 8, "experts and non-linearly scaled"),
         ("attention.clamp_kqv", 8.0, "attention.clamp_kqv is 8.0, which is not supported"),
         ("attention.sliding_window", 4, "attention.sliding_window is 4"),
         ("attention.causal", False, "attention.causal is False"),

@@ -283,7 +283,7 @@ def test_settings_that_agree_with_the_tokenizer(tmp_path):
 def test_a_tokenizer_of_another_model(folder):
     theirs = Golden.load("llama").write(folder.parent / "other", "own")
     (theirs / "tokenizer.json").replace(folder / "tokenizer.json")
-    refused(folder, "tokenizer.json: its largest token id is 292", "belongs to another model")
+    refused(folder, "tokenizer.json: its largest token id is 292", "belongs to a different model")
 
 
 @pytest.mark.parametrize("kind", ["own", "foreign"])
@@ -321,7 +321,7 @@ def test_json_that_is_too_large_or_nested_without_end(folder, monkeypatch):
         refused(folder, f"{name} is not JSON: lists or objects are nested too deeply")
         (folder / name).write_text(whole)
     monkeypatch.setattr(json_files, "MOST_BYTES", 1000)
-    refused(folder, "tokenizer.json has 0 MB; the limit for such a file is 0 MB")
+    refused(folder, "tokenizer.json is 0 MB; the limit for such a file is 0 MB")
 
 
 def test_a_model_larger_than_the_machine_is_refused_before_a_number_is_read(folder, monkeypatch):
