@@ -107,8 +107,9 @@ def written(at: AppTest) -> list[str]:
     return [frame["tokens"][frame["chosen"]] for frame in film(at)["frames"]]
 
 
-def figure(at: AppTest, index: int = 0) -> dict[str, Any]:
-    return json.loads(at.get("plotly_chart")[index].proto.spec)
+def warned(at: AppTest) -> str:
+    """All warnings of a page."""
+    return "\n".join(str(each.value) for each in at.warning)
 
 
 def charts(at: AppTest, says: str = "") -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from shown import everything, figure, link, panels
+from shown import charts, everything, link, panels
 
 from explorer.analysis.atlas.make import home_of, over_file
 from explorer.analysis.atlas.reading import scan
@@ -39,7 +39,8 @@ def shelf(shelf, tmp_path_factory) -> Path:
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_map_has_a_point_for_every_head_and_the_link_opens_one(open_page, lang):
     at = open_page("atlas", lang=lang, site="encoder", layer="2", head="3", across="first")
-    points = [p for trace in figure(at)["data"] for p in trace.get("customdata", ())]
+    traces = [trace for chart in charts(at) for trace in chart["data"]]
+    points = [p for trace in traces for p in trace.get("customdata", ()) if not isinstance(p, str)]
     assert sorted(point[0] for point in points) == list(range(28))
     place = t("atlas.place", lang=lang, kind=t("kinds.encoder", lang=lang), layer=2, head=3)
     assert place in everything(at)

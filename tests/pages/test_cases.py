@@ -4,7 +4,7 @@ import re
 from inspect import isgeneratorfunction
 
 import pytest
-from shown import everything, figure, lines, panels, reading, words_of
+from shown import charts, everything, lines, panels, reading, words_of
 
 from explorer.analysis.cases import BUGS, BY_ID, CHOICES, CLAIMS, GUESSED
 from explorer.analysis.cases.case import source_of
@@ -73,8 +73,7 @@ def test_the_guess_is_answered_by_the_numbers_and_nothing_is_measured_before(
 ):
     at = open_page("cases", part="claims", claim="gelu_tanh")
     assert not any(said in everything(at) for said in explanations("gelu_tanh", "en"))
-    still = figure(at)  # the axes, without a number
-    assert still["data"][0]["text"] == [t("cases.waiting", lang="en")]
+    (still,) = charts(at, t("cases.waiting", lang="en"))  # the axes, without a number
     assert not any(still["layout"][axis]["showticklabels"] for axis in ("xaxis", "yaxis"))
     at.segmented_control(key="cases.guess").set_value(guess).run()
     assert at.query_params["guess"] == guess
@@ -85,7 +84,7 @@ def test_the_guess_is_answered_by_the_numbers_and_nothing_is_measured_before(
     assert f"**{words}**" in everything(at)
     assert "0.000473" in reading(at, "Measurement |")
     assert t("cases.score", lang="en", right=int(right), count=1) in everything(at)
-    assert figure(at)["data"][0]["type"] == "scatter"
+    assert charts(at, '"type": "scatter"')
 
 
 def test_the_score_is_in_the_link_and_the_first_guess_of_each_claim_counts(open_page):

@@ -1,7 +1,7 @@
 """The Circuits and Alignment pages: what they say of each kind of model, links, bad input."""
 
 import pytest
-from shown import everything, figure, link, panels, reading
+from shown import charts, everything, link, panels, reading
 
 from explorer.exhibits.circuits import roles
 from explorer.text import t
@@ -72,7 +72,7 @@ def test_the_copier_links_each_letter_with_itself(open_page, shipped):
     at = open_page("alignment", model="copy", text="d o g")
     said = reading(at, "are aligned")
     assert "3 of 3 target words are aligned (3 links" in said
-    assert figure(at)["data"][0]["name"] == "both models"
+    assert charts(at, "both models")
     at.segmented_control(key="alignment.aligner").set_value("head").run()
     at.selectbox(key="alignment.head").set_value(3).run()
     assert link(at)["aligner"] == "head"

@@ -1,22 +1,23 @@
 """The Machine page: the diagram of the loaded model, the calculator, costs."""
 
 import pytest
-from payloads import unpack
-from shown import everything, reading
+from shown import everything, payloads, reading, warned
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.text import t
+from explorer.text import LANGUAGES, t
 
 
 def boxes(at: AppTest) -> list[dict[str, str]]:
     """The parts of the model as the diagram is sent them."""
-    head, _ = unpack(at.main.get("bidi_component")[0].proto.bytes)
-    return [box for column in head["columns"] for _, group in column["groups"] for box in group]
+    columns = next(head["columns"] for head, _ in payloads(at) if "columns" in head)
+    return [box for column in columns for _, group in column["groups"] for box in group]
 
 
 def metric(at: AppTest) -> int:
-    return int(str(at.metric[0].value).replace(",", ""))
+    labels = [t("model.parameters", lang=lang) for lang in LANGUAGES]
+    (shown,) = (each.value for each in at.metric if each.label in labels)
+    return int(str(shown).replace(",", ""))
 
 
 @pytest.mark.parametrize(
@@ -38,8 +39,8 @@ def test_all_layers_but_one_are_folded(open_page, save_small, tmp_path, monkeypa
 
     def titles(**chosen: str) -> list[str]:
         at = open_page("model", model="deep", text="I like you.", **chosen)
-        head, _ = unpack(at.get("bidi_component")[0].proto.bytes)
-        groups = head["columns"][0]["groups"]
+        (column,) = next(head["columns"] for head, _ in payloads(at) if "columns" in head)
+        groups = column["groups"]
         assert at.slider(key="model.unfolded").max == 10
         notes = {title: group[0]["note"] for title, group in groups if "Layers" in title}
         assert all(int(note.replace(",", "")) > 0 for note in notes.values())
@@ -52,7 +53,7 @@ def test_all_layers_but_one_are_folded(open_page, save_small, tmp_path, monkeypa
 
 def test_sizes_and_switches_move_the_count(open_page):
     impossible = open_page("model", sizes="512-7-7-6-2048-100-1111")
-    assert "sizes" in str(impossible.warning[0].value)
+    assert "sizes" in warned(impossible)
     at = open_page("model", sizes="base")
     tied = metric(at)
     assert tied == 63_082_496

@@ -202,7 +202,8 @@ def test_links_of_a_class_make_a_table_of_a_bounded_number(open_page):
     assert "<img" not in table
     assert "tour.class" not in at.query_params
     at.text_area(key="tour.class").set_value("x?answers=look.1.1.a\n" * (MOST_LINKS + 5)).run()
-    assert words("class_many", most=MOST_LINKS, count=MOST_LINKS + 5) in at.warning[0].value
+    many = words("class_many", most=MOST_LINKS, count=MOST_LINKS + 5)
+    assert any(many in str(each.value) for each in at.warning)
     assert read_results("x?answers=nosuch.1.1.a") is None
     assert read_results("x?solved=nosuch&learner=a") is None
     many = "&".join(f"a{at}=b" for at in range(64))
