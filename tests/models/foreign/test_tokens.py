@@ -67,13 +67,6 @@ def test_pieces_inside_a_word_and_blanks():
     assert shown(unigram(), "I love 你") == ["I", "love", "␣", "你"]
 
 
-def test_special_tokens_stand_where_the_post_processor_puts_them():
-    assert ForeignTokenizer(byte_level()).around() == ((), ())
-    assert ForeignTokenizer(metaspace()).around() == ((1,), ())
-    assert ForeignTokenizer(word_pieces()).around() == ((2,), (3,))
-    assert ForeignTokenizer(unigram()).around() == ((), (1,))
-
-
 @pytest.mark.parametrize("text", ["We</s>went to the park", "</s>", "a<unk> b <pad", "(</s>)"])
 def test_a_special_token_that_is_typed_is_text_for_a_unigram_model(text):
     """With the characters that the text has."""
