@@ -29,7 +29,7 @@ from cachetools import LRUCache
 from explorer import library
 from explorer.engine.jobs import Tell
 from explorer.engine.turns import TURNS
-from explorer.runs.passes import Steps, walked
+from explorer.runs.passes import Steps, so_far, walked
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -68,11 +68,12 @@ class _Making:
 
     over: threading.Event = field(default_factory=threading.Event)
     told: tuple[int, int] | None = None
+    written: str = ""
     made: _Entry | None = None
 
     def hear(self, tell: Tell, done: int, total: int) -> bool:
         """Report progress, and store it for waiting threads."""
-        self.told = (done, total)
+        self.told, self.written = (done, total), so_far.get()
         return tell(done, total)
 
     def wait(self, tell: Tell | None) -> bool:
@@ -80,6 +81,7 @@ class _Making:
         if tell is None:
             return self.over.wait()
         while not self.over.wait(0.1):
+            so_far.set(self.written)
             if self.told is not None and tell(*self.told) is False:
                 return False
         return True

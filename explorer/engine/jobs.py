@@ -6,6 +6,7 @@ from threading import Event, Thread
 from typing import Generic, TypeVar
 
 from explorer.engine.turns import SHORT, TURNS
+from explorer.runs.passes import so_far
 
 Result = TypeVar("Result")
 Tell = Callable[[int, int], bool]
@@ -31,6 +32,7 @@ class Job(Generic[Result]):
     ) -> None:
         self.key = key
         self.done, self.total = 0, 1
+        self.written = ""  # the output so far
         self._wanted = True
         self._is_here, self._seen = is_here, time.monotonic()
         self._ticket = TURNS.ticket(used=BEHIND)
@@ -49,7 +51,7 @@ class Job(Generic[Result]):
             self._over.set()
 
     def _tell(self, done: int, total: int) -> bool:
-        self.done, self.total = done, total
+        self.done, self.total, self.written = done, total, so_far.get()
         TURNS.rest()
         if self._is_here():
             self._seen = time.monotonic()

@@ -19,7 +19,7 @@ from explorer.runs.inputs import (
     target_tokens,
 )
 from explorer.runs.interventions import covers, edit_functions, fits, rules_in_force, sizes_in_force
-from explorer.runs.passes import Steps, at_once, give_way
+from explorer.runs.passes import Steps, at_once, give_way, so_far
 from explorer.runs.sentences import clean_text
 from models.decoding import DecodeStep, best, decode
 from models.hooks import AttentionSite, Record, visiting
@@ -220,7 +220,9 @@ def generating(
         queries = (range(len(step.positions)), slice(None), list(step.positions))
         rows = {site: record.activations[hook][queries].numpy() for hook, site in hooks.items()}
         taken.append((step, rows))
+        so_far.set(loaded.tokenizer.decode(step.best[0].tokens))
         stopped = (yield len(taken), max_new_tokens) is False
+    so_far.set("")
 
     last = taken[-1][0]
     output = last.best[0]

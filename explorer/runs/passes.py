@@ -24,6 +24,8 @@ Steps = Generator[tuple[int, int], bool | None, Result]
 """Long work, step by step: it yields (done, total) and returns its result. After a stop, `yield`
 returns False."""
 _let_others: ContextVar[Callable[[], None] | None] = ContextVar("let_others", default=None)
+so_far: ContextVar[str] = ContextVar("so_far", default="")
+"""What a decoding in this thread has written by now; "" once it is over."""
 
 
 @contextmanager

@@ -1,5 +1,5 @@
 """When a page is painted: its text before its charts, and a job's result (`engine.jobs`) when it is
-over, until then its progress and a button to stop it.
+over, until then its progress, what it has written so far, and a button to stop it.
 
 A page that computes in its own run cannot respond to clicks until it is done: Streamlit finishes
 one fragment's run before the next. And the answer to a click is sent in parts, so that the browser
@@ -20,6 +20,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.engine.jobs import Job, Tell
 from explorer.engine.turns import waiting
+from explorer.exhibits.block import escape
 from explorer.exhibits.view import Viewer
 from explorer.runs.passes import StoppedError
 from explorer.text import t
@@ -147,6 +148,8 @@ def _watch(running: Job[Result], name: str, working: str, stop: str, lang: str) 
     label = f"{working} {running.done} / {running.total}"
     if ahead := running.ahead:
         label += " " + t("running.ahead", lang=lang, count=ahead)
+    if running.written:
+        label += f" :orange[**{escape(running.written)}**]"
     st.progress(min(1.0, running.done / max(1, running.total)), label)
     st.button(stop, key=f"{name}.stop", icon=":material/stop:", on_click=running.stop)
 

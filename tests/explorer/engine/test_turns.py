@@ -11,9 +11,12 @@ import torch
 from explorer.engine.caching import Store
 from explorer.engine.jobs import Job
 from explorer.engine.turns import LONG, SHORT, TURNS, Together, Turns, computing
+from explorer.library import open_model
+from explorer.runs.generation import Generation, generating
 from explorer.runs.passes import Steps, StoppedError, seeded, walked
 from models.config import ModelConfig
 from models.rows import Rows
+from models.strategies import Greedy
 from models.transformer import build_model
 
 PATIENCE = 60.0
@@ -344,3 +347,22 @@ def test_waiting_requests_of_a_group_are_answered_by_one_call():
     assert sorted(calls) == [[0], [0, 5], [1, 2, 4], [3], [5]]
     assert isinstance(answers.pop(("z", 0)), ValueError), "the error is its own"
     assert answers == {(group, item): 10 * item for group, item in asked if item}
+
+
+def test_a_job_has_what_is_written_so_far():
+    loaded, ready, seen = open_model("copy"), threading.Event(), []
+
+    def work(tell: Callable[[int, int], bool]) -> Generation:
+        def hear(done: int, total: int) -> bool:
+            wanted = tell(done, total)
+            seen.append(job.written)
+            return wanted
+
+        assert ready.wait(PATIENCE)
+        return walked(generating(loaded, "a b c d", Greedy()), hear)
+
+    job: Job[Generation] = Job("key", work)
+    ready.set()
+    tokens = job.result().tokens
+    assert len(tokens) == 5
+    assert seen == [loaded.tokenizer.decode(tokens[:count]) for count in range(1, 6)]
