@@ -36,6 +36,16 @@ def quoted(view: View, token: str, position: str = "") -> str:
     return view.t("place.glossed", token=words, gloss=gloss) if gloss else words
 
 
+def placement(view: View) -> str:
+    """The place of the norms in the open model's blocks, as Markdown."""
+    config = view.loaded.config
+    words = [escape(view.t(f"swaps.options.placement_{config.norm_placement}"))]
+    for name in ("out_norms", "parallel"):
+        if getattr(config, name):
+            words.append(view.t(f"training.fields.{name}"))
+    return " · ".join(words)
+
+
 def quoted_at(view: View, tokens: Sequence[str], index: int) -> str:
     """A token in quotation marks; with its position as subscript if it occurs twice."""
     position = str(index).translate(SUBSCRIPTS) if tokens.count(tokens[index]) > 1 else ""

@@ -87,6 +87,20 @@ def test_implementations_of_its_attention_are_compared(open_page, model, said):
     assert said in everything(at)
 
 
+@pytest.mark.parametrize(
+    ("model", "part", "said"),
+    [
+        ("gpt_neox", "", " · Attention and feed-forward in parallel"),
+        ("gemma2", "", " · Norm on each sublayer output"),
+        ("marian", "", "a table of vectors (usually learned)"),
+        ("bert", "sum", "the position vector with the token type"),
+    ],
+)
+def test_what_else_its_design_has_is_told(open_page, model, part, said):
+    page, more = ("positions", {"part": part}) if part else ("card", {})
+    assert said in everything(open_page(page, model=f"my-{model}", text=SHORT, **more))
+
+
 def test_the_dropout_of_another_librarys_training_is_not_named(open_page):
     words = everything(open_page("score", model="my-llama", text=SHORT, aside="dropout"))
     assert t("score.dropout_lead", lang="en") in words

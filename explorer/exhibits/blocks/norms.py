@@ -23,6 +23,7 @@ from explorer.exhibits import Exhibit, block as b
 from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.choices import ScreenChoices
 from explorer.exhibits.picking import pick_one, titled
+from explorer.exhibits.saying import placement
 from explorer.exhibits.view import View
 from explorer.figures import blocks as figures
 from explorer.figures.bars import WIDE, grouped
@@ -108,9 +109,8 @@ def model_line(view: View) -> b.Blocks:
     config = view.loaded.config
     if not view.choices(ScreenChoices).beamer:
         norm, ffn = view.t(f"designs.norm.{config.norm}"), view.t(f"designs.ffn.{config.ffn}")
-        place = view.t(f"figures.residual.{config.norm_placement}")
-        words = {"norm": norm, "placement": place, "ffn": ffn, "eps": number(config.norm_eps)}
-        yield b.Note(view.t("blocks.model", **words))
+        words = {"norm": norm, "ffn": ffn, "eps": number(config.norm_eps)}
+        yield b.Note(view.t("blocks.model", placement=placement(view), **words))
 
 
 def show(norms: Norms, view: View) -> b.Blocks:

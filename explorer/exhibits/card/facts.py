@@ -15,6 +15,7 @@ from typing import Literal, get_args
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.positions.opening import positions_said
+from explorer.exhibits.saying import placement
 from explorer.library import LoadedModel, split_step
 from explorer.text import script
 from models.hooks import Role
@@ -225,9 +226,8 @@ def _design(view: View) -> Iterator[tuple[str, str]]:
     yield "length", view.t("card.tokens", count=limit)
     yield "positions", positions_said(view)
     last = "with_last" if config.final_norm else "without_last"
-    placement = view.t(f"swaps.options.placement_{config.norm_placement}")
     norm = view.t(f"designs.norm.{config.norm}")
-    yield "norm", " · ".join((norm, escape(placement), view.t(f"card.{last}")))
+    yield "norm", " · ".join((norm, placement(view), view.t(f"card.{last}")))
     ffn = view.t(f"designs.ffn.{config.ffn}")
     many = "" if config.n_experts == 1 else f" · {view.t('card.experts', n=config.n_experts)}"
     yield "ffn", f"{ffn} · {view.t('card.wide', width=f'{config.d_ff:,}')}{many}"

@@ -185,17 +185,15 @@ def show(answer: Answer | None, view: View) -> b.Blocks:
 def _drawn(view: View, addends: Addends, at: int, token: str) -> b.Blocks:
     """The vectors of one token, by component and as arrows."""
     lengths, degrees = addends.lengths(at), addends.angle(at)
-    yield b.Sentence(
-        "sums",
-        view.t(
-            "sums.reading",
-            token=saying.quoted(view, token),
-            at=at,
-            word=fixed(lengths[0]),
-            position=fixed(lengths[1]),
-            angle=fixed(degrees, 0),
-        ),
+    words = view.t(
+        "sums.reading_typed" if view.loaded.config.n_types > 1 else "sums.reading",
+        token=saying.quoted(view, token),
+        at=at,
+        word=fixed(lengths[0]),
+        position=fixed(lengths[1]),
+        angle=fixed(degrees, 0),
     )
+    yield b.Sentence("sums", words)
     names = [view.t(key) for key in ("sums.word", "sums.position", "sums.sum")]
     values = np.stack([addends.token[at], addends.position[at], addends.total[at]])
     strips = figures.strips(values, names, words=view.words("figures.positions"))

@@ -90,9 +90,10 @@ def _curves(
 def _measured(view: View, run: TrainingRun) -> tuple[b.Chart, b.Chart]:
     """The loss of each batch and on the validation set, and both accuracies there."""
     words, at = view.words("training.curve"), [score.step for score in run.scores]
+    on_rows = "nats" if run.about["by_heart"] else "held_out"
     held_out, forced, free = (
         Curve(words[name], at, [getattr(score, measure) for score in run.scores])
-        for name, measure in (("held_out", "loss"), ("forced", "forced"), ("free", "free"))
+        for name, measure in ((on_rows, "loss"), ("forced", "forced"), ("free", "free"))
     )
     batches = [Curve(words["loss"], range(1, run.step + 1), run.loss)] if run.loss else []
     level = math.log(run.about["vocab"]), words["chance"]

@@ -135,7 +135,8 @@ def _numbers(view: View, run: TrainingRun) -> dict[str, list[object]]:
     assert run.opened is not None
     scores, losses = run.scores, run.loss or [run.opened["loss"]]
     none, n = [""] * len(scores), len(losses)
-    measured = {"held_out": "loss", "forced": "forced", "free": "free"}
+    on_rows = "nats" if run.about["by_heart"] else "held_out"
+    measured = {on_rows: "loss", "forced": "forced", "free": "free"}
     return {
         view.t("training.curve.step"): [*(measure.step for measure in scores), *range(1, n + 1)],
         **{
