@@ -1,18 +1,38 @@
 """Common bugs, worked by hand: masks, fill values, padding, the model itself, and around it."""
 
 import math
+from typing import NamedTuple
 
 import pytest
 import torch
-from faults import BY_ID, close, figure
-from torch import nn
+from torch import Tensor, nn
 
-from explorer.analysis.cases import ResultRow
+from explorer.analysis.cases import BY_ID, ResultRow
 from explorer.analysis.cases.inside import nan_rows
 from explorer.analysis.cases.planting import causal_keep, fixed_scores, padded_keep
 from explorer.numerics import masked_softmax
 from explorer.runs.trace import trace
 from models.positions import sinusoidal_table
+
+
+class Ways(NamedTuple):
+    """A number of the wrong lines, and the same of the right ones."""
+
+    wrong: float
+    right: float
+
+
+def figure(fault: str, name: str, of: str = "") -> Ways:
+    """A number that a bug shows without a reader's model."""
+    rows = BY_ID[fault].compared().rows
+    (row,) = (each for each in rows if (each.name, each.of) == (name, of))
+    return Ways(*row.values)
+
+
+def close(found: Tensor, expected: list[float], atol: float = 5e-4) -> None:
+    """`found` has these values along its last axis."""
+    wanted = torch.tensor(expected).to(found).expand(found.shape)
+    torch.testing.assert_close(found, wanted, atol=atol, rtol=0)
 
 
 # Masks that say the wrong thing.

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from faults import BY_ID, figure
 
-from explorer.analysis.cases import BUGS
+from explorer.analysis.cases import BUGS, BY_ID
 from explorer.analysis.cases.case import source_of
 from explorer.analysis.cases.planting import fixed_scores
 from explorer.analysis.cases.symptom import padded_on_the_left, room, symptom
@@ -23,6 +22,7 @@ from explorer.runs.trace import trace
 from models.attention import attend
 from models.hooks import LOGITS, NO_EDITS
 from models.rows import Rows
+from tests.explorer.cases.test_bugs import figure
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -81,7 +81,8 @@ def test_what_is_not_of_the_readers_sentence_is_not_called_so(translator, tiny):
 def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it():
     # `certify` names the line that shows a fault; an exercise injects a learner's mask as a bug is
     # injected.
-    showing = ("explorer/exhibits/", "explorer/notebook/")
+    showing = ("explorer/exhibits/", "explorer/notebook/", "explorer/analysis/exercises/")
+    showing += ("explorer/engine/exercises.py",)
     importers = [
         path.relative_to(ROOT).as_posix()
         for folder in ("models", "explorer")
