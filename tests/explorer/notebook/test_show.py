@@ -104,7 +104,8 @@ def test_rows_lie_over_an_image(shape, grid, extra, patches) -> None:
     assert (axis["rows"], axis["columns"]) == patches
     assert axis["keys"] == [-1] * extra + list(range(count))
     assert axis["queries"] == (axis["keys"] if shape[2] == shape[3] else [-1] * shape[2])
-    assert head["keys"]["tokens"][extra : extra + 2] == ["1,1", "1,2"]
+    named = [*("+1", "+2", "+3", "+4")[:extra], "1,1", "1,2"]
+    assert head["keys"]["tokens"][: extra + 2] == named
     assert np.array_equal(np.asarray(arrays["pixels"]).reshape(6, 8, 3)[..., 1], IMAGE)
 
 
