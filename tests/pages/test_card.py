@@ -68,8 +68,8 @@ def test_a_hostile_card_is_read_and_never_obeyed(open_page, shelf, tmp_path, mon
     (text,) = [each.value for each in at.code if "pixel" in each.value]
     assert text.strip() == HOSTILE.partition("---\n")[2].partition("---\n")[2].strip()
     said = read(at)
-    assert "| Licence, by its card | <script>alert(1)</script> |" in said
-    assert "| Languages, by its card | | x | · :red[y] |" in said
+    assert "| Licence (from its card) | <script>alert(1)</script> |" in said
+    assert "| Languages (from its card) | | x | · :red[y] |" in said
 
 
 # The self-check.

@@ -132,10 +132,10 @@ def test_bad_programs_are_told_what_is_wrong(open_page):
 def test_a_check_is_told_what_it_lets_through_and_hints_come_one_after_another(open_page):
     at = ran(open_page("exercises", task="check_causal"))
     assert reading(
-        at, "Your check rejects 3 of 9 wrong ones, but not this one: No row sees itself."
+        at, "Your check rejects 3 of 9 wrong functions, but not this one: No row sees itself."
     )
     typed(at, "def check(may_attend): return False", "check_causal")
-    assert reading(at, "Your check rejects a correct one. A correct mask")
+    assert reading(at, "Your check rejects a correct function. A correct mask")
     at = open_page("exercises")
     task = tasks()[0]
     for number in range(3):

@@ -77,7 +77,7 @@ def test_a_layer_that_does_not_rotate_does_not_claim_to(open_page, tmp_path, mon
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ("t5", "its heads are always d_model ÷ heads = 6 wide"),
+        ("t5", "nn.MHA always makes heads d_model ÷ heads = 6 wide"),
         ("gemma2", "F.sdpa and nn.MHA cannot cap the scores"),
         ("gpt2", "| the same |"),
     ],

@@ -227,7 +227,7 @@ def test_a_softmax_that_is_no_attention_is_named_and_not_drawn(module) -> None:
     with hl.capture() as seen:
         nn.Sequential(nn.Linear(16, 16), module)(torch.randn(1, 5, 16))
     assert (len(seen), seen.unseen, seen.others) == (0, [], ["1 (softmax)"])
-    with pytest.raises(ValueError, match=r"no product of queries and keys: 1 \(softmax\)"):
+    with pytest.raises(ValueError, match=r"not computed from queries and keys: 1 \(softmax\)"):
         hl.show(seen)
 
 
