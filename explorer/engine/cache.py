@@ -191,9 +191,11 @@ def have_sinks(run: Run, kind: Role) -> bool:
 
 @cached
 def sinks(run: Run, kind: Role) -> tuple[Sinks, ...]:
-    """The sinks of each layer's heads of one kind of attention. Raises InputProblem."""
+    """The sinks of each layer's heads of one kind of attention; () for a long text, as in
+    `have_sinks`. Raises InputProblem."""
     loaded, traced = open_model(run.model), trace(replace(run, without_sinks=False))
-    return tuple(sinks_of(loaded, traced, site) for site in traced.sites_of(kind))
+    sites = traced.sites_of(kind) if traced.patterns_kept else ()
+    return tuple(sinks_of(loaded, traced, site) for site in sites)
 
 
 @cached

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from explorer.analysis.heads.sinks import MANY
 from explorer.exhibits import PageChoices, View, block as b
+from explorer.exhibits.choices import PartChoices
 from explorer.figures.matrix import Matrix
 
 
@@ -131,6 +133,12 @@ def slider(
 def toggle(view: View, key: str, now: bool, **more: Any) -> b.Toggle:
     """A switch that sets a choice, as `slider` does."""
     return b.Toggle(key, view.t(key), now, b.sets(_field(key)), **more)
+
+
+def pick_sinks(view: View) -> b.Toggle:
+    """Whether patterns are drawn without each head's sinks."""
+    now = view.choices(PartChoices).without_sinks
+    return toggle(view, "sinks.without_sinks", now, help=view.t("sinks.help", many=MANY))
 
 
 def _field(key: str, field: str = "") -> str:

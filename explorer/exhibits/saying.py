@@ -136,6 +136,16 @@ def in_a_row(sentences: Iterable[str]) -> str:
     return " ".join(sentences).replace("。 ", "。").replace("： ", "：")
 
 
+def left_out_words(view: View, weights: np.ndarray) -> str:
+    """How much of the weight is left out as sinks, given the part of each head's, or that none is;
+    no heads are given of a long text."""
+    having = weights[weights > 0]
+    if not having.size:
+        return view.t("sinks.none" if weights.size else "sinks.long")
+    share = percent(float(having.mean()))
+    return view.t("sinks.left_out", share=share, count=having.size, total=weights.size)
+
+
 def marked_words(words: Sequence[tuple[str, str]]) -> str:
     """Tokens of a comparison as Markdown: removed ones struck out, new ones highlighted."""
     parts = []

@@ -15,11 +15,13 @@ import torch
 from jaxtyping import Float
 
 from explorer.analysis.alignment.words import WordRow, shares, token_spans, words_in
+from explorer.analysis.heads import sinks
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.generation import translate_all
 from explorer.runs.inputs import given_tokens, limit, target_row, target_tokens
 from explorer.runs.run import run
+from explorer.runs.trace import trace
 from models.hooks import AttentionSite
 from models.rows import Rows
 
@@ -60,16 +62,22 @@ def words_of_pair(loaded: LoadedModel, pair: Pair) -> tuple[WordRow, WordRow]:
     return words_in(loaded, given_tokens(loaded, source), "src"), words_in(loaded, own)
 
 
-def read(loaded: LoadedModel, pairs: Sequence[Pair]) -> Iterator[Reading]:
+def read(
+    loaded: LoadedModel, pairs: Sequence[Pair], without_sinks: bool = False
+) -> Iterator[Reading]:
     """Read every pair with the model that translates from its first text into its second.
 
-    Several are read at a time. Raises InputProblem for a text that cannot be read, and ValueError
+    Several are read at a time. `without_sinks`: from the patterns that `analysis.heads.sinks`
+    leaves. Raises InputProblem for a text that cannot be read, and ValueError
     for a model without cross-attention.
     """
-    return _read(loaded, pairs, [words_of_pair(loaded, pair) for pair in pairs])
+    words = [words_of_pair(loaded, pair) for pair in pairs]
+    return _read(loaded, pairs, words, without_sinks)
 
 
-def read_back(loaded: LoadedModel, readings: Sequence[Reading]) -> Iterator[Reading]:
+def read_back(
+    loaded: LoadedModel, readings: Sequence[Reading], without_sinks: bool = False
+) -> Iterator[Reading]:
     """Read the same pairs with the reverse model, expressed in the words of the first one.
 
     Its target is the pair's source. The weights are transposed to [shift, head, tgt_word,
@@ -78,12 +86,15 @@ def read_back(loaded: LoadedModel, readings: Sequence[Reading]) -> Iterator[Read
     """
     pairs = [(target, source) for source, target in (own.pair for own in readings)]
     words = [(own.tgt, own.src) for own in readings]
-    for own, back in zip(readings, _read(loaded, pairs, words), strict=True):
+    for own, back in zip(readings, _read(loaded, pairs, words, without_sinks), strict=True):
         yield Reading(own.pair, own.src, own.tgt, back.weights.swapaxes(2, 3))
 
 
 def _read(
-    loaded: LoadedModel, pairs: Sequence[Pair], words: Sequence[tuple[WordRow, WordRow]]
+    loaded: LoadedModel,
+    pairs: Sequence[Pair],
+    words: Sequence[tuple[WordRow, WordRow]],
+    without_sinks: bool,
 ) -> Iterator[Reading]:
     sites = cross_sites(loaded)
     if not sites:
@@ -97,7 +108,11 @@ def _read(
         kept = run(loaded.model, inputs, {site.hook("pattern") for site in sites})
         patterns = torch.cat([kept[site.hook("pattern")] for site in sites], 1).numpy()
         for place, at in enumerate(batch):
-            yield _reading(loaded, pairs[at], words[at], rows[at], patterns[place])
+            of_pair = patterns[place]
+            if without_sinks:
+                rest = sinks.without_sinks(loaded, trace(loaded, *pairs[at]))
+                of_pair = np.concatenate([rest.pattern(site.name) for site in sites])
+            yield _reading(loaded, pairs[at], words[at], rows[at], of_pair)
         done += len(batch)
 
 

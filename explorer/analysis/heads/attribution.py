@@ -153,7 +153,10 @@ def attribute(
     before = traced.tgt_tokens[position]
     contribution, lengths = {}, {}
     for site in traced.sites:
-        contribution[site.name], lengths[site.name] = _contribution(loaded, traced, site)
+        cells = traced.pattern(site.name) * written_lengths(loaded, traced, site, "v")[:, None]
+        cells[rerun.heads_off(traced, site.name)] = 0.0
+        contribution[site.name] = cells
+        lengths[site.name] = written_lengths(loaded, traced, site, "z")
     return Attribution(
         sites=traced.sites,
         position=position,
@@ -167,15 +170,6 @@ def attribute(
         off={site: deltas[:, position] for site, deltas in ablation.token_deltas.items()},
         valid={"src": traced.src_valid, "tgt": traced.tgt_valid},
     )
-
-
-def _contribution(
-    loaded: LoadedModel, traced: Trace, site: AttentionSite
-) -> tuple[Cells, Float[np.ndarray, "head query"]]:
-    """||weight x v W_O|| of each cell, and the norm of each query's sum over keys."""
-    cells = traced.pattern(site.name) * written_lengths(loaded, traced, site, "v")[:, None]
-    cells[rerun.heads_off(traced, site.name)] = 0.0
-    return cells, written_lengths(loaded, traced, site, "z")
 
 
 def _gradients(loaded: LoadedModel, traced: Trace, position: int, token: int) -> dict[str, Cells]:

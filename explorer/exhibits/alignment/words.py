@@ -1,9 +1,10 @@
 """The sentence and its translation with lines between their words, and their matrix."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+from jaxtyping import Float
 
 from explorer.analysis.alignment.agreement import Aligner, links_of, matrix
 from explorer.analysis.alignment.aligned import Alignment, align
@@ -12,12 +13,15 @@ from explorer.analysis.alignment.reading import Reading, read, read_back
 from explorer.analysis.alignment.study import Study
 from explorer.analysis.alignment.words import UNSPACED
 from explorer.engine import cache
+from explorer.engine.cache import Run
 from explorer.engine.models import ranking
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.opened import AlignmentView
+from explorer.exhibits.choices import PartChoices
 from explorer.exhibits.exhibit import TRANSLATES
-from explorer.exhibits.saying import in_a_row
+from explorer.exhibits.picking import pick_sinks
+from explorer.exhibits.saying import in_a_row, left_out_words
 from explorer.figures.alignment import lines, matrix as matrix_of_words
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
@@ -29,20 +33,30 @@ MOST_LINES = 160
 
 @dataclass(frozen=True, eq=False)
 class PairReadings:
-    """The ranking of heads, and the pair as both models read it; None if the output is empty."""
+    """The ranking of heads, and the pair as both models read it; None if the output is empty.
+
+    `sinks` is the part of each head's weight that is on sinks, of both models.
+    """
 
     study: Study
     readings: tuple[Reading, Reading | None] | None
+    sinks: Float[np.ndarray, " head"] = field(default_factory=lambda: np.zeros(0))
 
 
-def compute(loaded: LoadedModel, before: Trace, back: str | None) -> Steps[PairReadings]:
+def compute(
+    loaded: LoadedModel, before: Trace, back: str | None, without_sinks: bool
+) -> Steps[PairReadings]:
     """The sentence and its translation by the unedited model. Raises InputProblem."""
     study = yield from ranking.steps(loaded.name, back)
     if not before.output.strip():
         return PairReadings(study, None)
-    own = next(read(loaded, [(before.text, before.output)]))
-    reverse = None if back is None else next(read_back(cache.open_model(back), [own]))
-    return PairReadings(study, (own, reverse))
+    own = next(read(loaded, [(before.text, before.output)], without_sinks))
+    reverse, runs = None, [Run(loaded.name, before.text, before.output)]
+    if back is not None:
+        reverse = next(read_back(cache.open_model(back), [own], without_sinks))
+        runs.append(Run(back, before.output, before.text))
+    weights = [layer.weight for run in runs for layer in cache.sinks(run, "cross")]
+    return PairReadings(study, (own, reverse), np.concatenate([np.zeros(0), *weights]))
 
 
 def show(words: PairReadings, view: View) -> b.Blocks:
@@ -53,8 +67,12 @@ def show(words: PairReadings, view: View) -> b.Blocks:
         yield b.Hint(view.t("alignment.nothing"))
         return
     alignment = choice.align(words.readings)
-    yield b.Hero((b.Sentence("alignment", _reading(choice, alignment)), _pictures(view, alignment)))
+    picture = b.Sentence("alignment", _reading(choice, alignment)), _pictures(view, alignment)
+    is_without = view.choices(PartChoices).without_sinks
+    yield b.Hero((*picture, *([b.Note(left_out_words(view, words.sinks))] if is_without else [])))
     yield from opened.pick_aligner(choice)
+    if is_without or words.sinks.any():
+        yield pick_sinks(view)
     yield b.Fold(view.t("alignment.take"), (b.Verbatim(alignment.moses),))
     notes = in_a_row(_notes(choice, alignment))
     yield b.Formula(_formula(choice), f"{notes}\n\n{view.t('alignment.formula')}")

@@ -58,10 +58,6 @@ def _one_head(text: str) -> tuple[int, int]:
     return place
 
 
-def _format_one(place: tuple[int, int]) -> str:
-    return format_heads((place,))
-
-
 @dataclass(frozen=True)
 class HeadsChoices(PageChoices):
     """`instead` is the aggregate or head opened instead of the selected head (NOTHING: none),
@@ -81,4 +77,6 @@ class HeadsChoices(PageChoices):
     own_range: bool = choice(False, switch, as_digit)
     words: bool = choice(False, switch, as_digit)
     with_: str = model_name()
-    with_head: tuple[int, int] | None = choice(None, _one_head, _format_one, of_site=True)
+    with_head: tuple[int, int] | None = choice(
+        None, _one_head, lambda place: format_heads((place,)), of_site=True
+    )

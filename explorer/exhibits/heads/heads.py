@@ -18,7 +18,7 @@ from explorer.analysis.heads.measures import (
     top_keys,
 )
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
-from explorer.analysis.heads.sinks import CLASSES, MANY, renormalised, sinks_of
+from explorer.analysis.heads.sinks import CLASSES, renormalised, sinks_of
 from explorer.analysis.heads.versus import mean_divergence
 from explorer.analysis.heads.words import by_word
 from explorer.engine import cache
@@ -33,8 +33,8 @@ from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.picture import Values, pictures, predictions, values_of
 from explorer.exhibits.heads.sides import compare_with, sides_of
 from explorer.exhibits.links import State
-from explorer.exhibits.picking import pick_one, toggle
-from explorer.exhibits.saying import in_a_row, quoted, quoted_at, site_axes
+from explorer.exhibits.picking import pick_one, pick_sinks, toggle
+from explorer.exhibits.saying import in_a_row, left_out_words, quoted, quoted_at, site_axes
 from explorer.figures.matrix import change
 from explorer.numbers import fixed, percent
 from explorer.runs.edits import HeadOff
@@ -176,34 +176,23 @@ def _controls(choice: Opened) -> b.Row:
     left_out = view.choices(PartChoices).without_sinks
     if not (left_out or cache.have_sinks(view.run, view.kind)):
         return b.Row((measure, *by_words, other))
-    help = view.t("heads.without_sinks_help", many=MANY)
-    sinks = toggle(view, "heads.without_sinks", left_out, help=help)
-    return b.Row((measure, *by_words, other, sinks))
+    return b.Row((measure, *by_words, other, pick_sinks(view)))
 
 
 def _sinks(choice: Opened) -> Iterator[b.Note]:
     """What is left out of the picture as sinks, with the evidence of the open head."""
     view, shown = choice.view, choice.current
-    if not view.trace.patterns_kept:
-        yield b.Note(view.t("heads.sinks_long"))
-        return
     layers = cache.sinks(view.run, view.kind)
-    weight = np.stack([layer.weight for layer in layers])
-    having = weight[weight > 0]
-    if not having.size:
-        yield b.Note(view.t("heads.no_sinks"))
-        return
-    left_out = {"share": percent(float(having.mean())), "count": having.size, "total": weight.size}
-    said = [view.t("heads.left_out", **left_out)]
-    if shown is not None and shown.site is not None:
+    said = [left_out_words(view, np.array([layer.weight for layer in layers]))]
+    if layers and shown is not None and shown.site is not None:
         of_site = layers[shown.site.layer]
         for at in np.flatnonzero(of_site.is_sink[:, shown.head]):
             evidence = {
                 name: percent(float(getattr(of_site, name)[at, shown.head]))
                 for name in ("share", "chance", "length")
             }
-            keys = view.t(f"heads.key_classes.{CLASSES[at]}")
-            said.append(view.t("heads.sink", name=shown.name, keys=keys, **evidence))
+            keys = view.t(f"sinks.classes.{CLASSES[at]}")
+            said.append(view.t("sinks.sink", name=shown.name, keys=keys, **evidence))
     yield b.Note(in_a_row(said))
 
 

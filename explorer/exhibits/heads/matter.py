@@ -22,8 +22,8 @@ from explorer.analysis.heads.attribution import (
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.heads.opened import Opened
+from explorer.exhibits.heads.sides import is_ablated
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import head_name, quoted, quoted_at
@@ -33,7 +33,6 @@ from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, signed
 from explorer.runs.edits import HeadOff
 from explorer.runs.passes import Steps
-from explorer.runs.rerun import written_tokens
 from explorer.runs.trace import Trace
 from models.hooks import ROLES
 
@@ -48,12 +47,6 @@ class Matter:
 
     ablation: Ablation
     measured: Attribution | str
-
-
-def is_open(view: View) -> bool:
-    """Whether the ablation of all heads is requested, and has an output to measure."""
-    is_requested = view.choices(HeadsChoices).measure == "needed" or not view.asks
-    return is_requested and bool(written_tokens(view.trace))
 
 
 def compute(loaded: LoadedModel, run: Run, trace: Trace, position: int | str) -> Steps[Matter]:
@@ -197,7 +190,7 @@ EXHIBIT = Exhibit(
     compute,
     show,
     inputs={"position": _position},
-    open=is_open,
+    open=is_ablated,
     wait=Wait(
         "matter.working",
         after="heads.heads",

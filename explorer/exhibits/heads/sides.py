@@ -19,6 +19,7 @@ from explorer.exhibits.saying import model_title
 from explorer.exhibits.view import View, build, sinkless
 from explorer.once import once
 from explorer.problems import InputProblem
+from explorer.runs.rerun import written_tokens
 from models.hooks import Role
 
 _LINKS = Links(HeadsChoices)
@@ -82,9 +83,10 @@ def sides_of(view: View) -> Sides:
     return Sides(view, problems=problems)
 
 
-def is_compared(view: View) -> bool:
-    """Whether the view is shown next to another model's."""
-    return sides_of(view).pair is not None
+def is_ablated(view: View) -> bool:
+    """Whether the ablation of all heads is requested, and has an output to measure."""
+    is_requested = view.choices(HeadsChoices).measure == "needed" or not view.asks
+    return is_requested and bool(written_tokens(view.trace))
 
 
 RunPair = tuple[Run, Run, Role]

@@ -22,14 +22,7 @@ from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.picture import swapped
-from explorer.exhibits.heads.sides import (
-    RunPair,
-    ViewPair,
-    is_compared,
-    names_of,
-    run_pair,
-    sides_of,
-)
+from explorer.exhibits.heads.sides import RunPair, ViewPair, names_of, run_pair, sides_of
 from explorer.exhibits.heads.verdict import ModelsCompared
 from explorer.exhibits.saying import head_columns, head_name, model_title, site_axes
 from explorer.figures.matrix import Matrix, change
@@ -247,6 +240,6 @@ EXHIBIT = Exhibit(
     compute,
     show,
     inputs={"asked": run_pair, "opened": _opened},
-    open=is_compared,
+    open=lambda view: run_pair(view) is not None,
     wait=Wait(after="heads.verdict"),
 )

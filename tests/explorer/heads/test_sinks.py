@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from explorer.analysis.alignment.reading import read
 from explorer.analysis.heads.sinks import CLASSES, renormalised, sinks_of, without_sinks
 from explorer.exhibits import View, block as b
 from explorer.exhibits.block import escape
@@ -97,20 +98,29 @@ def drawn(model: str, text: str, **chosen: Any) -> tuple[list[str], str, View]:
 def test_heads_offers_the_switch_where_there_are_sinks_and_says_what_is_left_out(lang):
     place = {"site": "decoder", "layer": 5, "head": 0, "row": 3, "lang": lang}
     keys, said, view = drawn("stories", STORY, **place)
-    assert "heads.without_sinks" in keys
+    assert "sinks.without_sinks" in keys
     assert escape("<s>") in said
     before = view.trace.pattern(view.site.name)[0].astype(float)
     _, said, view = drawn("stories", STORY, **place, without_sinks=True)
     assert escape("<s>") not in said
     had = percent(before[1:, 0].mean())  # of the rows with a choice
     assert had in said
-    assert t("heads.key_classes.first", lang=lang) in said
+    assert t("sinks.classes.first", lang=lang) in said
     known: dict[str, Any] = {}
     exec(snippet(view.trace, view.site.name, 0), known)
     rest = before[1:, 1:] / before[1:, 1:].sum(-1, keepdims=True)
     assert known["result"][1:, 1:] == pytest.approx(rest, abs=1e-6)
     keys, _, _ = drawn("en-zh", TEXT, lang=lang)
-    assert "heads.without_sinks" not in keys
+    assert "sinks.without_sinks" not in keys
     keys, said, _ = drawn("en-zh", TEXT, lang=lang, without_sinks=True)
-    assert "heads.without_sinks" in keys  # to switch it off again
-    assert t("heads.no_sinks", lang=lang) in said
+    assert "sinks.without_sinks" in keys  # to switch it off again
+    assert t("sinks.none", lang=lang) in said
+
+
+def test_a_pair_is_read_without_the_full_stop_that_is_a_sink(translator):
+    loaded = planted(translator, -2, 2, length=0.1)
+    own, rest = (next(read(loaded, [(TEXT, "猫坐在垫子上。")], left)) for left in (False, True))
+    assert own.weights[1, 2, :, -1].min() > 0.8  # shift 1: the rows that have read the word
+    assert rest.weights[1, 2, :, -1].max() == 0
+    others = [0, 1, 3]
+    assert own.weights[:, others] == pytest.approx(rest.weights[:, others], abs=1e-6)
