@@ -61,12 +61,12 @@ def wiring(
         title = f"<b>{escape(words[placement])}</b>"
         notes.append(f.note(title, 0, base + 1.6, colours.ink, 14, xanchor="left"))
         for x, y, text, anchor in (
-            (0.0, base - 0.45, shown.before, "left"),
+            (0.0, base - 0.54, shown.before, "left"),
             (JOIN + 0.15, base + 0.75, shown.added, "left"),
-            (WIDTH, base - 0.45, shown.behind, "right"),
+            (WIDTH, base - 0.54, shown.behind, "right"),
         ):
             notes.append(f.note(text, x, y, colours.ink, xanchor=anchor))
-        notes.append(f.note(shown.back, 0.0, base - 0.85, colours.muted, xanchor="left"))
+        notes.append(f.note(shown.back, 0.0, base - 0.92, colours.muted, xanchor="left"))
     frame = f.layout(colours, ROOM * len(numbers), shapes=shapes, annotations=notes)
     hidden = {"visible": False, "fixedrange": True}
     frame["xaxis"] = {**hidden, "range": [-0.1, WIDTH + 0.1]}

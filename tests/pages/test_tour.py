@@ -136,6 +136,7 @@ def test_the_summary_names_what_to_look_at_again(open_page):
     at = open_page("tour", part="results", answers=given)
     at.button(key="tour.start_over").click().run()
     assert "answers" not in at.query_params
+    assert at.subheader[0].value == words("no_answer", all=len(STEPS))
 
 
 def test_a_sheet_has_exactly_its_steps_in_its_order_under_its_title(open_page):

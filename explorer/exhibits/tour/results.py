@@ -13,7 +13,8 @@ def show(progress: course.CourseProgress, view: View) -> b.Blocks:
     named, known = progress.entries, progress.outcomes
     right = sum(known.get(entry, False) for entry in named)
     count = sum(entry in known for entry in named)
-    yield b.Title(view.t("tour.score_of", right=right, count=count, all=len(named)), large=True)
+    key = "tour.score_of" if count else "tour.no_answer"
+    yield b.Title(view.t(key, right=right, count=count, all=len(named)), large=True)
     rows = []
     for group, entries in course.GROUPS.items():
         if inside := [item.id for item in entries if item.id in named]:

@@ -249,15 +249,16 @@ def _file() -> None:
             st.caption(_t("sidebar.line_ends"))
     shown = shown_text()
     at = sentences.index(shown) if shown in sentences else -1
-    for name, to in (("before", at - 1), ("after", at + 1)):
-        st.button(
-            "‹" if name == "before" else "›",
-            key=f"sidebar.file_{name}",
-            help=_t(f"sidebar.file_{name}"),
-            disabled=not 0 <= to < len(sentences),
-            on_click=new_text,
-            args=(sentences[max(to, 0) % len(sentences)],),
-        )
+    with st.container(horizontal=True, width="content", gap="xsmall"):
+        for name, to in (("before", at - 1), ("after", at + 1)):
+            st.button(
+                "‹" if name == "before" else "›",
+                key=f"sidebar.file_{name}",
+                help=_t(f"sidebar.file_{name}"),
+                disabled=not 0 <= to < len(sentences),
+                on_click=new_text,
+                args=(sentences[max(to, 0) % len(sentences)],),
+            )
 
 
 def _run_first() -> None:
