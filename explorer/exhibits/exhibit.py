@@ -156,7 +156,7 @@ class Exhibit(Generic[Answer]):
     show: Callable[[Answer, View], Blocks]
     needs: Need | None = None
     inputs: Mapping[str, Callable[[View], Hashable]] = field(default_factory=dict)
-    open: Callable[[View], bool] | None = None
+    open: Callable[[View], object] | None = None
     wait: Wait = Wait()
 
     def __post_init__(self) -> None:

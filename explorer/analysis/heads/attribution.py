@@ -151,12 +151,11 @@ def attribute(
     if ablation is None or ablation.tokens[position : position + 1] != (token,):
         ablation = ablate(loaded, traced, (*written[:position], token))
     before = traced.tgt_tokens[position]
-    contribution, lengths = {}, {}
+    contribution = {}
     for site in traced.sites:
         cells = traced.pattern(site.name) * written_lengths(loaded, traced, site, "v")[:, None]
         cells[rerun.heads_off(traced, site.name)] = 0.0
         contribution[site.name] = cells
-        lengths[site.name] = written_lengths(loaded, traced, site, "z")
     return Attribution(
         sites=traced.sites,
         position=position,
@@ -166,7 +165,7 @@ def attribute(
         weight={site.name: traced.pattern(site.name) for site in traced.sites},
         contribution=contribution,
         gradient=_gradients(loaded, traced, position, token),
-        written=lengths,
+        written={s.name: written_lengths(loaded, traced, s, "z") for s in traced.sites},
         off={site: deltas[:, position] for site, deltas in ablation.token_deltas.items()},
         valid={"src": traced.src_valid, "tgt": traced.tgt_valid},
     )

@@ -1,7 +1,6 @@
 """All heads of a run, and those that are open: converts between the state and the view's
 addresses."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,10 +151,6 @@ class Opened:
             return (len(self.sites), names.index(place)) if place in names else None
         layer, head = place
         return place if layer < len(self.sites) and head < self.sites[layer].n_heads else None
-
-    def stacked(self, shown: Sequence[EnlargedPattern], what: str) -> NDArray[Any]:
-        """The `pattern` or `mask` of several, [head, query, key]."""
-        return np.stack([getattr(pattern, what) for pattern in shown])
 
     def chosen(self, chosen: HeadsSelection) -> dict[str, Any]:
         """The choices of a selection in the view, by their names."""

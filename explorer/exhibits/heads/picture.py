@@ -198,8 +198,8 @@ def shown_svg(choice: Opened) -> str:
     """The shown heads as an SVG."""
     view, shown = choice.view, choice.shown
     return site_svg(
-        choice.stacked(shown, "pattern"),
-        choice.stacked(shown, "mask"),
+        np.stack([head.pattern for head in shown]),
+        np.stack([head.mask for head in shown]),
         site_axes(view),
         title=view.t(f"kinds.{choice.view.kind}"),
         names=[pattern.name for pattern in shown],

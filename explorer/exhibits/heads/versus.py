@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.analysis.heads import versus as comparing
-from explorer.analysis.heads.aligned import Pieces, align, gathered
+from explorer.analysis.heads.aligned import align, gathered
 from explorer.analysis.heads.versus import (
     Expectation,
     Versus,
@@ -153,7 +153,7 @@ def _changed(pair: ViewPair, versus: Versus, opened: OpenHeads) -> Matrix:
         opened.other,
         site_axes(view, tokens=(versus.queries.labels, opened.keys)),
         masks=(opened.one > 0, opened.other > 0),
-        selected=_piece(versus.queries, view.row),
+        selected=next((at for at, own in enumerate(versus.queries.one) if view.row in own), None),
         words={**view.words("figures.heatmap"), "before": before, "after": after},
     )
 
@@ -165,11 +165,6 @@ def _closest(pair: ViewPair, opened: OpenHeads, nearest: Closest) -> Iterator[b.
     place, bits = nearest
     names = {"mine": head_name(pair.view, opened.mine), "near": head_name(pair.view, place)}
     yield b.Prose(pair.view.t("versus.closest", bits=fixed(bits), **names, **names_of(pair)))
-
-
-def _piece(pieces: Pieces, token: int) -> int | None:
-    """The piece that contains this token of the first model."""
-    return next((at for at, tokens in enumerate(pieces.one) if token in tokens), None)
 
 
 # The predictions.
@@ -240,6 +235,6 @@ EXHIBIT = Exhibit(
     compute,
     show,
     inputs={"asked": run_pair, "opened": _opened},
-    open=lambda view: run_pair(view) is not None,
+    open=run_pair,
     wait=Wait(after="heads.verdict"),
 )
