@@ -16,6 +16,8 @@ from explorer.analysis.heads.ablation import Ablation, ablating
 from explorer.analysis.heads.aggregates import Aggregate, aggregates_of
 from explorer.analysis.heads.measures import HeadMeasure, measure_maps
 from explorer.analysis.heads.sinks import Sinks, sinks_of, without_sinks
+from explorer.analysis.heads.words import cells_by_word, words_of
+from explorer.components.heads_payload import HeadGrid, joined, pooled, step_of
 from explorer.engine.caching import PARTS, cached
 from explorer.engine.turns import TOGETHER
 from explorer.library import LoadedModel
@@ -202,6 +204,26 @@ def sinks(run: Run, kind: Role) -> tuple[Sinks, ...]:
 def aggregates(run: Run, kind: Role) -> tuple[Aggregate, ...]:
     """Means and rollout of one kind of attention. Raises InputProblem."""
     return aggregates_of(trace(run), kind)
+
+
+@cached
+def thumbnails(run: Run, kind: Role, by_words: bool) -> Steps[HeadGrid]:
+    """Thumbnails of all heads of one kind of attention, layer by layer, then of the aggregates.
+    Raises InputProblem."""
+    whole, extras = trace(run), aggregates(run, kind)
+    sites = whole.sites_of(kind)
+    tokens = whole.query_tokens(sites[0].name), whole.key_tokens(sites[0].name)
+    words = (words_of(tokens[0]), words_of(tokens[1])) if by_words else None
+    n_query, n_key = map(len, tokens if words is None else (axis.starts for axis in words))
+    step, parts = step_of(n_query, n_key), []
+    for done, site in enumerate(sites):
+        yield done, len(sites)
+        cells = whole.pattern(site.name), whole.mask(site.name)
+        parts.append(pooled(cells if words is None else cells_by_word(cells, words), step))
+    for extra in extras:
+        cells = extra.pattern[None], extra.mask[None]
+        parts.append(pooled(cells if words is None else cells_by_word(cells, words), step))
+    return joined((len(sites), sites[0].n_heads, n_query, n_key), step, parts)
 
 
 @cached

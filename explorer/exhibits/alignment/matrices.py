@@ -127,7 +127,7 @@ def _checked(choice: AlignmentView, checked: Checked) -> b.Blocks:
     """Precision, recall and error rate of the aligners and of the diagonal, on known links, and the
     lowest error rate of one matrix."""
     view = choice.view
-    columns = [view.t(f"alignment.{name}") for name in ("precision", "recall", "error")]
+    columns = [*map(view.t, ("alignment.precision", "alignment.recall", "alignment.error"))]
     named = {view.t(f"alignment.aligners.{name}"): score for name, score in checked.scores.items()}
     named[view.t("alignment.diagonal")] = checked.diagonal
     rows = [

@@ -121,13 +121,13 @@ def _notes(view: View, reason: Why) -> Iterator[b.Note]:
     """Notes on parts of the score that are not a sum of products, and on uninformative cells."""
     config = view.loaded.config
     written = {
-        "cap": reason.cap is not None,
-        "qk_norm": config.qk_norm,
-        "first": view.layer == 0 and view.kind != "cross",
-        "precision": in_half_precision(view),
+        "attribution.note_cap": reason.cap is not None,
+        "attribution.note_qk_norm": config.qk_norm,
+        "attribution.note_first": view.layer == 0 and view.kind != "cross",
+        "attribution.note_precision": in_half_precision(view),
     }
-    for name in (name for name, here in written.items() if here):
-        yield b.Note(view.t(f"attribution.note_{name}"))
+    for key in (key for key, here in written.items() if here):
+        yield b.Note(view.t(key))
 
 
 def _product(reason: Why, query: Components, key: Components) -> float:
@@ -191,7 +191,7 @@ def _numbers(view: View, reason: Why) -> dict[str, list[object]]:
             ledger.writers, sums.tolist(), reason.left_out(side).tolist(), strict=True
         )
     ]
-    titles = ["", *(view.t(f"attribution.{name}") for name in ("side", "piece", "left_out"))]
+    titles = ["", *map(view.t, ("attribution.side", "attribution.piece", "attribution.left_out"))]
     return dict(zip(titles, map(list, zip(*rows, strict=True)), strict=True))
 
 

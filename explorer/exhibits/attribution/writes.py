@@ -41,10 +41,13 @@ def show(result: Writes, view: View) -> b.Blocks:
     yield from notes(view)
     yield b.Hero((b.Sentence("writes", _reading(view, result)), _drawn(view, result)))
     config = view.loaded.config
-    noted = {"logit_cap": config.logit_cap is not None, "gate": config.head_net}
-    for name, here in {**noted, "precision": in_half_precision(view)}.items():
-        if here:
-            yield b.Note(view.t(f"attribution.note_{name}"))
+    noted = {
+        "attribution.note_logit_cap": config.logit_cap is not None,
+        "attribution.note_gate": config.head_net,
+        "attribution.note_precision": in_half_precision(view),
+    }
+    for key in (key for key, here in noted.items() if here):
+        yield b.Note(view.t(key))
     yield b.Formula.of(
         view.t("attribution.writes_formula"),
         r"\ell_w = \sum_a x_a \cdot U_w + b_w, \qquad "

@@ -53,7 +53,7 @@ def show(answer: tuple[np.ndarray, str, Backward], view: View) -> b.Blocks:
     values, value = (x, result.out), view.t("blocks.value")
     forward = partial(grouped, features, values, names, title=value, **more)
     answers = (result.by_hand, result.autograd, result.wrong)
-    named = [view.t(f"blocks.{name}") for name in ("by_hand", "autograd", "late")]
+    named = [*map(view.t, ("blocks.by_hand", "blocks.autograd", "blocks.late"))]
     back = partial(grouped, features, answers, named, title="∂L/∂x", **more)
     yield b.Columns(
         (

@@ -272,7 +272,7 @@ def _axes(view: View, result: Result, pair: MatrixPair, traced: Trace) -> Axes:
     square = n_row == len(way.labels)  # column labels also apply to rows
     rows = way.labels if square else [str(row + 1) for row in range(n_row)]
     columns = way.labels or [str(column + 1) for column in range(n_column)]
-    query, key = (view.t(f"figures.heatmap.{role}") for role in ("query", "key"))
+    query, key = map(view.t, ("figures.heatmap.query", "figures.heatmap.key"))
     return Axis(rows, query), Axis(columns, key)
 
 
@@ -298,7 +298,7 @@ def _code_of(view: View, case: Case, result: Result) -> b.Blocks:
     sources = [b.Verbatim(source_of(way), "python") for way in (case.variant, case.plain)]
     titles = [b.Title(f"{mark} {name}") for mark, name in zip(marks, names, strict=True)]
     yield b.Columns([*zip(titles, sources, strict=True)])
-    why, instead = (view.t(f"cases.{name}") for name in ("why_silent", "instead"))
+    why, instead = map(view.t, ("cases.why_silent", "cases.instead"))
     yield b.Columns(
         (
             [b.Prose(f"**{why}** {view.t(f'cases.{case.id}.silent')}")],

@@ -144,7 +144,7 @@ def _compare(view: View, both: tuple[Generation, Generation]) -> b.Blocks:
         generation.src_str_tokens if kind == "cross" else generation.steps[-1].input_tokens
         for generation in both
     ]
-    names = [view.t(f"branches.{name}") for name in ("the_first", "the_second")]
+    names = [*map(view.t, ("branches.the_first", "branches.the_second"))]
     words = view.words("figures.heatmap")
     if shown == "difference":
         n_query, n_key = (min(matrix.shape[axis] for matrix in patterns) for axis in (0, 1))

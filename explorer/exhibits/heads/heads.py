@@ -23,7 +23,6 @@ from explorer.analysis.heads.versus import mean_divergence
 from explorer.analysis.heads.words import by_word
 from explorer.engine import cache
 from explorer.engine.cache import Run
-from explorer.engine.runs import thumbnails
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.choices import PartChoices
 from explorer.exhibits.exhibit import WORDS
@@ -58,7 +57,7 @@ def measured(asked: tuple[Asked, ...]) -> Steps[tuple[Values, ...]]:
     values = []
     for run, kind, by_words, name in asked:
         if not cache.trace(run).patterns_kept:
-            yield from thumbnails.steps(run, kind, by_words)
+            yield from cache.thumbnails.steps(run, kind, by_words)
         values.append((yield from values_of(run, kind, name)) if name else None)
     return tuple(values)
 
@@ -77,7 +76,7 @@ def _takes_long(view: View) -> bool:
         if name == "needed" and not cache.ablation.is_kept(run):
             return True
         is_measured = name in ("", "needed") or cache.measures.is_kept(run, kind)
-        known = is_measured and thumbnails.is_kept(run, kind, by_words)
+        known = is_measured and cache.thumbnails.is_kept(run, kind, by_words)
         if not (known or cache.trace(run).patterns_kept):
             return True
     return False

@@ -13,7 +13,6 @@ from explorer.components.heads_payload import HeadsSelection, Measure
 from explorer.components.mount import Index
 from explorer.engine import cache
 from explorer.engine.cache import Run
-from explorer.engine.runs import thumbnails
 from explorer.exhibits import View, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.heads.opened import Opened
@@ -65,14 +64,14 @@ def _column(sides: Sides, at: int, values: Sequence[Values] | None) -> b.Blocks:
     if sides.pair is not None and at and (words := trained(view)):
         yield b.Note(words)
     place = choice.view.run, choice.view.kind, choice.words is not None
-    if values is not None or choice.view.trace.patterns_kept or thumbnails.is_kept(*place):
+    if values is not None or choice.view.trace.patterns_kept or cache.thumbnails.is_kept(*place):
         name = choice.measure
         known = None if values is None else values[at]
         if name == "differs":
             known = choice.differs
         measure = None if name is None else measure_of(choice.view, name, known)
         shown = options(choice, measure) | {"bar": _bar(choice, is_first=at == 0)}
-        yield b.AllHeads(key, thumbnails(*place), shown, **_clicks(sides, at, choice))
+        yield b.AllHeads(key, cache.thumbnails(*place), shown, **_clicks(sides, at, choice))
 
 
 # What the picture shows.

@@ -88,15 +88,11 @@ def show(found: tuple[Twin, Twin] | None, view: View) -> b.Blocks:
     right, cheat = found
     yield b.Prose(view.t("masks.twins_lead"))
     rows = [
-        (
-            view.t(f"masks.twins_{which}"),
-            f"{twin.loss:.2f}",
-            escape(twin.writes) or view.t("masks.twins_nothing"),
-        )
-        for which, twin in (("right", right), ("cheat", cheat))
+        (view.t(key), f"{twin.loss:.2f}", escape(twin.writes) or view.t("masks.twins_nothing"))
+        for key, twin in (("masks.twins_right", right), ("masks.twins_cheat", cheat))
     ]
     yield b.Table(
-        [view.t(f"masks.twins_{name}") for name in ("model", "loss", "writes")], rows, "lrl"
+        [*map(view.t, ("masks.twins_model", "masks.twins_loss", "masks.twins_writes"))], rows, "lrl"
     )
     yield b.Prose(view.t("masks.twins_why"))
     if len(view.text) > LONGEST:

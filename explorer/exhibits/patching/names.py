@@ -72,7 +72,7 @@ def run_shown(view: View, patched_run: PatchedRun) -> b.Blocks:
     if (third := patched_run.third) is not None:
         token, share = quoted(view, third.str_token), percent(third.probs[2])
         yield b.Prose(view.t("patching.third", token=token, share=share))
-    names = [view.t(f"patching.run_{name}") for name in ("first", "second", "patched")]
+    names = [*map(view.t, ("patching.run_first", "patching.run_second", "patching.run_patched"))]
     rows = [
         (escape(answer.str_token), *map(percent, answer.probs)) for answer in patched_run.answers
     ]

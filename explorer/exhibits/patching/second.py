@@ -119,14 +119,13 @@ def _both_said(view: View, both: Pair, second: str) -> str:
     if _into(view) == "first":
         answers, shares = answers[::-1], shares[::-1]
     sentences = [
-        view.t(
-            f"patching.says_{key}",
-            text=escape(text),
-            answer=quoted(view, answer),
-            share=percent(share),
-        )
+        view.t(key, text=escape(text), answer=quoted(view, answer), share=percent(share))
         for key, text, answer, share in zip(
-            ("first", "second"), (view.trace.text, second), answers, shares, strict=True
+            ("patching.says_first", "patching.says_second"),
+            (view.trace.text, second),
+            answers,
+            shares,
+            strict=True,
         )
     ]
     return " · ".join(sentences)

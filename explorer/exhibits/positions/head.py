@@ -248,12 +248,12 @@ def _pictures(view: View, shown: str, before: Reread, after: Reread) -> b.Block:
     top = float(np.abs(np.stack(raw)[:, mask]).max(initial=1e-6))
     top_weight = float(max(old.max(initial=0.01), new.max(initial=0.01)))
     panels = []
-    for at, name in enumerate(("before", "after")):
+    for at, key in enumerate(("positions.head_before", "positions.head_after")):
         drawn = weights((old, new)[at], mask, axes, top=top_weight, words=words)
         if shown == "scores":
             title = view.t("positions.show_scores")
             drawn = scores(raw[at], mask, axes, title=title, top=top, words=words)
-        panels.append((view.t(f"positions.head_{name}"), drawn))
+        panels.append((view.t(key), drawn))
     return b.Matrices("positions.both", panels)
 
 

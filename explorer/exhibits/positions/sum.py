@@ -224,7 +224,7 @@ def _concatenated(view: View, space: Overlap, counted: Widths) -> b.Blocks:
     yield b.Title(view.t("sums.why"))
     yield b.Prose(view.t("sums.why_lead"))
     d = view.loaded.config.d_model
-    head = [view.t(f"sums.{name}") for name in ("way", "width", "parameters", "more")]
+    head = [*map(view.t, ("sums.way", "sums.width", "sums.parameters", "sums.more"))]
     rows = []
     for key, width, total in (
         ("sums.summed", d, counted.summed),

@@ -151,7 +151,7 @@ def show(answer: Sinusoids, view: View) -> b.Blocks:
     )
     yield b.Code((numbers.table, numbers.wavelengths, numbers.dot_by_distance))
     wavelengths = [round(float(turn), 2) for turn in turns]
-    names = [view.t(f"positions.{name}") for name in ("dimension", "wavelength")]
+    names = [*map(view.t, ("positions.dimension", "positions.wavelength"))]
     columns = dict(zip(names, (range(width), wavelengths), strict=True))
     yield b.Numbers(lambda: columns)
 

@@ -211,8 +211,8 @@ def _of_layouts(view: View, layouts: tuple[Fresh, ...]) -> str:
     ratio = fused.spread / one.spread
     by_rule = one.weight_formula == fused.weight_formula
     if by_rule or (view.loaded.config.qk_norm and abs(ratio - 1) < 0.01):
-        reason = "rule" if by_rule else "normed"
-        return view.t("score.initial_same", why=view.t(f"score.initial_why_{reason}"))
+        reason = "score.initial_why_rule" if by_rule else "score.initial_why_normed"
+        return view.t("score.initial_same", why=view.t(reason))
     rows = {"rows": fused.shape[0], "own": one.shape[0]}
     return view.t("score.initial_differs", ratio=fixed(ratio), **rows)
 

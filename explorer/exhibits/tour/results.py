@@ -21,7 +21,7 @@ def show(progress: course.CourseProgress, view: View) -> b.Blocks:
             outcomes = [known[entry] for entry in inside if entry in known]
             counts = (sum(outcomes), len(outcomes), len(inside))
             rows.append([course.group_title(view, group), *map(str, counts)])
-    head = [view.t(f"tour.{name}") for name in ("chapter", "n_right", "n_given", "n_steps")]
+    head = [*map(view.t, ("tour.chapter", "tour.n_right", "tour.n_given", "tour.n_steps"))]
     yield b.Table(head, rows)
     if wrong := [entry for entry in named if not known.get(entry, True)]:
         yield b.Pane((b.Title(view.t("tour.again")), lines(view, progress, wrong, "again")))

@@ -58,7 +58,7 @@ def _plan(view: View, lesson: str) -> b.Table:
         words = view.t(f"tour.lessons.{lesson}.{part}")
         rows.append((f"{begins}–{begins + minutes}", title, words))
         begins += minutes
-    return b.Table([view.t(f"tour.{name}") for name in ("minutes", "step", "say")], rows, "lll")
+    return b.Table([*map(view.t, ("tour.minutes", "tour.step", "tour.say"))], rows, "lll")
 
 
 def _titled(typed: str) -> b.Change:
