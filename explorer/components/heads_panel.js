@@ -8,7 +8,7 @@ import { percent } from "./numbers.js";
 
 let count = 0; // outside the app several views share one document and need unique ids
 
-/** { node, index, exact, draw(), light(lit), reveal(query, key), mark() } */
+/** { node, index, exact, draw(), grow(thumb, before), light(lit), reveal(query, key), mark() } */
 export function headPanel(view, index) {
   const { head } = view;
   const { queries, keys, words, measure } = head;
@@ -63,6 +63,18 @@ export function headPanel(view, index) {
     map.draw(chart.clientWidth);
     lines.draw();
     light(view.lit);
+  }
+
+  let motion = null;
+  /** Lets the map grow out of its thumbnail; in the place of a panel `before` it goes on where that one was. */
+  function grow(thumb, before) {
+    const isOver = before && before.motion?.playState !== "running";
+    if (isOver || window.matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+    const [from, to] = [thumb, map.node].map((place) => place.getBoundingClientRect());
+    const small = `translate(${from.left - to.left}px, ${from.top - to.top}px) scale(${from.width / to.width}, ${from.height / to.height})`;
+    const [begin, end] = [small, "none"].map((transform) => ({ transform, transformOrigin: "0 0" }));
+    motion = map.node.animate([begin, end], { duration: 320, easing: "ease-out" });
+    motion.currentTime = before?.motion.currentTime ?? 0;
   }
 
   function light(lit) {
@@ -133,7 +145,7 @@ export function headPanel(view, index) {
     if (key !== null) map.reveal(key);
   }
 
-  return { node, index, exact: cells.exact, draw, light, mark, reveal };
+  return { node, index, exact: cells.exact, draw, grow, light, mark, reveal, get motion() { return motion; } };
 }
 
 export function pinButton(view, index) {

@@ -191,10 +191,9 @@ function headsView(root, head, arrays, theme, likeness, old) {
     const shown = opened === null || pinned.includes(opened) ? pinned : [...pinned, opened];
     const kept = new Map(panels.map((panel) => [panel.index, panel]));
     const before = panels;
-    const compared = shown.length > 1;
     const stays = (panel) => panel && (panel.exact || !exact.has(panel.index));
     panels = shown.map((index) => (stays(kept.get(index)) ? kept.get(index) : headPanel(view, index)));
-    view.compared = compared;
+    view.compared = shown.length > 1;
     if (!hovered) view.lit = { ...free, query, key: view.chosen.key };
     const changed = panels.length !== before.length || panels.some((panel, place) => panel !== before[place]);
     thumbs.mark();
@@ -203,6 +202,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     if (changed && view.drawn) {
       rebuild(nodes.panels, ...panels.map(({ node }) => node));
       redraw(root.clientWidth, Math.min(before.length, 2) !== Math.min(panels.length, 2));
+      for (const panel of panels) if (panel !== kept.get(panel.index)) panel.grow(root.querySelector(`[data-at="head${panel.index}"]`), kept.get(panel.index));
     }
     if (!view.drawn) return;
     shine();

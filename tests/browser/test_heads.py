@@ -197,3 +197,17 @@ def test_a_second_sentence_opens_the_same_head_and_scrolls_along(visitor):
     visitor.page.wait_for_function("node => node.scrollLeft > 40", arg=lines.last.element_handle())
     visitor.at("head9").last.click()
     expect(visitor.page.locator('.hl .panel[aria-label="L2·H2"]')).to_have_count(2)
+
+
+GROWING = """(head) => {
+    head.click();
+    return [...head.getRootNode().querySelectorAll('.panel *')]
+        .flatMap(node => node.getAnimations()).filter(({ animationName }) => !animationName).length;
+}"""
+
+
+def test_an_opened_head_grows_out_of_its_thumbnail_unless_motion_is_unwanted(visitor):
+    visitor.open("heads", lang="en", model="en-zh", text="I love you.")
+    assert visitor.at("head9").evaluate(GROWING) == 1
+    visitor.page.emulate_media(reduced_motion="reduce")
+    assert visitor.at("head10").evaluate(GROWING) == 0
