@@ -29,8 +29,8 @@ examples:
   headlight certify en-zh
   headlight certify my_model.py:build
 
-`headlight COMMAND --help` describes the options of one command. The exit status is 0 when a
-command worked, 1 when a mask test fails, and 2 when the input cannot be used.
+`headlight COMMAND --help` describes the options of one command. The exit status is 0 on
+success, 1 if a mask test fails, and 2 if the input cannot be used.
 """
 
 

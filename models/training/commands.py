@@ -201,7 +201,7 @@ def add_commands(commands: options.Commands) -> None:
         metavar="TABLE.FIELD=VALUE",
         help="change the recipe, for example model.dropout=0.2",
     )
-    command.add_argument("--threads", type=int, default=1, help="threads of each process")
+    command.add_argument("--threads", type=int, default=1, help="number of threads per process")
 
     command = options.add_command(commands, "evaluate", evaluate_model)
     options.add_model(command, "en-zh")

@@ -87,10 +87,10 @@ def test_one_token_predicts_no_other_and_is_all_that_batch_norm_sees(open_page, 
 
 def test_gamma_depth_and_the_last_norm_change_the_numbers(open_page):
     at = open_page("blocks", gamma="100-100-100-100-100-100")
-    assert "10⁻" in reading(at, "With γ too late").split("**")[3]  # equal γ hide the bug
+    assert "10⁻" in reading(at, "If γ is applied too late").split("**")[3]  # equal γ hide the bug
     at.slider(key="blocks.gamma.2").set_value(2.0).run()
     assert at.query_params["gamma"] == "100-100-200-100-100-100"
-    said = reading(at, "With γ too late")
+    said = reading(at, "If γ is applied too late")
     assert "10⁻" in said.split("**")[1]  # by hand: rounding
     assert float(said.split("**")[3]) > 0.01
     at = open_page("blocks", part="residual", depth="3")

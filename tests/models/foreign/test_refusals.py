@@ -222,7 +222,7 @@ def test_windows_are_those_of_the_config(tmp_path):
     change_config(folder, layer_types="absent")
     assert windows(folder) == [None, 4], "from max_window_layers on"
     change_config(folder, layer_types=["sliding_attention", "chunked_attention"])
-    refused(folder, "layer_types is", "full_attention for each layer")
+    refused(folder, "layer_types is", '"full_attention" for each layer')
 
 
 @pytest.mark.parametrize(
