@@ -141,7 +141,7 @@ def scaled(**said: Any) -> dict[str, Any]:
         (scaled(type=3), "scaled as 3"),
         (scaled(type="linear"), "factor is missing"),
         (scaled(type="linear", factor=0), "factor is 0: it must be"),
-        (scaled(factor=4.0), "factor is 4.0, which the rotation default does not"),
+        (scaled(factor=4.0), "factor is 4.0, which RoPE scaling default does not"),
         (scaled(type="linear", factor=2.0, alpha=9), "alpha is 9"),
         (scaled(type="dynamic", factor=2.0, alpha=9), "alpha is 9"),
         (scaled(type="dynamic", factor=2.0, original_max_position_embeddings=8), "is 8: only None"),
