@@ -137,8 +137,8 @@ def scaled(**said: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        (scaled(type="mrope"), "scaled as 'mrope'; these are supported: default, linear"),
-        (scaled(type=3), "scaled as 3"),
+        (scaled(type="mrope"), "RoPE scaling 'mrope' is not supported; supported: default, linear"),
+        (scaled(type=3), "RoPE scaling 3 is not"),
         (scaled(type="linear"), "factor is missing"),
         (scaled(type="linear", factor=0), "factor is 0: it must be"),
         (scaled(factor=4.0), "factor is 4.0, which RoPE scaling default does not"),
