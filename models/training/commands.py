@@ -192,8 +192,8 @@ def add_commands(commands: options.Commands) -> None:
         type=Path,
         help="training data: source TAB target, or text, per line; not needed for a generated task",
     )
-    command.add_argument("--valid", type=Path, help="the same, for validation")
-    command.add_argument("--out", type=Path, required=True, help="the run's folder")
+    command.add_argument("--valid", type=Path, help="validation data, in the same format")
+    command.add_argument("--out", type=Path, required=True, help="folder for the run")
     command.add_argument(
         "--set",
         action="append",
@@ -205,7 +205,7 @@ def add_commands(commands: options.Commands) -> None:
 
     command = options.add_command(commands, "evaluate", evaluate_model)
     options.add_model(command, "en-zh")
-    command.add_argument("--pairs", type=Path, help="source TAB target, or text")
+    command.add_argument("--pairs", type=Path, help="file of source TAB target, or text, per line")
     command.add_argument(
         "--recipe", help="read the pairs as this recipe does, or generate them with its task"
     )

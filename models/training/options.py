@@ -87,8 +87,8 @@ def add_placing(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--dtype",
         choices=DTYPES,
-        help="what the model computes in (default: float32, or half precision if only that fits "
-        f"into memory; or {DTYPE_VARIABLE})",
+        help="data type of the computation (default: float32, or half precision if only that "
+        f"fits into memory; or {DTYPE_VARIABLE})",
     )
 
 
@@ -112,7 +112,7 @@ def add_strategy(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--length-penalty", type=float, default=1.0, help="default: 1")
     command.add_argument(
-        "--sample", action="store_true", help="sample instead of beam search; implied by any of:"
+        "--sample", action="store_true", help="sample tokens; the next four options imply it"
     )
     command.add_argument("--temperature", type=float, help="default: 1")
     command.add_argument(

@@ -10,7 +10,7 @@ from explorer.text import t
 def test_the_circuit_built_by_hand_fails_without_its_first_head(open_page):
     at = open_page("circuits", model="writer", part="circuit", made_of="by-hand")
     said = reading(at, "attends to what")
-    assert "L2·H1 attends to what followed: 100 %" in said
+    assert "L2·H1 attends to what followed the earlier copy: 100 %" in said
     assert "Ablating the 1 earlier head" in said
     assert t("circuits.verdict_depends", lang="en") in said
     for name in ("copies", "finds", "fails", "alone"):

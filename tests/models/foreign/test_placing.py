@@ -100,7 +100,7 @@ def test_what_is_asked(monkeypatch):
         Placing.asked()
     monkeypatch.delenv(DTYPE_VARIABLE)
     monkeypatch.setenv(DEVICE_VARIABLE, "tpu")
-    with pytest.raises(ValueError, match="device is 'tpu': it must be cpu or cuda"):
+    with pytest.raises(ValueError, match="device is 'tpu': it must be 'cpu' or 'cuda'"):
         Placing.asked()
 
 
