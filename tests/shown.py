@@ -107,11 +107,6 @@ def written(at: AppTest) -> list[str]:
     return [frame["tokens"][frame["chosen"]] for frame in film(at)["frames"]]
 
 
-def warned(at: AppTest) -> str:
-    """All warnings of a page."""
-    return "\n".join(str(each.value) for each in at.warning)
-
-
 def charts(at: AppTest, says: str = "") -> list[dict[str, Any]]:
     """The charts of a page, or those that say this: on an axis, in a legend or at a point."""
     found = [json.loads(each.proto.spec) for each in at.get("plotly_chart")]

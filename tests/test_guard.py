@@ -94,19 +94,11 @@ def test_what_is_no_origin_is_refused(monkeypatch, capsys, named):
     assert "HEADLIGHT_EMBED_ORIGINS must be origins such as" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/_stcore/metrics",
-        "/_stcore/agent/openapi.json",
-        "/_stcore/agent/mcp",
-        "/_stcore/script-health-check",
-        "/base/_stcore/metrics",
-    ],
-)
-def test_addresses_that_no_page_needs_are_closed(path):
-    answer = asked(path)
-    assert (answer.status, answer.body) == (404, b"Not found")
+def test_addresses_that_no_page_needs_are_closed():
+    for name in ("metrics", "agent/openapi.json", "agent/mcp", "script-health-check"):
+        for base in ("", "/base"):
+            answer = asked(f"{base}/_stcore/{name}")
+            assert (answer.status, answer.body) == (404, b"Not found"), (base, name)
 
 
 def test_a_body_is_read_before_an_early_answer_but_never_asked_for():

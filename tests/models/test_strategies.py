@@ -108,27 +108,6 @@ def test_cuts_worked_by_hand(options, expected):
     assert [p == 0 for p in left] == [p == 0 for p in expected]  # cut means exactly 0
 
 
-@settings(max_examples=30)
-@given(
-    logits=st.lists(st.floats(-8, 8, width=32), min_size=2, max_size=9),
-    temperature=st.floats(0, 4),
-    top_k=st.integers(0, 10),
-    top_p=st.floats(0, 1),
-)
-def test_cuts_keep_the_best_tokens_in_proportion(logits, temperature, top_k, top_p):
-    log_probs = torch.tensor([logits]).log_softmax(-1)
-    left = Sample(temperature, top_k, top_p).probs(log_probs)[0]
-    assert left.sum().item() == pytest.approx(1)
-    kept = left > 0
-    assert kept[int(log_probs.argmax())]
-    if temperature and top_k:
-        assert int(kept.sum()) <= top_k
-    if not kept.all():
-        untouched = Sample(temperature).probs(log_probs)[0]
-        torch.testing.assert_close(left[kept], untouched[kept] / untouched[kept].sum())
-        assert untouched[kept].min() >= untouched[~kept].max()
-
-
 def test_the_draws_along_one_output_are_independent():
     probs = {A: 0.5, B: 0.5}
     model = chain(_1=probs, _3=probs, _4=probs)

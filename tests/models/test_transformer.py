@@ -5,21 +5,16 @@ import threading
 
 import pytest
 import torch
-from tiny import everything, hook_names, random_tokens, record, tiny_model
+from tiny import everything, random_tokens, record, tiny_model
 from torch import nn
 
 from models.config import ModelConfig
 from models.fast import FastHookPoint
 from models.hooks import VISITOR, Edits, HookPoint, Record, name_hook_points, visiting
 from models.rows import Rows
-from models.transformer import FAMILIES, build_model
+from models.transformer import build_model
 
 B, T, S, H, D_MODEL = 3, 5, 7, 4, 24
-
-
-@pytest.fixture(params=FAMILIES)
-def family(request):
-    return request.param
 
 
 @pytest.fixture
@@ -86,43 +81,6 @@ def test_embeddings_start_at_unit_size_once_scaled(wide):
         assert stack.embed_scale == math.sqrt(96)
         assert stack.positions.weight.std().item() == pytest.approx(1, rel=0.03)
     assert not torch.equal(wide.encoder.embed.weight, wide.decoder.embed.weight)
-
-
-# The golden list: every hook point of each family, by name and in order.
-ATTENTION = ("q", "k", "v", "bias", "scores", "mask", "pattern", "z")
-
-
-def hooks(inside: str, *names: str) -> list[str]:
-    return [f"{inside}hook_{name}" for name in names]
-
-
-def stack(inside: str, ffn: tuple[str, ...], crosses: bool = False) -> list[str]:
-    """The hook points of a stack of one block, in the order of its modules."""
-    block = f"{inside}blocks.0."
-    return [
-        *hooks(f"{block}attn.", *ATTENTION),
-        *hooks(f"{block}cross_attn.", *(ATTENTION if crosses else ())),
-        *hooks(f"{block}ffn.", *ffn),
-        *hooks(block, "resid_pre", "attn_out", "resid_mid"),
-        *hooks(block, *(("cross_attn_out", "resid_mid_cross") if crosses else ())),
-        *hooks(block, "ffn_out", "resid_post"),
-        *hooks(inside, "positions", "embed", "pos_embed", "resid_final"),
-    ]
-
-
-ONE_STACK = stack("", ("pre", "gate", "post")), "swiglu"
-PLAIN = "pre", "post"
-GOLDEN = {
-    "decoder-only": ONE_STACK,
-    "encoder-decoder": (stack("encoder.", PLAIN) + stack("decoder.", PLAIN, crosses=True), "relu"),
-    "encoder-only": ONE_STACK,  # the same parts; only the mask differs
-}
-
-
-def test_the_hook_points_of_a_one_layer_model(family):
-    expected, ffn = GOLDEN[family]
-    model = tiny_model(family=family, ffn=ffn, n_layers=1, n_encoder_layers=1)
-    assert list(hook_names(model)) == [*expected, "hook_logits"]
 
 
 # Hook points: identity unless visited, private to a thread, gone after an error.

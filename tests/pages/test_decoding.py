@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from foreign import Golden
-from shown import charts, everything, film, panels, payloads, warned, words_of, written
+from shown import charts, everything, film, messages, panels, payloads, words_of, written
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -64,7 +64,7 @@ def test_cut_candidates_have_no_probability_left_and_a_limit_of_0_is_refused(ope
     at = open_page("decoding", limit="2")
     assert len(film(at)["frames"]) == 2
     at.number_input(key="decoding.limit").set_value(0).run()
-    assert t("settings.max_new_tokens", lang="en") in warned(at)
+    assert t("settings.max_new_tokens", lang="en") in messages(at)
 
 
 def test_a_beam_of_the_link_is_kept_and_the_other_rule_compared(open_page):
@@ -91,7 +91,7 @@ def test_a_batch_of_own_sentences_is_padded_and_bad_ones_are_refused(open_page):
     assert [len(row["counts"]) for row in rows] == [len(rows[0]["counts"])] * 2
     assert "lines" in at.query_params
     at.text_area(key="decoding.lines").set_value("\n".join(["I."] * 9)).run()
-    assert "9" in warned(at)
+    assert "9" in messages(at)
 
 
 def test_the_cache_shrinks_with_fewer_key_value_heads(open_page):
@@ -169,7 +169,7 @@ def test_what_cannot_be_written_is_refused_and_the_line_stays(open_page, typed, 
     at = open_page("decoding", limit="8", part="branches")
     before = written(at)
     at.text_input(key="branches.typed").set_value(typed).run()
-    assert words("en")[f"problems.{key}"].split("{")[0] in warned(at)
+    assert words("en")[f"problems.{key}"].split("{")[0] in messages(at)
     assert written(at) == before
     for fork in ("99999", "5.6.7.8.9.10.11.12.13"):
         assert open_page("decoding", limit="8", fork=fork).warning

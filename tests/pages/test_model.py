@@ -1,7 +1,7 @@
 """The Machine page: the diagram of the loaded model, the calculator, costs."""
 
 import pytest
-from shown import everything, payloads, reading, warned
+from shown import everything, messages, payloads, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -53,7 +53,7 @@ def test_all_layers_but_one_are_folded(open_page, save_small, tmp_path, monkeypa
 
 def test_sizes_and_switches_move_the_count(open_page):
     impossible = open_page("model", sizes="512-7-7-6-2048-100-1111")
-    assert "sizes" in warned(impossible)
+    assert "sizes" in messages(impossible)
     at = open_page("model", sizes="base")
     tied = metric(at)
     assert tied == 63_082_496

@@ -17,10 +17,7 @@ from explorer.ui.sidebar.languages import language_name
 from models.foreign.finding import VARIABLE
 from models.rows import Rows
 
-
-@pytest.fixture(autouse=True)
-def _add_own(own, monkeypatch):
-    monkeypatch.setenv(VARIABLE, str(own))
+pytestmark = pytest.mark.usefixtures("add_own")
 
 
 CHAT = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}\n{% endfor %}"

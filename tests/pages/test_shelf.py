@@ -21,12 +21,6 @@ from models.foreign.finding import VARIABLE
 from models.refusals import Refusal
 
 
-@pytest.fixture
-def store() -> caching.Store:
-    """Of its own: what it keeps is counted here."""
-    return caching.Store(caching.budget())
-
-
 # A model that was trained in one session.
 def keeping() -> None:
     """A page that keeps a model, and lists the models of its session."""

@@ -59,6 +59,8 @@ def test_longer_rows_are_trained_on_beside_the_short_ones_and_scored_alone(
     assert main([*arguments, "--joined", "7"]) == 0
     long = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert short["sentences"] == 3 < long["sentences"]
+    figures = {"bleu", "chrf", "exact", "loss", "accuracy", "sentences", "seconds"}
+    assert set(short) == {"model", *figures}
     assert models_main([*arguments, "--recipe", str(recipe)]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == short | {
         "seconds": pytest.approx(short["seconds"], abs=5)

@@ -10,7 +10,7 @@ import torch
 from foreign import Golden
 from hypothesis import given, strategies as st
 from tables import chain
-from toy_runs import PAIRS, same, weights, write_untrained
+from toy_runs import same, weights, write_untrained
 
 from models import load_checkpoint
 from models.__main__ import main
@@ -58,17 +58,6 @@ def test_batched_translations_are_those_of_each_sentence_alone(folder, monkeypat
         [alone] = scores.translate(checkpoint.model, checkpoint.tokenizer, [sentence])
         # A batch may write on for as long as its longest source allows.
         assert alone == translation or (len(alone) > 10 and translation.startswith(alone))
-
-
-def test_evaluate_ends_with_one_json_object(folder, tmp_path, capsys):
-    pairs = tmp_path / "pairs.tsv"
-    pairs.write_text("".join(f"{s}\t{t}\tsomewhere\n" for s, t in PAIRS), encoding="utf-8")
-    assert main(["evaluate", "--model", str(folder), "--pairs", str(pairs)]) == 0
-    result = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert result["model"] == folder.name
-    figures = {"bleu", "chrf", "exact", "loss", "accuracy", "sentences", "seconds"}
-    assert set(result) == {"model", *figures}
-    assert result["sentences"] == 3
 
 
 def test_a_language_model_continues_and_is_scored(folder, tmp_path, capsys):
