@@ -181,7 +181,7 @@ def add_commands(commands: Commands) -> None:
     )
     command.add_argument("--text", help="the sentence; an example by default")
     command.add_argument("--edits", default="", help=CHANGES)
-    command.add_argument("--json", action="store_true", help="the report as one JSON object")
+    command.add_argument("--json", action="store_true", help="print the report as one JSON object")
     command.add_argument("--junit", type=Path, metavar="FILE", help="also write JUnit XML")
     command.add_argument("--markdown", type=Path, metavar="FILE", help="also write Markdown")
     add_align_options(_command(commands, "align", align))

@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train a recipe on sentence pairs (.tsv), plain text or its task; resume an earlier run."""
+    """Train a recipe on sentence pairs (.tsv), plain text or its own task, or resume a run."""
     recipe = read_recipe(args.recipe, args.set)
     out: Path = args.out
     torch.set_num_threads(args.threads)
@@ -147,7 +147,7 @@ def _rows_in(path: Path, config: DataConfig, paired: bool) -> list[Row]:
 
 
 def evaluate_model(args: argparse.Namespace) -> None:
-    """Score a model: BLEU and chrF on pairs, perplexity on plain text; JSON in the last line."""
+    """Score a model: BLEU and chrF on pairs, perplexity on plain text; the last line is JSON."""
     checkpoint = options.open_checkpoint(args.model, options.placing_of(args))
     if args.recipe:
         rows = rows_of(read_recipe(args.recipe, []), args.pairs, "--pairs", held_apart=True)

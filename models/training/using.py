@@ -111,7 +111,7 @@ def _most_new(model: Model, given: Tensor) -> int:
 
 
 def info(args: argparse.Namespace) -> None:
-    """Sizes, choices, parameters and attention sites of a model."""
+    """Print a model's sizes, design, parameters and attention sites."""
     checkpoint = options.open_checkpoint(args.model, options.placing_of(args))
     print(checkpoint.config.to_json(), end="")
     for name, child in checkpoint.model.named_children():
