@@ -17,7 +17,10 @@ from explorer.ui.sidebar.languages import language_name
 from models.foreign.finding import VARIABLE
 from models.rows import Rows
 
-pytestmark = pytest.mark.usefixtures("add_own")
+
+@pytest.fixture(autouse=True)
+def _add_own(own, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(own))
 
 
 CHAT = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}\n{% endfor %}"
