@@ -1,7 +1,7 @@
 """One text on its way through a model: tokens, positions, every head, and each step's output."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isqrt
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
+from explorer.analysis.heads.sinks import Sinks, renormalised, sinks_of
 from explorer.library import LoadedModel
 from explorer.runs.activations import Activations, survey
 from explorer.runs.edits import Edit
@@ -86,20 +87,26 @@ class FlowStep:
 class Flow:
     """The data of the figure. `lanes` are the source, if there is one, and the target.
 
-    The last lane has `given` tokens before the first step.
+    The last lane has `given` tokens before the first step. `sinks` are those left out, by site.
     """
 
     lanes: tuple[Lane, ...]
     given: int
     steps: tuple[FlowStep, ...]
+    sinks: tuple[Sinks, ...] = ()
 
 
 def flow(
-    loaded: LoadedModel, traced: Trace, generation: Generation | None, edits: Sequence[Edit] = ()
+    loaded: LoadedModel,
+    traced: Trace,
+    generation: Generation | None,
+    edits: Sequence[Edit] = (),
+    without_sinks: bool = False,
 ) -> Flow:
-    """The flow of a text through the model: of `made` if something was generated, else of `traced`.
+    """The flow of a text through the model: of `generation` if something was generated, else of
+    `traced`.
 
-    `edits` are those of `made`. Raises ValueError for another model's run.
+    `edits` are those of `generation`. Raises ValueError for another model's run.
     """
     if loaded.name != traced.model or (generation is not None and generation.model != traced.model):
         raise ValueError(f"the run was made by {traced.model!r}, not by {loaded.name!r}")
@@ -110,15 +117,27 @@ def flow(
         stream: bins(n, sum(site.n_heads for site in traced.sites)) for stream, n in sizes.items()
     }
 
+    sinks = {}
+    if without_sinks:
+        tgt, names = tuple(rows.tgt[0].tolist()), str_tokens(loaded, rows, "tgt")
+        whole = replace(traced, tgt_tokens=tgt, tgt_str_tokens=names, activations=activations)
+        whole = replace(whole, tgt_valid=np.ones(len(tgt), bool))
+        sinks = {site.name: sinks_of(loaded, whole, site) for site in traced.sites}
+
     def attention(site: AttentionSite) -> AttentionFlow:
         across = starts[site.query_stream], starts[site.key_stream]
-        steps, then = _steps_of(site, generation, sizes[site.key_stream], across[1])
+        pattern = activations[site.hook("pattern")]
+        taken, then = _steps_of(site, generation, sizes[site.key_stream])
+        if site.name in sinks:
+            left_out = sinks[site.name].left_out
+            pattern = renormalised(pattern, left_out)
+            taken = renormalised(taken.swapaxes(0, 1), left_out).swapaxes(0, 1)
         return AttentionFlow(
             site,
-            in_bins(activations[site.hook("pattern")], *across),
+            in_bins(pattern, *across),
             _any_in_bins(activations[site.hook("mask")], *across),
-            steps,
-            then,
+            np.add.reduceat(taken, across[1], axis=-1),
+            np.logical_or.reduceat(then, across[1], axis=-1),
         )
 
     def embedded(stack: StackSite) -> np.ndarray | None:
@@ -154,7 +173,7 @@ def flow(
     n_given = sizes["tgt"]
     if generation is not None and loaded.config.generates:
         n_given -= len(generation.steps) - 1
-    return Flow(lanes, n_given, steps)
+    return Flow(lanes, n_given, steps, tuple(sinks.values()))
 
 
 def bins(n_tokens: int, n_heads: int) -> tuple[int, ...]:
@@ -201,18 +220,17 @@ def rows_of_flow(loaded: LoadedModel, traced: Trace, generation: Generation | No
 
 
 def _steps_of(
-    site: AttentionSite, generation: Generation | None, n_keys: int, keys: Sequence[int]
+    site: AttentionSite, generation: Generation | None, n_keys: int
 ) -> tuple[Float[np.ndarray, "step head key"], Bool[np.ndarray, "step key"]]:
-    """The rows of a decoder's site at every step, in bins; empty at other sites."""
-    if generation is None or not generation.steps or site.name not in generation.steps[0].rows:
-        return np.zeros((0, site.n_heads, len(keys)), np.float32), np.zeros((0, len(keys)), bool)
-    rows = np.zeros((len(generation.steps), site.n_heads, n_keys), np.float32)
-    then = np.zeros((len(generation.steps), n_keys), bool)
-    for at, step in enumerate(generation.steps):
-        row = step.rows[site.name]
+    """The rows of a decoder's site at every step; empty at other sites."""
+    steps = generation.steps if generation else ()
+    read = [step.rows[site.name] for step in steps if site.name in step.rows]
+    rows = np.zeros((len(read), site.n_heads, n_keys), np.float32)
+    then = np.zeros((len(read), n_keys), bool)
+    for at, row in enumerate(read):
         rows[at, :, : row.shape[-1]] = row
         then[at, : row.shape[-1]] = True
-    return np.add.reduceat(rows, keys, axis=-1), np.logical_or.reduceat(then, keys, axis=-1)
+    return rows, then
 
 
 def _waves(

@@ -1,9 +1,11 @@
 """An animation of the whole model on the user's sentence: every token, every head, every step."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast, get_args
+
+import numpy as np
 
 from explorer.analysis.heads.compare import token_diff
 from explorer.analysis.start.flow import Flow, Lane, flow
@@ -12,9 +14,11 @@ from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.runs import open_head
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
-from explorer.exhibits.choices import ScreenChoices
+from explorer.exhibits.choices import PartChoices, ScreenChoices
 from explorer.exhibits.links import State
 from explorer.exhibits.masks.causal import ahead
+from explorer.exhibits.picking import pick_sinks
+from explorer.exhibits.saying import left_out_words
 from explorer.exhibits.start.choices import (
     CHANGES,
     SHUT,
@@ -73,7 +77,10 @@ def written(plain: Run) -> Steps[GreedyOutput]:
             before = yield from _greedy(plain, ())
     except InputProblem as refused:
         problem = refused
-    figure = flow(cache.open_model(plain.model), cache.trace(plain), generation, plain.edits)
+    traced = cache.trace(replace(plain, without_sinks=False))
+    figure = flow(
+        cache.open_model(plain.model), traced, generation, plain.edits, plain.without_sinks
+    )
     return GreedyOutput(figure, generation, before, problem)
 
 
@@ -87,13 +94,14 @@ def _greedy(plain: Run, edits: tuple[Edit, ...]) -> Steps[Generation]:
 
 def plain_run(view: View) -> Run:
     """The run of the user's text and edits, without padding or a given output."""
-    return Run(view.loaded.name, view.text, None, view.edits, 0)
+    without_sinks = view.choices(PartChoices).without_sinks
+    return Run(view.loaded.name, view.text, None, view.edits, 0, without_sinks)
 
 
 def _read_text(view: View) -> b.Blocks:
     """The picture of the text alone, while a large model continues it."""
     if view.loaded.continues and view.loaded.n_parameters > SMALL:
-        plain = plain_run(view)
+        plain = replace(plain_run(view), without_sinks=False)
         text_alone = flow(view.loaded, cache.trace(plain), None, plain.edits)
         yield b.Hero((_picture(view, GreedyOutput(text_alone)),))
 
@@ -105,6 +113,7 @@ def show(greedy_output: GreedyOutput, view: View) -> b.Blocks:
     yield b.Hero((*map(b.Note, why), _picture(view, greedy_output)))
     yield from map(b.Prose, saying.labels_said(view))
     yield from map(b.Note, _notes(view, greedy_output.made))
+    yield from _without_sinks(view, greedy_output.flow)
     if not view.choices(ScreenChoices).beamer:
         yield b.Note(f"{view.t('start.lead')} {view.t('start.try')}")
         tour = b.choose(visit="tour", lesson="", part="")
@@ -119,6 +128,15 @@ def show(greedy_output: GreedyOutput, view: View) -> b.Blocks:
         (view.loaded.model.read, flow, *([generate] if greedy_output.made is not None else []))
     )
     yield b.Numbers(lambda: _numbers(view, greedy_output.flow))
+
+
+def _without_sinks(view: View, journey: Flow) -> b.Blocks:
+    """The switch that leaves sinks out, if a head has one, and how much it left out."""
+    left_out = view.choices(PartChoices).without_sinks
+    if left_out:
+        yield b.Note(left_out_words(view, np.concatenate([site.weight for site in journey.sinks])))
+    if left_out or any(cache.have_sinks(view.run, kind) for kind in view.kinds):
+        yield pick_sinks(view)
 
 
 def _notes(view: View, generation: Generation | None) -> list[str]:

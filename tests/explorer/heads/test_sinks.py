@@ -10,6 +10,7 @@ import torch
 
 from explorer.analysis.alignment.reading import read
 from explorer.analysis.heads.sinks import CLASSES, renormalised, sinks_of, without_sinks
+from explorer.analysis.start.flow import flow
 from explorer.exhibits import View, block as b
 from explorer.exhibits.block import escape
 from explorer.exhibits.heads.exports import snippet
@@ -19,9 +20,10 @@ from explorer.exhibits.links import State
 from explorer.exhibits.view import build
 from explorer.library import LoadedModel
 from explorer.numbers import percent
-from explorer.runs.trace import trace
+from explorer.runs.trace import generate, trace
 from explorer.shell import LINKS
 from explorer.text import LANGUAGES, t
+from models.strategies import Greedy
 from tests.explorer.conftest import DESIGNS
 
 TEXT, SITE = "The cat sat on the mat.", "decoder.blocks.0.cross_attn"
@@ -115,6 +117,23 @@ def test_heads_offers_the_switch_where_there_are_sinks_and_says_what_is_left_out
     keys, said, _ = drawn("en-zh", TEXT, lang=lang, without_sinks=True)
     assert "sinks.without_sinks" in keys  # to switch it off again
     assert t("sinks.none", lang=lang) in said
+
+
+def test_start_draws_the_steps_without_a_sink(translator):
+    loaded = planted(translator, -2, 2, length=0.1)
+    made = generate(loaded, TEXT, Greedy(), 6)
+    whole, rest = (flow(loaded, trace(loaded, TEXT), made, (), left) for left in (False, True))
+    (before, after) = (journey.lanes[-1].blocks[0][1] for journey in (whole, rest))
+    assert before.steps[:, 2, -2].min() > 0.8
+    for drawn_after, drawn_before in (
+        (after.steps.swapaxes(0, 1), before.steps.swapaxes(0, 1)),
+        (after.pattern, before.pattern),
+    ):
+        assert drawn_after[2, :, -2].max() == 0
+        assert drawn_after[2].sum(-1) == pytest.approx(1)
+        assert (drawn_after[[0, 1, 3]] == drawn_before[[0, 1, 3]]).all()
+    assert not whole.sinks
+    assert sum(float(site.weight.sum()) for site in rest.sinks) > 0.8
 
 
 def test_a_pair_is_read_without_the_full_stop_that_is_a_sink(translator):
