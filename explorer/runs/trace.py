@@ -94,6 +94,11 @@ class Trace:
         """The stack that reads a sequence. Raises StopIteration if none does."""
         return next(stack for stack in self.stacks if stack.stream == stream)
 
+    def blocks(self, stack: StackSite) -> list[list[AttentionSite]]:
+        """The attention sublayers of each block of a stack."""
+        own = [site for site in self.sites if site.stack == stack.role]
+        return [[site for site in own if site.layer == layer] for layer in range(stack.n_layers)]
+
     def site(self, name: str) -> AttentionSite:
         """The site with this name. Raises KeyError."""
         for site in self.sites:

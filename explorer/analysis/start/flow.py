@@ -103,8 +103,7 @@ def flow(
     edits: Sequence[Edit] = (),
     without_sinks: bool = False,
 ) -> Flow:
-    """The flow of a text through the model: of `generation` if something was generated, else of
-    `traced`.
+    """The flow of a text through the model: of `generation` if there is one, else of `traced`.
 
     `edits` are those of `generation`. Raises ValueError for another model's run.
     """
@@ -150,14 +149,7 @@ def flow(
             tokens=str_tokens(loaded, rows, stack.stream),
             starts=starts[stack.stream],
             embedded=embedded(stack),
-            blocks=tuple(
-                tuple(
-                    attention(site)
-                    for site in traced.sites
-                    if site.stack == stack.role and site.layer == layer
-                )
-                for layer in range(stack.n_layers)
-            ),
+            blocks=tuple(tuple(map(attention, block)) for block in traced.blocks(stack)),
             waves=_waves(loaded, stack, activations, starts[stack.stream]),
             turns=loaded.config.position_type.acts == "turns",
         )

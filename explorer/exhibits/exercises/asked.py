@@ -5,15 +5,38 @@ from typing import Any
 from explorer import sandbox
 from explorer.analysis.exercises.grading import Grade, grade
 from explorer.analysis.exercises.tasks import KINDS, Task, task_of, tasks
-from explorer.engine.exercises import graded
+from explorer.engine.exercises import graded, task_named
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.exercises.answer import numbers, picture
 from explorer.exhibits.exercises.choices import ExercisesChoices
 from explorer.exhibits.exercises.said import reading_of
-from explorer.exhibits.exercises.subject import absent, opened, program, written
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_group, pick_one
 from explorer.exhibits.saying import in_a_row
+
+
+def opened(view: View) -> Task:
+    """The open task."""
+    return task_named(view.choices(ExercisesChoices).task)
+
+
+def written(view: View) -> str | None:
+    """The user's program for the open task, or the link's; None until it is edited or run."""
+    choices = view.choices(ExercisesChoices)
+    code = (dict(choices.programs) | dict(choices.drafts)).get(opened(view).id)
+    return None if code is None else code.replace("\r\n", "\n")
+
+
+def program(view: View) -> str:
+    """What is in the editor: initially the starter code."""
+    code = written(view)
+    return opened(view).starter if code is None else code
+
+
+def absent(view: View) -> b.Blocks:
+    """Why no program can run here, if none can."""
+    if not sandbox.available():
+        yield b.Hero((b.Hint(view.t("exercises.absent"), "extension_off"),))
 
 
 def show(result: Grade | None, view: View) -> b.Blocks:

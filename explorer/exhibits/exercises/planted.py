@@ -9,9 +9,9 @@ from explorer.analysis.exercises.planted import fits
 from explorer.engine.exercises import Program, Status, Trial, graded, tried
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.cases.planted import loss_of, output_of
+from explorer.exhibits.exercises.asked import opened, program, written
 from explorer.exhibits.exercises.choices import ExercisesChoices
 from explorer.exhibits.exercises.said import fault_words
-from explorer.exhibits.exercises.subject import opened, program, written
 from explorer.exhibits.saying import in_a_row
 from explorer.sandbox import Fault
 

@@ -36,7 +36,6 @@ from explorer.runs.generation import MAX_NEW_TOKENS, Generation, generate, longe
 from explorer.runs.inputs import given_tokens
 from explorer.runs.passes import Steps
 from explorer.text import has, in_units
-from models.hooks import AttentionSite
 from models.strategies import Greedy
 
 PAGES = {
@@ -222,7 +221,7 @@ def _offered(view: View) -> tuple[MaskName, ...]:
 
 def _picked(view: View, sent: Any) -> b.Change | None:
     """What the user opened and chose in the picture, or the page whose link was followed."""
-    sites = _sites(view)
+    sites = [view.trace.blocks(stack) for stack in view.trace.stacks]
     heads = [[[site.n_heads for site in block] for block in lane] for lane in sites]
     pick = pick_of(sent, heads, get_args(MaskName))
     page = (pick.link or "").partition("?")[0]
@@ -242,18 +241,6 @@ def _picked(view: View, sent: Any) -> b.Change | None:
         return {"edits": with_mask(state.edits, mask), "step": None, **opened}
 
     return b.Change(choices, visit)
-
-
-def _sites(view: View) -> list[list[list[AttentionSite]]]:
-    """The attention sublayers of each block of each stack."""
-    trace = view.trace
-    return [
-        [
-            [site for site in trace.sites if (site.stack, site.layer) == (stack.role, layer)]
-            for layer in range(stack.n_layers)
-        ]
-        for stack in trace.stacks
-    ]
 
 
 def _diff(

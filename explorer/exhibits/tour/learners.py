@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl, urlsplit
 from explorer.engine.exercises import graded
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.block import escape
+from explorer.exhibits.exercises.asked import absent
 from explorer.exhibits.exercises.choices import MOST_CARRIED, read_ids, read_programs
-from explorer.exhibits.exercises.subject import absent
 from explorer.exhibits.tour.choices import MOST_NAME, TourChoices, one_line, read_answers
 from explorer.exhibits.tour.course import ENTRIES, heading, number_of, sheet_of, title_of
 from explorer.runs.passes import Steps

@@ -2,7 +2,7 @@
 
 from explorer.analysis.exercises.tasks import tasks
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.exercises.subject import absent
+from explorer.exhibits.exercises.asked import absent
 from explorer.exhibits.tour import course
 from explorer.exhibits.tour.contents import listed
 from explorer.exhibits.tour.results import sent
