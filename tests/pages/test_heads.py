@@ -321,9 +321,9 @@ def test_the_map_of_heads_marks_what_is_off_and_names_the_most_needed(open_page)
     assert t("edits.reset", lang="en") in {button.label for button in at.button}
     before = everything(at)
     at.button(key="heads.open_needed").click().run()
-    needed = re.search(r"([\w -]+), L(\d)·H(\d): its ablation", before)
+    needed = re.search(r"Ablating L(\d)·H(\d) \(", before)
     assert needed
-    assert (at.query_params["layer"], at.query_params["head"]) == needed.groups()[1:]
+    assert (at.query_params["layer"], at.query_params["head"]) == needed.groups()
 
 
 def test_heads_are_ablated_only_when_asked_for_and_the_link_asks_too(open_page, monkeypatch):
