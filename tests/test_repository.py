@@ -164,7 +164,6 @@ def test_links_of_documents_and_names_taken_from_benchmarks_are_there():
     assert broken == []
 
 
-# The public CI runs what is there: its commands, files and Pythons are those of the project.
 WORKFLOW: dict[str, Any] = yaml.safe_load(
     (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
 )
@@ -190,7 +189,6 @@ def test_jobs_find_their_targets_write_nothing_end_in_an_hour_and_run_all_tests(
     assert re.search(r"^sweep: .*\n\t.* pytest .* -m sweep$", makefile, re.MULTILINE)
 
 
-# The website: every link leads to a file of it, and nothing in it comes from elsewhere.
 def test_every_address_of_the_website_is_in_it(tmp_path, monkeypatch):
     monkeypatch.setattr(website, "LIVE", ("reverse",))
     website.write(tmp_path, website.LIVE)

@@ -201,7 +201,6 @@ def test_two_addresses_are_refused(started, capsys):
     assert not started
 
 
-# A class that opens the same page of a new server in the same moment: everybody gets it.
 SENTENCE = "I like the young dogs."
 N_VISITORS = 4
 

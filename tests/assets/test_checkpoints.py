@@ -97,17 +97,11 @@ def test_both_cards_say_the_same_and_are_not_cut(folder: Path) -> None:
     assert headings[0] == headings[1]
 
 
-# What the shipped models write beside the app's examples.
-
-
 def test_the_deep_twin_has_learned() -> None:
     """It is shown beside the other placements; with their schedule it repeats one word."""
     loaded = open_model("twin-deep-post")
     assert trace(loaded, "Tom is not here.").output == "汤姆不在这里。"
     assert trace(loaded, "I love you.").output != trace(loaded, "She likes dogs.").output
-
-
-# Sentences of ours with numbers as people write them, and what each must name.
 
 
 def test_a_story_goes_on_and_not_round_in_circles() -> None:
@@ -123,7 +117,6 @@ def test_a_story_goes_on_and_not_round_in_circles() -> None:
     assert repetition([row[len(some) :] for row, some in zip(rows, given, strict=True)]) < 0.15
 
 
-# The masks of every shipped model hold every promise.
 CORE = {"copy", "masked-en", "stories", "twin-learned"}
 """One of each design; `make sweep` examines all."""
 
@@ -141,7 +134,6 @@ def test_the_masks_of_each_hold_every_promise(name: str) -> None:
     assert len(certificate.findings) == len(FINDINGS) - left_out
 
 
-# The shipped atlases: small, of the shipped weights, and every sentence with its source.
 NAMES = ("en-zh", "zh-en", "stories")
 
 
@@ -162,8 +154,6 @@ def test_each_is_small_of_the_shipped_weights_and_credits_its_sentences(name: st
     assert atlas.counts["sentences"] > 20_000
     assert atlas.cost_sentences == 96
 
-
-# What they make of the sentences that the app offers.
 
 GOOD: dict[str, dict[str, list[str]]] = tomllib.loads(
     (Path(__file__).parent / "translations.toml").read_text(encoding="utf-8")
@@ -199,7 +189,6 @@ def test_a_toy_model_is_right(task: Task) -> None:
         assert trace(model, row).output == " ".join(solve(task, tuple(row.split())))
 
 
-# The shipped model that reads pictures: it reads the drawn words and looks at their letters.
 WORDS = ("Brown", "attention", "juMP5", "2026", "Lkz")
 CHINESE = ("朋友", "我们喜欢读书", "3月5日")
 
@@ -227,8 +216,6 @@ def test_every_face_has_ascii_and_the_characters_of_the_vocabulary() -> None:
             drawn_word(f"{word} @{face}", 24, 96)
 
 
-# What a page offers for its lesson, by shipped models: there the lesson shows. The twins: what
-# training without the causal mask gains, and what it costs.
 TELLING = tomllib.loads(asset("lessons", "telling.toml").read_text(encoding="utf-8"))
 
 

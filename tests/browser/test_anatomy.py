@@ -42,7 +42,6 @@ def test_a_part_of_the_machine_opens_its_page(visitor):
     assert visitor.page.evaluate("window.stayed")
 
 
-# The film and the tree: played without a server, and what is taken from them.
 def count(visitor: Visitor) -> Locator:
     return visitor.page.locator(".player .count")
 

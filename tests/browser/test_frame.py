@@ -148,7 +148,6 @@ def test_ctrl_p_prints_once_everything_is_drawn_and_start_prints_its_last_frame(
     page.emulate_media(media="screen")
 
 
-# The menu in real Chromium, and where the picture of each view begins.
 def test_a_view_is_two_clicks_away_and_what_a_model_lacks_is_dimmed(visitor):
     visitor.open(lang="en", model="stories")
     links = visitor.page.get_by_test_id("stTopNavLink")
@@ -223,7 +222,6 @@ def test_the_picture_begins_high_and_no_view_is_long(visitor, views, read):
             visitor.fits(width)
 
 
-# On a phone: the bar with the page's name, the sidebar that goes away, edges, what comes first.
 @pytest.fixture
 def phone(visitor) -> Visitor:
     visitor.page.set_viewport_size({"width": 390, "height": 844})

@@ -246,7 +246,6 @@ def test_what_changes_on_disk_is_read_again_and_what_is_no_gguf_told(own):
     assert str(listed("other").problem) == "other.gguf is not a readable GGUF file"
 
 
-# A card: what a model tells of itself, and which of its author's files are read and how.
 @pytest.mark.parametrize(
     ("changes", "kind", "layers"),
     [

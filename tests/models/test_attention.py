@@ -151,9 +151,6 @@ def test_what_is_no_mask_is_refused_and_heads_that_do_not_divide(attend):
         attend(q[:1], k[:1], k[:1], torch.ones(3, 1, 5, 7, dtype=torch.bool))
 
 
-# Blocks.
-
-
 @pytest.fixture
 def block():
     def make(kind, **changes):

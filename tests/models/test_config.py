@@ -132,7 +132,6 @@ def test_bad_json_is_refused(text, message):
         ModelConfig.from_json(text)
 
 
-# Every refusal of a folder, file or config goes by a key, and is said in every language.
 HOME = Path(models.__file__).parent
 FILES = [
     *sorted((HOME / "foreign").glob("*.py")),
@@ -196,7 +195,6 @@ def test_another_librarys_error_keeps_its_words_and_long_values_are_cut():
     assert len(refusal(refused, lang="zh")) < 400
 
 
-# Checkpoint folders.
 PARTS = ("config.json", "model.safetensors", "tokenizer.json")
 TEXTS = ["the fox likes the dog", "我喜欢你"] * 2
 

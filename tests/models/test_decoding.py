@@ -56,7 +56,6 @@ def test_a_model_in_half_precision_is_summed_in_float32(family):
         torch.testing.assert_close(step.log_probs.exp().sum(-1), torch.ones(len(step.log_probs)))
 
 
-# In a padded batch
 @pytest.mark.parametrize("strategy", [Greedy(), Beam(3, 0.7)])
 @pytest.mark.parametrize(("family", "positions"), BOTH)
 def test_a_sentence_in_a_padded_batch_comes_out_as_alone(family, positions, strategy):
@@ -69,7 +68,6 @@ def test_a_sentence_in_a_padded_batch_comes_out_as_alone(family, positions, stra
         assert answer.score == pytest.approx(alone.score, abs=1e-9)
 
 
-# Under a visitor
 def test_the_encoder_runs_once_and_the_decoder_at_every_step():
     model, seen = wide_model("encoder-decoder"), []
 
@@ -109,7 +107,6 @@ def test_what_is_shared_is_left_as_it_was():
     assert all(torch.equal(weights[name], t) for name, t in model.state_dict().items())
 
 
-# After a forced prefix, and to the end
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("family", WRITERS)
 def test_a_forced_prefix_is_obeyed_and_shown(family, strategy):
@@ -152,7 +149,6 @@ def test_learned_positions_end_at_n_ctx():
         decode(wide_model("encoder-decoder", "learned"), torch.full((1, 15), 4), Greedy(), 2)
 
 
-# Refusals
 def test_what_cannot_be_decoded_is_refused_at_once_with_the_reason():
     def refuse(message, *, error=ValueError, src=SRC, limit=4, **options):
         with pytest.raises(error, match=message):  # before any step is asked for

@@ -115,7 +115,6 @@ def test_other_texts_are_refused(text, key):
     assert refused.value.key == key
 
 
-# Models of other libraries that read pictures: their processors, tokens, and what is refused.
 def test_pictures_are_prepared_as_their_processors_do():
     """Odd sizes and modes: resized, cut, padded, normalised."""
     with np.load(PREPARED) as file:

@@ -17,7 +17,6 @@ EOS, A, B, C = 2, 3, 4, 5
 START = torch.tensor([[1]])
 
 
-# Greedy, stopping, what a step says
 def test_greedy_takes_the_best_token_and_stops_at_eos():
     model = chain(_1={A: 0.6, B: 0.4}, _3={C: 0.5, EOS: 0.3, A: 0.2}, _5={EOS: 0.9, A: 0.1})
     steps = list(decode(model, START, Greedy(), 8))
@@ -70,7 +69,6 @@ def test_logits_without_probabilities_are_named():
         next(decode(model, START, Greedy(), 4))
 
 
-# Sampling
 def cut(probs: list[float], **options: float) -> list[float]:
     """What `Sample` leaves of a distribution."""
     return Sample(**options).probs(torch.tensor([probs]).log())[0].tolist()
@@ -160,7 +158,6 @@ def test_temperature_0_top_k_1_top_p_0_and_beam_width_1_are_greedy(seed, penalty
         assert answer.logprob == pytest.approx(greedy.logprob)
 
 
-# Small parts and refusals
 def test_largest_takes_the_first_of_equals_and_never_minus_infinity():
     values = torch.tensor([1.0, 3.0, -math.inf, 3.0, 1.0, 3.0])
     assert largest(values, 1) == [(1, 3.0)]

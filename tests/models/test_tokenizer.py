@@ -85,7 +85,6 @@ def test_a_file_that_is_no_tokenizer_is_refused(content, tmp_path):
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 
-# Marks: each may be absent, several may be one token.
 def words_only(*special: str) -> tokenizers.Tokenizer:
     """A tokenizer of whole words that knows "the" and "cat" and these special tokens."""
     vocabulary = {token: i for i, token in enumerate((*special, "the", "cat"))}

@@ -22,7 +22,6 @@ def streams():
     return random_tokens(B, S), random_tokens(B, T)
 
 
-# One memory
 def test_rotary_turns_self_attention_and_not_cross_attention(streams):
     model = tiny_model(positions="rotary")
     src, tgt = streams
@@ -41,7 +40,6 @@ def test_rotary_turns_self_attention_and_not_cross_attention(streams):
         assert turned(site)[:, 1:].all()
 
 
-# Refusals
 def test_a_source_mask_of_another_length_is_refused():
     model, tgt = tiny_model(), random_tokens(B, T)
     # ValueError from the model; TypeError where shapes are checked on the way in.
@@ -83,7 +81,6 @@ def test_embeddings_start_at_unit_size_once_scaled(wide):
     assert not torch.equal(wide.encoder.embed.weight, wide.decoder.embed.weight)
 
 
-# Hook points: identity unless visited, private to a thread, gone after an error.
 class Chain(nn.Module):
     def __init__(self):
         super().__init__()

@@ -144,7 +144,6 @@ def test_a_large_residual_is_not_called_a_sum(
     assert ("The terms do not add up to the total" in words) == (shift > 0)
 
 
-# Patching.
 FIRST = "She reads a book every morning."
 
 

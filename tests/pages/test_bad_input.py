@@ -151,7 +151,6 @@ def test_an_empty_shelf_says_what_to_do(open_page, shelf, tmp_path, monkeypatch,
     assert t("shell.nothing", lang=lang) in [each.value for each in at.info]
 
 
-# The sentence and its target; one that cannot be read, and the last good picture.
 def type_text(at: AppTest, text: str) -> AppTest:
     return at.text_area(key="sidebar.text").set_value(text).run()
 
@@ -223,7 +222,6 @@ def test_typed_markup_is_shown_and_never_obeyed_in_a_text_and_its_continuation(o
     assert "&#60;script&#62;" in line
 
 
-# Emoji, letters from right to left, unknown letters and markup in a sentence.
 BOTH_WAYS = "I 🐱 you 👩‍👩‍👧. Ωμέγα ÅÄÖ אני אוהב אותך \u202eabc def"
 
 

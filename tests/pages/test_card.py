@@ -72,7 +72,6 @@ def test_a_hostile_card_is_read_and_never_obeyed(open_page, shelf, tmp_path, mon
     assert "| Languages (from its card) | | x | · :red[y] |" in said
 
 
-# The self-check.
 def shown(at: AppTest) -> list[str]:
     """What stands beside the model's name: the label of the result, else the words of waiting."""
     waiting = t("self_check.running", lang="en")

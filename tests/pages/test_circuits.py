@@ -67,7 +67,6 @@ def test_a_large_model_is_compared_with_chance_when_asked(open_page, monkeypatch
     assert not [each for each in at.button if each.key == "circuits.test"]
 
 
-# Alignment: what its sentence says, and its choices.
 def test_the_copier_links_each_letter_with_itself(open_page, shipped):
     at = open_page("alignment", model="copy", text="d o g")
     said = reading(at, "are aligned")

@@ -201,9 +201,6 @@ def test_a_model_of_one_text_has_no_target(open_page):
         assert {name for name in streams if any(streams[name] in each for each in titles)} == named
 
 
-# The Mask tests page: it waits for a click, follows the sentence, and says what breaks.
-
-
 def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page):
     at = open_page("mask_tests")
     assert not at.main.get("bidi_component")

@@ -21,7 +21,6 @@ from models.foreign.finding import VARIABLE
 from models.refusals import Refusal
 
 
-# A model that was trained in one session.
 def keeping() -> None:
     """A page that keeps a model, and lists the models of its session."""
     import streamlit as st
@@ -80,7 +79,6 @@ def test_it_goes_with_its_session_unless_that_comes_back(visitor, monkeypatch):
     assert visitor.run().session_state["own"] == ()
 
 
-# What was found, why something cannot be opened, and how one is opened.
 @pytest.fixture
 def own(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv(VARIABLE, str(tmp_path))

@@ -78,7 +78,6 @@ def test_unlikelihood_and_preference_are_those_of_their_papers():
     assert preference_loss(worse, worse) == pytest.approx(2 * math.log(2))
 
 
-# Training on which of its own continuations a reader prefers.
 DROPPING = dataclasses.replace(CONFIG, dropout=0.3)
 
 
@@ -200,7 +199,6 @@ def test_it_is_refused_where_it_cannot_be(tmp_path, objective, named):
         Trainer(built(0), Material(ROWS), SETTINGS, tmp_path, none)
 
 
-# From a reader's marks to pairs of which one is preferred.
 TEXTS = ["one red cat sat there", "two dogs ran home and slept"]
 
 

@@ -19,7 +19,6 @@ from recipes.numbering import MOST as LARGEST, in_chinese, in_english, numbered_
 from recipes.renaming import FEWEST, names_of, renamed_texts
 from recipes.shortening import short_rows
 
-# Joined
 JOINED = [
     ("Tom sleeps.", "汤姆在睡觉。"),
     ("We ate rice with Tom.", "我们和汤姆吃了米饭。"),
@@ -56,7 +55,6 @@ def test_both_sides_hold_the_same_pairs_as_sentences_or_clauses():
     assert not any("late, and" in source or "吗，" in target for source, target in rows)
 
 
-# Glosses
 CATS = [
     ("The cat sleeps.", "猫睡觉。"),
     ("Two cats sing.", "猫唱歌。"),
@@ -77,7 +75,6 @@ def test_a_gloss_is_in_most_translations_and_inflections_count_as_one_word():
     assert "猫" not in glosses_of([*unsure, *[("猫跑步。", "So it goes.")] * 2], tokenizer)
 
 
-# Short
 SHORT = [
     ("Help!", "救命！"),
     ("Who?", "谁？"),
@@ -110,7 +107,6 @@ def test_short_rows_come_with_either_mark_also_from_before_a_comma():
     }
 
 
-# Told of others
 ONE = "Then {0} saw a cat. {1} said that {0} liked it."
 TWO = "Then Tom met Anna. She saw that Tom was sad, so Anna gave Tom a cake."
 PEOPLE = {"Tom": "He", "Ben": "He", "Sam": "He", "Anna": "She", "Lucy": "She", "Mia": "She"}
@@ -145,7 +141,6 @@ def test_names_are_found_with_their_pronouns_and_become_others_of_their_kind():
     assert len(seen) > 6
 
 
-# As a recipe asks
 MIXED = [
     ("I see 3 dogs.", "我看见三条狗。"),
     ("Help!", "救命！"),
@@ -178,7 +173,6 @@ def test_each_kind_of_row_is_made_of_what_it_needs():
     assert len(made) == 5
 
 
-# All of them
 NUMBERED = [("I see 3 dogs.", "我看见三条狗。"), ("It was 1945.", "那是1945年。")]
 STEPS: list[tuple[Callable[..., list[Any]], list[Any], int]] = [
     (joined_pairs, JOINED, 40),
@@ -335,7 +329,6 @@ def test_what_cannot_be_told_is_left_alone(english, chinese):
         replaced(english, chinese, 1)
 
 
-# The n-gram that language models are held against.
 def test_one_probability_by_hand():
     # "1 1 3" and "1 1 4" once each. Behind 1: 3 and 4, each after one context. Alone: 3 stands
     # behind one token (1), 4 behind two (1, 3).

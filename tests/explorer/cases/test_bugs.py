@@ -35,7 +35,6 @@ def close(found: Tensor, expected: list[float], atol: float = 5e-4) -> None:
     torch.testing.assert_close(found, wanted, atol=atol, rtol=0)
 
 
-# Masks that say the wrong thing.
 def test_inverted_masks_show_the_future_or_the_padding_only():
     scores = fixed_scores()
     keep = causal_keep(scores)
@@ -100,9 +99,6 @@ def test_without_masks_old_rows_drift_as_the_row_grows():
     assert first[1] > first[2] > first[3] > first[0]
 
 
-# Masks of the wrong shape.
-
-
 @pytest.mark.parametrize("fault", ["first_item", "first_head"])
 def test_an_assignment_by_index_does_not_broadcast(fault):
     scores = fixed_scores(batch=4, n_heads=6)
@@ -133,9 +129,6 @@ def test_padding_is_read_per_head_where_heads_and_batch_agree():
     assert figure("padding_per_head", "pad_mass_head", "1").wrong == pytest.approx(2.0, abs=0.5)
 
 
-# Fill values.
-
-
 def test_an_empty_row_is_nan_uniform_or_zero_and_nan_spreads():
     scores, keep = fixed_scores(1, 1, 4, 4), torch.ones(1, 1, 4, 4).tril(-1).bool()
     assert BY_ID["empty_row_nan"].variant(scores, keep)[0, 0, 0].isnan().all()
@@ -150,7 +143,6 @@ def test_an_empty_row_is_nan_uniform_or_zero_and_nan_spreads():
     assert figure("empty_row_nan", "nan_gradients") == (1.0, 0.0)
 
 
-# Padding and the cache.
 def test_is_causal_with_one_query_sees_the_first_key_only():
     q, k, v = (fixed_scores(2, 3, n, 4, seed) for seed, n in enumerate((1, 5, 5)))
     bug = BY_ID["is_causal_cache"]
@@ -178,7 +170,6 @@ def test_a_borrowed_padding_id_and_positions_counted_over_padding():
     assert figure("left_positions", "first_position") == (2.0, 0.0)
 
 
-# Inside the model, and around it.
 def test_positions_by_the_batch_size_are_lost():
     bug, table = BY_ID["batch_positions"], sinusoidal_table(20, 8)
     one = torch.zeros(1, 10, 8)

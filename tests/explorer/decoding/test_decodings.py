@@ -67,7 +67,6 @@ def test_a_decoding_of_another_model_is_refused(compare, translator, writer):
         walked(compare(writer, generate(translator, TEXT, Greedy(), 2)))
 
 
-# The batch
 def test_a_batch_shifts_pads_and_ignores_and_each_loss_is_its_sentences(translator):
     found = walked(labelled_batch(translator, ["I love you.\t我爱你。", "", "The cat.\t猫"]))
     assert [len(row) for row in found.inputs] == [len(found.inputs[0])] * 2

@@ -83,7 +83,6 @@ def test_memory_is_given_back_once_the_process_has_grown(sizes, given, monkeypat
     assert count == [given]
 
 
-# A property that is kept.
 PATIENCE = 60
 
 

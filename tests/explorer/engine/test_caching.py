@@ -129,7 +129,6 @@ def test_results_are_told_apart_by_values_function_and_folder(store, monkeypatch
     assert not make.is_kept("a", ("b",))
 
 
-# Models.
 class Loaded:
     """As a LoadedModel: its bytes are those of its weights."""
 
@@ -200,7 +199,6 @@ def test_a_model_in_use_can_be_forgotten_and_the_budget_set_by_the_environment(s
         budget()
 
 
-# Two sessions at once.
 LONG = 60.0
 """Seconds after which a thread that still waits for another is stuck."""
 
@@ -324,7 +322,6 @@ def test_who_waits_is_told_the_progress_and_may_give_up(store):
     assert ask(request) == "whole"
 
 
-# Bytes.
 def test_the_bytes_of_arrays_modules_and_words_are_counted_once():
     whole = np.zeros(100_000, np.uint8)
     assert 100_000 <= size_of(whole) < 100_500

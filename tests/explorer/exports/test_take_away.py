@@ -146,7 +146,6 @@ def read(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return arrays, json.loads(str(arrays.pop(META)))
 
 
-# The command `export`, and pictures as SVG.
 TEXT, TARGET = '<script>猫</script> & "cat"', "猫</dd>跑"
 SVG = "{http://www.w3.org/2000/svg}"
 WORDS = family("export", lang="en")

@@ -119,7 +119,6 @@ def test_shown_text_is_isolated_clipped_escaped_and_special_only_as_a_mark():
     assert is_special(end)
 
 
-# The figures of one cell.
 CELL_WORDS = family("figures.score", lang="en")
 
 

@@ -280,7 +280,6 @@ def test_predictions_are_compared_if_they_answer_one_question(traced, translator
     assert comparing.expectations(traced, trace(writer, "The cat ran"), shown, shown) == ()
 
 
-# What clicks in the pictures of all heads choose.
 FIRST, SECOND = "I like a book.", "She reads a book."
 
 

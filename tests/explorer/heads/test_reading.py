@@ -158,7 +158,6 @@ def test_a_map_holds_every_head_of_a_kind(traced, writer) -> None:
         assert measure_names(run, kind) == tuple(walked(measure_maps(run, kind)))
 
 
-# Attention between whole words, on numbers worked by hand.
 ROW = words_of(["un", "·able", "."])
 
 

@@ -154,7 +154,6 @@ def test_open_cells_are_those_that_the_masks_connect_also_on_a_way_round(transla
     assert aggregates["rollout"].pattern[0, 1] > 0
 
 
-# All heads in a few passes against one head at a time through `trace`.
 TEXT, TARGET = "The cat sat on the mat.", "猫坐在垫子上。"
 EDITS: tuple[Edit, ...] = (
     MaskSwitch("causal", False),

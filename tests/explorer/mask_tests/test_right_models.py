@@ -153,7 +153,6 @@ def test_weights_from_outside_are_the_weights_inside():
         torch.testing.assert_close(probe.weights(site, rows), inside[site.hook("pattern")])
 
 
-# The self-check.
 @pytest.mark.parametrize("name", NAMES)
 def test_models_of_other_libraries_keep_every_promise(name, tmp_path):
     found = self_check(open_model(Golden.load(name).write(tmp_path / name, "own")))
@@ -177,7 +176,6 @@ def test_weights_of_all_sites_come_from_one_stream(tiny):
         assert weights.sum(-1).allclose(weights.new_ones(()), atol=1e-5)
 
 
-# Certificates of a text: the user's edits, what the command reports, and how it exits.
 def test_a_user_edit_is_certified_as_the_model_would_run(translator):
     assert certified(translator, "I love you.", "我爱你。").passed
     off = certified(translator, "I love you.", "我爱你。", (MaskSwitch("causal", False),))

@@ -209,7 +209,6 @@ def test_visible_padding_moves_the_short_ones_and_spares_the_longest(translator)
     assert first.weight_moved >= max(moved) - 1e-5 > 1e-2
 
 
-# Looking ahead: none with the causal mask, and without it the sums that the patterns give.
 OFF = (MaskSwitch("causal", False),)
 
 
@@ -233,7 +232,6 @@ def test_which_share_of_weight_is_ahead() -> None:
     assert (found.layer, found.head) == max(by_hand, key=by_hand.__getitem__)
 
 
-# The same words read again under changed masks: losses and the tokens that come next.
 TEXT, TARGET = "The cat ran.", "猫跑开了。"
 
 
@@ -266,7 +264,6 @@ def test_what_comes_next_is_sorted_and_holds_the_best_of_before(translator: Load
         forced(translator, replace(traced, model="another"), ())
 
 
-# What blocks each cell: the rules rebuild the models' own masks.
 SHORT, GIVEN = "The cat ran.", "猫跑"
 SELF, CROSS = "decoder.blocks.0.attn", "decoder.blocks.1.cross_attn"
 ENCODER, LATER = "encoder.blocks.0.attn", "decoder.blocks.1.attn"

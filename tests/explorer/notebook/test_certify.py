@@ -245,7 +245,6 @@ def test_what_a_model_raises_says_what_was_asked_or_is_a_finding() -> None:
     assert broken["padding_right"] == "RuntimeError: sizes differ"
 
 
-# Callables whose masks are right, but whose output loses tokens.
 LONG = [1 + 7 * i % 18 for i in range(60)]
 
 

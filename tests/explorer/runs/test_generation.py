@@ -228,7 +228,6 @@ def test_sentences_in_one_batch_are_translated_as_each_alone(translator):
     assert translate_all(translator, alike, edits) == alone != translate_all(translator, alike)
 
 
-# The way of a text through a model: the numbers of the run, and bins that keep them.
 OFF = (MaskSwitch("causal", False),)
 
 

@@ -189,7 +189,6 @@ def test_a_snapshot_of_the_training_opens_by_its_step(translator, tiny, tmp_path
             open_model(name, tmp_path)
 
 
-# What a run does not keep is read again: the same numbers, from one block alone.
 EDITS = (MaskSwitch("causal", False), HeadOff(SELF, 1), CellEdit(CROSS, None, 1, 0, False))
 
 

@@ -173,7 +173,6 @@ def test_without_the_package_it_says_so(monkeypatch):
         sandbox.run(RIGHT, "f", cases=[[1, 1]])
 
 
-# A stranger's program reads no file, opens no socket, starts no process, and ends in time.
 SECRET = "the-canary-sings-at-midnight"
 LONGEST = 60.0
 """Seconds that a program may live on a busy machine; on an idle one, less than one."""
@@ -257,7 +256,6 @@ def test_hostile_programs_are_withstood(canary, n, seed):
     assert withstood("def f(q, k): return 1").values == (1,) * 9
 
 
-# Chat templates are rendered as `transformers` renders them, and never without limits.
 TEMPLATES = {
     "Mistral v0.3": (
         """{%- set loop_messages = messages %}

@@ -209,7 +209,6 @@ def test_faults_change_gradients_and_what_is_measured(tmp_path):
     assert faulty["labels"] == faulty["read"]
 
 
-# What can be set up: its link, its limits, and the model that comes of it.
 def test_a_link_says_what_differs_and_the_config_follows():
     setup = Setup(task="sort", n_heads=2, norm="rmsnorm", bias=False, rate=0.001, seed=7)
     text = format_setup(setup)

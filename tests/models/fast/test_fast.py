@@ -36,7 +36,6 @@ SEVERAL = 4  # rows that are multiplied by the packed matrix, where there is one
 close = partial(assert_close, atol=1e-12)
 
 
-# All that the plain model computes
 PUT_ON = {"sped up": speed_up, "laid out": lay_out_for_decoding}
 LEFT = torch.tensor([[True] * 5, [False] + 4 * [True], 2 * [False] + 3 * [True]])
 
@@ -137,7 +136,6 @@ def test_only_the_order_in_memory_changes(family, tied):
     assert (embed.weight.data_ptr() == laid.unembed.weight.data_ptr()) == tied
 
 
-# Part by part
 @pytest.mark.parametrize("put_on", PUT_ON.values(), ids=PUT_ON)
 @pytest.mark.parametrize("family", WRITERS)
 def test_gradients_and_dropout_are_those_of_the_plain_model(family, put_on):

@@ -113,7 +113,6 @@ def test_an_adapter_says_what_it_belongs_to_and_how_it_is_merged(tmp_path, name)
     refused(folder, "org/base")
 
 
-# Models of one's own, found in the folders that HEADLIGHT_MODELS names.
 def test_a_folder_of_models_a_model_and_the_cache_of_the_hub(tmp_path):
     many, one = tmp_path / "many", tmp_path / "one"
     Golden.load("gpt2").write(many / "b")

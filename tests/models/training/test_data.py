@@ -163,7 +163,6 @@ def test_what_is_too_long_is_left_out_or_cut():
     assert [len(e.tgt) for e in marked] == [3, 3]
 
 
-# Toy tasks and rows: what they are by hand, and what a recipe may ask for.
 @pytest.mark.parametrize(
     ("task", "expected"),
     [("copy", ("c", "a", "b")), ("reverse", ("b", "a", "c")), ("sort", ("a", "b", "c"))],
@@ -216,7 +215,6 @@ def test_impossible_settings_and_rows_are_refused_by_name():
         task_pairs("copy", 3, (2, 2), 2, seed=0)
 
 
-# Masked language modelling: which words are hidden, what counts, and that it is learnt.
 MARKS = Marks(pad=0, start=1, end=2, unknown=3, mask=4)
 SIZES = {"vocab_size": 14, "d_model": 24, "n_layers": 1, "n_heads": 4, "d_ff": 40, "n_ctx": 32}
 PRE_NORM = {"dropout": 0.0, "norm_placement": "pre", "final_norm": True}

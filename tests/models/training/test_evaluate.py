@@ -139,7 +139,6 @@ def test_generate_writes_as_many_tokens_as_fit_and_refuses_more(tmp_path, capsys
     assert f"src has {longest + 1} tokens" in capsys.readouterr().err
 
 
-# What a language model repeats when it generates text.
 BOS, EOS, A, B, C, D, E = 1, 2, 3, 4, 5, 6, 7
 
 

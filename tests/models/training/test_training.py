@@ -115,7 +115,6 @@ def test_snapshots_are_the_weights_at_their_steps(tmp_path):
         assert same(kept, {name: tensor.half() for name, tensor in expected.items()})
 
 
-# A training run that is stopped or killed at any moment goes on to the same bits.
 MUON = dataclasses.replace(SETTINGS, optimizer="muon", learning_rate=1e-2)
 
 
@@ -204,7 +203,6 @@ def test_it_takes_the_matrices_of_the_blocks_alone_and_adam_the_rest():
     assert not taken & others
 
 
-# The loss against torch's own, its gradient included.
 BATCH, N_TGT, VOCAB = 3, 5, 11
 
 
@@ -230,7 +228,6 @@ def test_equal_to_torch_forward_and_backward(smoothing):
     torch.testing.assert_close(ours.grad, theirs.grad)
 
 
-# Masks to train twins under: each is wrong just where it says, and only in its own block.
 SRC = torch.tensor([[5, 6, 2], [5, 2, 0]])
 TGT = torch.tensor([[1, 7, 8, 9], [1, 7, 0, 0]])
 CAUSAL = torch.ones(4, 4, dtype=torch.bool).tril()
