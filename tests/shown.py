@@ -97,13 +97,11 @@ def payloads(at: AppTest) -> list[tuple[dict[str, Any], dict[str, np.ndarray]]]:
 
 
 def film(at: AppTest) -> dict[str, Any]:
-    """What the film of the Decoding page was given."""
     assert not at.exception
     return next(head for head, _ in payloads(at) if "frames" in head)
 
 
 def written(at: AppTest) -> list[str]:
-    """The tokens that the film writes."""
     return [frame["tokens"][frame["chosen"]] for frame in film(at)["frames"]]
 
 
@@ -135,7 +133,6 @@ def lines(at: AppTest) -> list[str]:
 
 
 def link(at: AppTest) -> dict[str, str]:
-    """The parameters of the page's address."""
     return {name: str(at.query_params[name]) for name in at.query_params}
 
 

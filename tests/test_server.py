@@ -79,7 +79,6 @@ def test_only_this_machine_and_its_own_site_are_answered_and_others_hold_nobody_
 
 
 def session_id(client: ClientConnection, query: str = "") -> str:
-    """The session that the app opens for this connection."""
     new = (each.new_session for each in messages(client, query) if each.HasField("new_session"))
     return next(new).initialize.session_id
 

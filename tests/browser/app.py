@@ -50,7 +50,6 @@ FLAGS = (
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]

@@ -30,7 +30,6 @@ def word(key: str, **values: object) -> str:
 
 
 def asked(url: str) -> dict[str, str]:
-    """What a link says."""
     return dict(parse_qsl(urlsplit(url).query))
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 from jaxtyping import TypeCheckError
-from tables import chosen, finished, wide_model
+from tables import chosen, wide_model
 from tiny import WRITERS, tiny_model
 
 from models.cache import KVCache, LayerCache
@@ -93,7 +93,6 @@ def test_a_visitor_around_one_step_may_change_that_step_only():
 
 
 def test_what_is_shared_is_left_as_it_was():
-    """The model, its input, the global generator, and torch's modes between two steps."""
     model, src, state = wide_model("decoder-only"), SRC.clone(), torch.random.get_rng_state()
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     for strategy in STRATEGIES:
@@ -119,23 +118,6 @@ def test_a_forced_prefix_is_obeyed_and_shown(family, strategy):
     assert all(h.tokens[:2] == (11, 5) for h in steps[-1].best)
     free = next(decode(model, SRC, strategy, 6, src_valid=VALID))
     torch.testing.assert_close(steps[0].log_probs, free.log_probs)  # the model's opinion all along
-
-
-@pytest.mark.parametrize("positions", POSITIONS)
-def test_a_forced_prefix_goes_on_as_a_longer_prompt_does(positions):
-    model, prefix = wide_model("decoder-only", positions), [11, 5]
-    longer = torch.cat((SRC[:1], torch.tensor([prefix])), dim=1)
-    forced = list(decode(model, SRC[:1], Greedy(), 6, prefix=prefix))[2:]
-    for a, b in zip(forced, decode(model, longer, Greedy(), 4), strict=True):
-        torch.testing.assert_close(a.log_probs, b.log_probs, atol=1e-10, rtol=0)
-
-
-def test_a_prefix_may_end_the_output():
-    *_, last = decode(
-        wide_model("encoder-decoder"), SRC, Beam(2), 6, src_valid=VALID, prefix=[4, 2]
-    )
-    assert (last.index, finished(last)) == (1, [True] * 3)
-    assert {h.tokens for h in last.best} == {(4, 2)}
 
 
 def test_learned_positions_end_at_n_ctx():

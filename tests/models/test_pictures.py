@@ -116,7 +116,6 @@ def test_other_texts_are_refused(text, key):
 
 
 def test_pictures_are_prepared_as_their_processors_do():
-    """Odd sizes and modes: resized, cut, padded, normalised."""
     with np.load(PREPARED) as file:
         prepared = dict(file)
     for name, (kind, said) in json.loads(bytes(prepared["settings"])).items():

@@ -12,7 +12,6 @@ from models.positions import (
     POSITIONS,
     Scaling,
     Sinusoidal,
-    alibi_slopes,
     positions_of,
     sinusoidal_table,
     stretched,
@@ -79,22 +78,6 @@ def test_each_kind_states_its_formula_a_second_time(kind, changes, causal):
             each = torch.tensor(positions.expected_angles(layer, n), dtype=torch.float64)
             torch.testing.assert_close(here.rotation[0][0, 0], (at[0][:, None] * each).cos())
             torch.testing.assert_close(here.rotation[1][0, 0], (at[0][:, None] * each).sin())
-
-
-@pytest.mark.parametrize(
-    ("n_heads", "slopes"),
-    [
-        (1, [2**-8]),
-        (2, [2**-4, 2**-8]),
-        (8, [2**-1, 2**-2, 2**-3, 2**-4, 2**-5, 2**-6, 2**-7, 2**-8]),
-        (3, [2**-4, 2**-8, 2**-2]),  # of two heads, then every second one of four
-        (6, [2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3]),
-    ],
-)
-def test_alibis_slopes_for_any_number_of_heads(n_heads, slopes):
-    assert alibi_slopes(n_heads).tolist() == slopes
-    assert len(alibi_slopes(16)) == 16
-    torch.testing.assert_close(alibi_slopes(16)[:2], torch.tensor([2**-0.5, 2**-1]))
 
 
 def by_the_paper(offset, causal, n_buckets, furthest=128):

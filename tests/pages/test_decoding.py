@@ -140,7 +140,6 @@ def test_the_rules_of_its_folder_are_applied_or_named(open_page, tmp_path, monke
 
 
 def nodes(at: AppTest) -> list[dict[str, Any]]:
-    """The nodes of the tree on the page."""
     return next(head for head, _ in payloads(at) if "nodes" in head)["nodes"]
 
 

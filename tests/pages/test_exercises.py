@@ -27,7 +27,6 @@ from explorer.ui import running
 
 
 def typed(at: AppTest, code: str, task: str = "causal") -> AppTest:
-    """The page after this program was typed."""
     return at.text_area(key=f"exercises.code.{task}").set_value(code).run()
 
 
@@ -45,7 +44,6 @@ def test_a_right_program_passes_and_stands_in_the_link_and_a_shared_one_opens(op
 
 
 def ran(at: AppTest) -> AppTest:
-    """The page after Run."""
     return at.button(key="exercises.run").click().run()
 
 

@@ -73,7 +73,6 @@ def send(at: AppTest, states: list[WidgetState]) -> None:
 
 @pytest.fixture
 def called(monkeypatch) -> Iterator[set[tuple[str, str]]]:
-    """The events whose callbacks were called, each with its view."""
     events: set[tuple[str, str]] = set()
     register = st.components.v2.component
 

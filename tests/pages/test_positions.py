@@ -12,7 +12,6 @@ WRITER = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
 
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory, save_small) -> Path:
-    """Translators and writers with all kinds of positions."""
     folder = tmp_path_factory.mktemp("positions")
     save_small(folder / "en-zh")
     save_small(folder / "writer", **WRITER)

@@ -26,7 +26,6 @@ TEXT = "I like you."
 
 
 def picture(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What the picture was sent."""
     return next(each for each in payloads(at) if "moments" in each[0])
 
 

@@ -105,7 +105,6 @@ def test_rows_are_counted_from_one(option, capsys):
         ("training.epochs=0", "epochs is 0"),
         ("model.norm=layernorm", "'model.norm=layernorm' is no change of a recipe"),
         ("model.dropout", "'model.dropout' is no change of a recipe"),
-        ("", "'' is no change of a recipe"),
         ("garden.size=1", "unknown tables"),
         ("objectives.likelihood=3", r"en-zh\.toml: "),
         ("data.joined='x'", r"en-zh\.toml: "),

@@ -33,7 +33,6 @@ class Made:
 
 @pytest.fixture
 def store(monkeypatch) -> Store:
-    """A small store in place of the app's."""
     kept = Store(ROOM)
     monkeypatch.setattr(caching, "STORE", kept)
     return kept

@@ -41,7 +41,6 @@ def n_waiting(turns: Turns) -> int:
 
 
 def until(what: Callable[[], bool]) -> None:
-    """Wait for something that another thread does."""
     event = threading.Event()
     for _ in range(int(PATIENCE / 0.005)):
         if what():

@@ -58,8 +58,6 @@ class Killed(Rooms):
 
 
 class Unstarted(Rooms):
-    """Rooms whose processes never begin."""
-
     def _begin(self, room: Room, work: Work) -> None:
         work.run.state = "running"
 
