@@ -162,7 +162,7 @@ def test_the_page_shows_the_router_and_what_an_expert_does(open_page, tmp_path, 
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     asked = {"model": "my-experts", "text": "We went to the park.", "part": "experts"}
     at = open_page("blocks", **asked)
-    assert "Each goes to 3 experts" in everything(at)
+    assert "to no other more; each to 3." in everything(at)
     (drawn,) = panels(at, "blocks.experts")
     weights = drawn["cells"]
     assert ((weights[:, :5] > 0).sum(1) == 3).all()
