@@ -12,7 +12,7 @@ from explorer.text import t
 
 def test_a_keep_mask_given_to_torchs_module_is_inverted_on_this_sentence(open_page):
     at = open_page("masks", part="conventions", site="decoder", layer="1", head="1")
-    count, right, loud, silent = map(int, re.findall(r"\d+", reading(at, "combinations")))
+    right, count, loud, silent = map(int, re.findall(r"\d+", reading(at, "combinations")))
     assert count == len(RENDERINGS) * len(READERS) == right + loud + silent
     (grid,) = panels(at, "cases.notation.grids")
     assert grid["words"].shape == (len(RENDERINGS), len(READERS))
