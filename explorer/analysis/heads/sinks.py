@@ -20,8 +20,8 @@ from models.rows import Stream
 KeyClass = Literal["first", "end", "special", "punctuation", "pad"]
 CLASSES: tuple[KeyClass, ...] = get_args(KeyClass)
 MANY, SMALL = 3, 1 / 3
-"""A sink has at least MANY times the weight of another key, and its value at most SMALL times the
-length. So does none of 6,072 patterns of random models, at one, two or four times their weights."""
+"""A sink has at least MANY times the weight of another key, and values at most SMALL times as long.
+Models with random weights have none."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,7 +105,7 @@ def flow(
 ) -> Flow:
     """The flow of a text through the model: of `generation` if there is one, else of `traced`.
 
-    `edits` are those of `generation`. Raises ValueError for another model's run.
+    `edits` are the generation's. Raises ValueError if the runs are of a different model.
     """
     if loaded.name != traced.model or (generation is not None and generation.model != traced.model):
         raise ValueError(f"the run was made by {traced.model!r}, not by {loaded.name!r}")
