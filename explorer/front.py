@@ -24,11 +24,13 @@ from explorer import text
 from explorer.figures.theme import DARK, LIGHT
 from explorer.guard import configured, hostname, zipped
 from explorer.linked import (
+    FIRST as FIRST_PAGES,
     FIRST_PER_MINUTE,
     MOST_DRAWN,
     MOST_FIRST,
     NO_CHOICES,
     PER_MINUTE,
+    TABLES,
     Pictures,
     canonical,
     first_link,
@@ -36,6 +38,7 @@ from explorer.linked import (
     normal,
     of_first_visit,
     preview_of,
+    words_above,
 )
 from explorer.scripts import SCRIPTS, script
 from models.training.home import asset, data
@@ -73,6 +76,8 @@ WIDGETS = (
 )
 """Scripts that Streamlit otherwise requests only when such a widget has arrived: until then there
 is a grey box of another height."""
+MOST_IMPORTS = 65_536
+"""Characters at the beginning of such a script that hold all its imports: the largest has 2 MB."""
 FIRST_VIEWS = {
     "": "start", "heads": "heads_view", "decoding": "film", "positions": "token_strip",
     "model": "machine_view", "masks": "matrices", "alignment": "matrices",
@@ -80,8 +85,6 @@ FIRST_VIEWS = {
     "exercises": "matrices", "cases": "matrices", "circuits": "matrices",
 }  # fmt: skip
 """The view at the top of a page, by the page's address, if there is one."""
-_WORDS = {"": "start", "models": "shelf"}
-"""The text table of a page, if it is not named like its address."""
 
 
 class Front:
@@ -92,7 +95,7 @@ class Front:
         self._base = _base()
         self._previews = Pictures(preview_of, MOST_DRAWN, PER_MINUTE, normal)
         self._first = Pictures(first_of, MOST_FIRST, FIRST_PER_MINUTE)
-        # Reads texts and scripts now: later, the first visitor would wait while torch is imported.
+        # Reads scripts now: later, the first visitor would wait while torch is imported.
         page("", self._base, {"type": "http", "query_string": b"", "headers": []})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -105,7 +108,7 @@ class Front:
         await (answer or self._app)(scope, receive, send)
 
     async def _answer(self, path: str, scope: Scope) -> Response | None:
-        if path == f"/{_WORDS['']}":  # Streamlit serves the first page only at the root
+        if path == f"/{TABLES['']}":  # Streamlit serves the first page only at the root
             return _moved(scope, "")
         chosen = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         for earlier in (path[1:], f"{path[1:]}?part={chosen.get('part', '')}"):
@@ -234,14 +237,14 @@ def _first(
     elif name and "embed" in params:
         above = ""
     elif name:
-        above = f'<p class="lead">{escape(_plain(name, lang))}</p>'
+        above = f'<p class="lead">{escape(_said(name, lang)["lead"])}</p>'
     else:
-        label = escape(text.t("sidebar.sentence", lang=lang))
+        label = escape(_said(name, lang)["sentence"])
         above = f'<input type="text" aria-label="{label}" value="{escape(sentence)}">'
     still = escape(f"./{PREVIEW}?{canonical(urlencode({**params, 'lang': lang}))}")
     style = data("explorer.ui", "first.css").read_text(encoding="utf-8")
     return (
-        f'<style>{style}</style><main id="hl-first" data-page="{_WORDS.get(name, name)}" '
+        f'<style>{style}</style><main id="hl-first" data-page="{TABLES.get(name, name)}" '
         f'data-view="{view}" data-script="./{SCRIPTS}/{script(view)[1]}" '
         f'data-src="./{PICTURE}?{escape(link)}" {told}>{above}<div></div>'
         f'<noscript><img alt="{escape(sentence)}" src="{still}"></noscript></main>'
@@ -290,23 +293,22 @@ def _scripts() -> list[str]:
         name = waiting.pop()
         if name not in scripts and (folder / name).is_file():
             scripts.append(name)
-            source = (folder / name).read_text(encoding="utf-8")
+            with (folder / name).open(encoding="utf-8") as file:
+                source = file.read(MOST_IMPORTS)
             waiting += re.findall(r'(?:from|import)\s*"\./([\w.-]+\.js)"', source)
     return scripts
 
 
 def preview(name: str, params: dict[str, str], lang: str, origin: str) -> str:
     """The title of a page, and what sites show of its link; `origin` "" gives no picture."""
-    key = _WORDS.get(name, name)
-    title = "Headlight"
-    if text.has(f"{key}.title", lang=lang):
-        title = f"{text.t(f'{key}.title', lang=lang)} · Headlight"
+    said = _said(name, lang)
+    title = " · ".join(filter(None, (said["title"], "Headlight")))
     sentence = " ".join(params.get("text", "").split())
     fields = {
         "og:site_name": "Headlight",
         "og:type": "website",
         "og:title": f"{text.shorten(sentence, 80)} · {title}" if sentence else title,
-        "og:description": _plain(key, lang),
+        "og:description": said["lead"],
     }
     query = canonical(urlencode({**params, "lang": lang}))
     if origin and query:
@@ -322,7 +324,8 @@ def preview(name: str, params: dict[str, str], lang: str, origin: str) -> str:
     return "\n    ".join((f"<title>{escape(title)}</title>", *tags))
 
 
-def _plain(key: str, lang: str) -> str:
-    """The lead of a page without its markup."""
-    lead = text.t(f"{key}.lead", lang=lang) if text.has(f"{key}.lead", lang=lang) else ""
-    return re.sub(r"\[([^\]]*)\]\([^)]*\)|[*`$]", r"\1", lead)
+def _said(name: str, lang: str) -> Mapping[str, str]:
+    """`words_above` a page; a first visit does not wait until all texts have been read."""
+    kept = of_first_visit(name, lang) if name in FIRST_PAGES else ""
+    said: Mapping[str, str] = json.loads(kept)["said"] if kept else words_above(name, lang)
+    return said

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
-from explorer.text import LANGUAGES
+from explorer.text import LANGUAGES, has, t
 from models.training.home import asset
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 FIRST = {"": "start", "heads": "heads", "masks": "masks", "decoding": "decoding"}
 """The subjects of the pages that are sent with their first picture, by address."""
+TABLES = {"": "start", "models": "shelf"}
+"""The text table of a page, if it is not named like its address."""
 NO_CHOICES = frozenset({"lang", "theme", "embed"})
 """What a link says of the page, and not of its picture."""
 _SHARED = NO_CHOICES | {"model", "text", "beamer", "edits"}
@@ -162,6 +164,14 @@ def preview_of(query: str) -> bytes:
     return preview_png(patterns, (view.layer, view.head), said, title)  # while others compute
 
 
+def words_above(page: str, lang: str) -> dict[str, str]:
+    """The `title` and the plain `lead` of a page, "" for none, and the name of its `sentence`."""
+    keys = {name: f"{TABLES.get(page, page)}.{name}" for name in ("title", "lead")}
+    said = {name: t(key, lang=lang) if has(key, lang=lang) else "" for name, key in keys.items()}
+    said["lead"] = re.sub(r"\[([^\]]*)\]\([^)]*\)|[*`$]", r"\1", said["lead"])
+    return said | {"sentence": t("sidebar.sentence", lang=lang)}
+
+
 def first_link(page: str, params: Mapping[str, str], lang: str) -> str:
     """What of a link determines its first picture, in one order; "" for a link without one."""
     sentence = params.get("text", "")
@@ -202,7 +212,8 @@ def first_of(link: str) -> bytes:
             view = build(state, dark=False, usual_pads=shown.usual_pads)
             if refused or view.notes or view.loaded.config.picture:
                 return b""
-            first = _top(shown.choices, view)
+            if first := _top(shown.choices, view):
+                first["said"] = words_above(page, state.lang)
         except InputProblem as problem:
             first = {"problem": plain(message(problem, state.lang))}
     return json.dumps(first).encode() if first else b""

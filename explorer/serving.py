@@ -25,6 +25,7 @@ from streamlit.web.server import server_util
 
 from explorer.admission import bound_the_log, capacity
 from explorer.guard import zipped
+from explorer.once import once
 from explorer.patches import end_without_signal, let_go, send_at_once
 from explorer.sandbox.apart import sweep
 from explorer.scripts import FOLDER, SCRIPTS, script
@@ -114,8 +115,12 @@ class FromMemory:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+
+    @once
+    def _files(self) -> dict[str, Path]:
+        """By address; listed when the first is asked for, after the first page."""
         root = Path(file_util.get_static_dir())
-        self._files = {
+        return {
             f"/{path.relative_to(root).as_posix()}": path
             for path in (root / "static").rglob("*")
             if path.is_file()
@@ -125,7 +130,8 @@ class FromMemory:
         """Handle one request (ASGI)."""
         answer = None
         if scope["type"] == "http" and scope["method"] == "GET":
-            path = self._files.get(scope["path"])
+            inside = scope["path"].startswith("/static/")
+            path = self._files.get(scope["path"]) if inside else None
             answer = _view(scope["path"]) if path is None else _read(path)
         if answer is None:
             await self._app(scope, receive, send)
