@@ -25,10 +25,10 @@ def shelf(tmp_path_factory, save_small) -> Path:
 
 def test_base_and_width_move_the_wavelengths(open_page):
     at = open_page("positions", part="table")
-    before = reading(at, "repeats after")
+    before = reading(at, "The wavelength is")
     at.select_slider(key="positions.base").set_value(10).run()
     at.select_slider(key="positions.width").set_value(8).run()
-    after = reading(at, "repeats after")
+    after = reading(at, "The wavelength is")
     assert before != after
     assert "dimension 6" in after
     assert "35" in after  # 2 pi 10^(6/8)
