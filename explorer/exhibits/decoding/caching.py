@@ -168,7 +168,7 @@ def show(answer: Caching | None, view: View) -> b.Blocks:
     steps = range(len(contents.n_bytes))
     yield b.Numbers(
         lambda: {
-            view.t("caching.length"): [contents.first + at + 1 for at in steps],
+            view.t("components.cache_view.columns"): [contents.first + at + 1 for at in steps],
             view.t("caching.bytes"): list(contents.n_bytes),
             view.t("onepass.gap"): [f"{gap:.2g}" for gap in contents.gaps],
         }
