@@ -16,7 +16,7 @@ CHANGES: dict[MaskName, tuple[Edit, ...]] = {
     "causal": (MaskSwitch("causal", False),),
     "alone": (MaskSize("window", 1),),
 }
-"""As the model was trained; without its causal mask; every token attends to itself alone."""
+"""Unchanged; without its causal mask; every token attends to itself alone."""
 
 
 @dataclass(frozen=True)
