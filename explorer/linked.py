@@ -157,7 +157,7 @@ def preview_of(query: str) -> bytes:
         except InputProblem:
             return b""
     title = (
-        f"{view.t(f'kinds.{view.kind}')} · {view.t('place.layer')} {view.layer + 1} · "
+        f"{view.t('kinds', view.kind)} · {view.t('place.layer')} {view.layer + 1} · "
         f"{view.t('place.head')} {view.head + 1}"
     )
     said = view.trace.text, view.trace.output or ""

@@ -120,7 +120,7 @@ def _pages(lang: str) -> dict[str, StreamlitPage]:
     pages = {
         name: st.Page(
             draw[name],
-            title=t(f"menu.{group.name}", lang=lang),
+            title=t("menu", group.name, lang=lang),
             icon=group.icon,
             url_path=name,
             default=name == HOME,
@@ -145,7 +145,7 @@ def _pages(lang: str) -> dict[str, StreamlitPage]:
 
 
 def _title(name: str) -> str:
-    return app_text(f"{_WORDS.get(name, name)}.title")
+    return app_text(_WORDS.get(name, name), "title")
 
 
 def _lacking(lang: str) -> dict[str, str]:
@@ -156,7 +156,7 @@ def _lacking(lang: str) -> dict[str, str]:
         return {}
     needs = {page.name: page.needs for page in PAGES if page.needs is not None}
     return {
-        name: t(f"needs.{need.name}", lang=lang)
+        name: t("needs", need.name, lang=lang)
         for name, need in needs.items()
         if not need.met(loaded)
     }
@@ -168,7 +168,7 @@ def _views(lang: str, current: str) -> Menu:
     lacking = _lacking(lang)
     return [
         (
-            t(f"menu.{group.name}", lang=lang),
+            t("menu", group.name, lang=lang),
             [
                 (name, _title(name), lacking.get(name, ""))
                 for name in (*group.views, *group.inner)
@@ -251,7 +251,7 @@ def _back_to_path(page: str) -> None:
     chapter, state = CHAPTER_OF.get(page), session.state()
     if chapter is None or state.of(ScreenChoices).beamer:
         return
-    named = t(f"tour.groups.{chapter}", lang=state.lang)
+    named = t("tour.groups", chapter, lang=state.lang)
     label = t("tour.chapter_of", lang=state.lang, chapter=named)
     if st.button(label, help=label, key="tour.way", type="tertiary", icon=":material/route:"):
         session.change(lesson=next(iter(CHAPTERS[chapter]["steps"])), part="")
@@ -284,7 +284,7 @@ def show(page: Page) -> None:
             st.caption(t("shell.unedited", lang=lang))
         needs = page.needs
         if needs in (OUTPUT, WORDS) and not needs.met(view.loaded):  # others show what there is
-            st.info(t(f"needs.{needs.name}", lang=lang), icon=":material/info:")
+            st.info(t("needs", needs.name, lang=lang), icon=":material/info:")
             if pages := session.pages():
                 label = t("needs.other_model", lang=lang)
                 st.page_link(pages[shelf.NAME], label=label, icon=":material/arrow_forward:")

@@ -1,6 +1,8 @@
 """All user-visible text, from `assets/text/<language>.toml`, and the example sentences.
 
-A key is a path of tables: `t("heads.title", lang="en")`. Text may contain placeholders, filled by
+A key is a path of tables, written in the code as in the file: `t("heads.title", lang="en")`. If a
+table has an entry for each name of a registry, the name follows the table: the title of a case, in
+`[cases.ID]`, is `t("cases", case.id, "title", lang="en")`. Text may contain placeholders, filled by
 keyword: `t("place.of_head", lang="zh", layer=2, head=5)`. A placeholder with two words selects one
 of them by a number: `{count} {count:step|steps}` becomes "1 step" or "2 steps".
 """
@@ -80,13 +82,13 @@ def _tables(lang: str) -> dict[str, dict[str, str]]:
     return tables
 
 
-def t(key: str, /, *, lang: str, **values: object) -> str:
-    """The text at `key` with its placeholders filled.
+def t(key: str, /, *names: str, lang: str, **values: object) -> str:
+    """The text at `key`, or of its entry at `names`, with its placeholders filled.
 
     Raises KeyError for a missing key and for a placeholder without a value: a gap in the text is
     a bug, which a test must find before a user does.
     """
-    texts = words(lang)
+    texts, key = words(lang), ".".join((key, *names))
     if key not in texts:
         raise KeyError(f"assets/text/{lang}.toml has no {key!r}")
     return _FILLED.vformat(texts[key], (), values)
@@ -103,7 +105,7 @@ def in_units(count: int, /, *, lang: str) -> str:
         return f"{count:,}"
     unit, scale = ("large", large) if count >= large else ("usual", usual)
     value = count / scale
-    return t(f"units.{unit}", lang=lang, value=f"{value:,.0f}" if value >= 100 else f"{value:,.1f}")
+    return t("units", unit, lang=lang, value=f"{value:,.0f}" if value >= 100 else f"{value:,.1f}")
 
 
 def problem(key: str, values: Mapping[str, object], /, *, lang: str) -> str:
@@ -112,7 +114,7 @@ def problem(key: str, values: Mapping[str, object], /, *, lang: str) -> str:
         name: refusal(value, lang=lang) if isinstance(value, Refusal) else value
         for name, value in values.items()
     }
-    return t(f"problems.{key}", lang=lang, **fillings)
+    return t("problems", key, lang=lang, **fillings)
 
 
 def refusal(refused: Refusal, /, *, lang: str) -> str:
@@ -128,7 +130,7 @@ def refusal(refused: Refusal, /, *, lang: str) -> str:
         else value
         for name, value in refused.values.items()
     }
-    return t(f"refusals.{refused.key}", lang=lang, **values)
+    return t("refusals", refused.key, lang=lang, **values)
 
 
 def shorten(text: str, limit: int = 60) -> str:
@@ -144,7 +146,7 @@ def formula(latex: str, /, *, lang: str) -> str:
     translates (softmax, d_model) are in `\\mathrm`. Raises KeyError for an unknown word.
     """
     return _IN_FORMULA.sub(
-        lambda found: rf"\text{{{t(f'formulas.{word_key(found[1])}', lang=lang)}}}", latex
+        lambda found: rf"\text{{{t('formulas', word_key(found[1]), lang=lang)}}}", latex
     )
 
 
@@ -153,9 +155,9 @@ def word_key(word: str) -> str:
     return re.sub(r"\W+", "_", word).strip("_").lower()
 
 
-def has(key: str, /, *, lang: str) -> bool:
-    """Whether there is text at `key`."""
-    return key in words(lang)
+def has(key: str, /, *names: str, lang: str) -> bool:
+    """Whether there is text at `key`, or for its entry at `names`."""
+    return ".".join((key, *names)) in words(lang)
 
 
 def has_family(table: str, *, lang: str) -> bool:

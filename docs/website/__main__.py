@@ -77,7 +77,7 @@ def start_page(lang: str, documents: Mapping[str, str]) -> str:
         return f'<a href="{quote(to, safe="/?=#")}">{escape(label)}</a>'
 
     others = " ".join(
-        link(file_of(each), t(f"languages.{each}", lang=each)) for each in LANGUAGES if each != lang
+        link(file_of(each), t("languages", each, lang=each)) for each in LANGUAGES if each != lang
     )
     live = " · ".join(
         link(f"{name}/index.html?lang={lang}", model_name(name, lang=lang)) for name in LIVE
@@ -88,7 +88,7 @@ def start_page(lang: str, documents: Mapping[str, str]) -> str:
         f'<img src="pictures/{group.name}-{lang}.jpg" alt="" loading="lazy" '
         f'width="{SIZE["width"]}" height="{SIZE["height"]}"><span>{escape(title)}</span></a>'
         for group in MENU
-        for title in [t(f"menu.{group.name}", lang=lang)]
+        for title in [t("menu", group.name, lang=lang)]
     )
     listed = "\n".join(f"<li>{link(to, title)}</li>" for to, title in documents.items())
     body = f"""<header><h1>Headlight</h1><nav>{others}</nav></header>

@@ -166,6 +166,6 @@ def pick_token(
 def pick_stream(view: View, key: str) -> tuple[b.Pick, ...]:
     """Token sequence; no control if the model has only one."""
     streams = view.loaded.model.reads
-    names = {stream: view.t(f"streams.{stream}") for stream in streams}
+    names = {stream: view.t("streams", stream) for stream in streams}
     one = b.Pick(key, view.t("streams.which"), names, view.sequence, b.sets("stream"))
     return (one,) if len(streams) > 1 else ()

@@ -42,7 +42,7 @@ def placement(view: View) -> str:
     words = [escape(view.t(f"swaps.options.placement_{config.norm_placement}"))]
     for name in ("out_norms", "parallel"):
         if getattr(config, name):
-            words.append(view.t(f"training.fields.{name}"))
+            words.append(view.t("training.fields", name))
     return " · ".join(words)
 
 
@@ -56,7 +56,7 @@ def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
     """The names of blockers in the user's language, cell by cell."""
     words = np.full(names.shape, "", dtype=object)
     for name in filter(None, BLOCKERS):
-        words[names == name] = view.t(f"blockers.{name}")
+        words[names == name] = view.t("blockers", name)
     rows: list[list[str]] = words.tolist()
     return rows
 
@@ -76,7 +76,7 @@ def site_axes(
 
 def axis_title(view: View, role: str, stream: str) -> str:
     """An axis title such as "query · target", in the user's language."""
-    return view.t(f"streams.{role}", stream=view.stream(stream))
+    return view.t("streams", role, stream=view.stream(stream))
 
 
 def head_name(view: View, place: tuple[int, int]) -> str:
@@ -101,11 +101,11 @@ def model_title(view: View, name: str) -> str:
 
 def trained(view: View) -> str:
     """For a twin trained with wrong masks: which masks it runs with here; else ""."""
-    key = f"trained.{split_step(view.loaded.name)[0]}"
-    if not has(key, lang=view.lang):
+    name, _ = split_step(view.loaded.name)
+    if not has("trained", name, lang=view.lang):
         return ""
     changed = any(edits.about_masks(edit) for edit in view.trace.edits)
-    return f"{view.t(key)} {view.t('trained.changed' if changed else 'trained.right')}"
+    return f"{view.t('trained', name)} {view.t('trained.changed' if changed else 'trained.right')}"
 
 
 def name_edit(view: View, edit: edits.Edit) -> str:
@@ -120,7 +120,7 @@ def name_edit(view: View, edit: edits.Edit) -> str:
             site = view.trace.site(name)
             return view.t(
                 "edits.head_off",
-                kind=view.t(f"kinds.{site.role}"),
+                kind=view.t("kinds", site.role),
                 layer=site.layer + 1,
                 head=head + 1,
             )
@@ -275,8 +275,8 @@ def message(problem: InputProblem, lang: str) -> str:
     values = {name: _shown(value, lang) for name, value in problem.values.items()}
     if problem.key == "bad_number":
         # The names of settings have words of their own.
-        values["name"] = t(f"settings.{problem.values['name']}", lang=lang)
-    return t(f"problems.{problem.key}", lang=lang, **values)
+        values["name"] = t("settings", str(problem.values["name"]), lang=lang)
+    return t("problems", problem.key, lang=lang, **values)
 
 
 def _shown(value: Value, lang: str) -> str:

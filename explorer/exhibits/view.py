@@ -160,9 +160,10 @@ class View:
         """The same sentence in the unchanged model, without edits and padding."""
         return cache.trace(self.run.plain)
 
-    def t(self, key: str, /, **values: object) -> str:
-        """The text at `key` in the user's language; the model's own, if it has one."""
-        return text.t(key_for(self.loaded, key, self.lang), lang=self.lang, **values)
+    def t(self, key: str, /, *names: str, **values: object) -> str:
+        """The text at `key`, as of `text.t`, in the user's language; the model's own, if any."""
+        key = key_for(self.loaded, ".".join((key, *names)), self.lang)
+        return text.t(key, lang=self.lang, **values)
 
     def formula(self, latex: str) -> str:
         """LaTeX with its words in the user's language."""
@@ -197,7 +198,7 @@ class View:
     def stream(self, stream: str) -> str:
         """The name of a sequence: source or target, or what a model without an encoder reads."""
         own = "picture" if self.loaded.config.picture else "text"
-        return self.t(f"streams.{stream if self.trace.src_tokens else own}")
+        return self.t("streams", stream if self.trace.src_tokens else own)
 
     def axes(self, x: str, y: str) -> dict[str, Any]:
         """The titles of a figure's axes, from the texts at these keys."""
@@ -272,7 +273,7 @@ def reading_language(model: str) -> str | None:
     None for a model of single letters or of several languages, and for a user's own model.
     """
     base, _ = split_step(model)
-    if not text.has(f"models.{base}", lang=text.LANGUAGES[0]):
+    if not text.has("models", base, lang=text.LANGUAGES[0]):
         return None
     sentences = [*chain.from_iterable(text.examples(base).values())]
     if max(map(len, sentences[0].split())) < 2:

@@ -48,9 +48,9 @@ def axes_of(
     among the texts `streams`, for a model without an encoder."""
     axes = []
     for role, tokens, stream in zip(("query", "key"), labels, streams, strict=True):
-        title = name = t(f"figures.heatmap.{role}", lang=lang)
+        title = name = t("figures.heatmap", role, lang=lang)
         if stream is not None:
-            title = t(f"streams.{role}", lang=lang, stream=t(f"streams.{own or stream}", lang=lang))
+            title = t("streams", role, lang=lang, stream=t("streams", own or stream, lang=lang))
         axes.append(Axis(tokens, title, stream, name))
     return axes[0], axes[1]
 

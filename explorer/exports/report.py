@@ -54,8 +54,8 @@ def report_lines(
 
 def _untested(certificate: Certificate, lang: str) -> Iterator[str]:
     for name, why in certificate.left_out.items():
-        promise = t(f"certify.{name}.title", lang=lang)
-        reason = t(f"certify.left_out.{why}", lang=lang)
+        promise = t("certify", name, "title", lang=lang)
+        reason = t("certify.left_out", why, lang=lang)
         yield f"{t('certify.untested', lang=lang, promise=promise)} {reason}"
 
 
@@ -87,7 +87,7 @@ def junit(
         return child
 
     def case(name: str) -> Element:
-        return add(suite, "testcase", classname=name, name=t(f"certify.{name}.title", lang=lang))
+        return add(suite, "testcase", classname=name, name=t("certify", name, "title", lang=lang))
 
     title, *about = tested.lines(lang)
     errors = sum(bool(finding.error) for finding in certificate.broken)
@@ -106,7 +106,7 @@ def junit(
             tag = "error" if finding.error else "failure"
             add(test, tag, "\n".join(lines), message=lines[-1].strip())
     for name, why in certificate.left_out.items():
-        add(case(name), "skipped", message=t(f"certify.left_out.{why}", lang=lang))
+        add(case(name), "skipped", message=t("certify.left_out", why, lang=lang))
     add(suite, "system-out", "\n".join([*about, *explained]))
     indent(root)
     return tostring(root, "utf-8", xml_declaration=True).decode() + "\n"

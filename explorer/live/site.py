@@ -150,7 +150,7 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
     about = words.pop(f"about_{precision}")
     cell, stages, place = map(family, ("score", "score.stages", "place"))
     return {
-        "itself": text.t(f"languages.{lang}", lang=lang),
+        "itself": text.t("languages", lang, lang=lang),
         "name": text.model_name(loaded.name, lang=lang),
         "live": {**words, "about": about, "ready": words["ready"].replace("{count}", count)},
         "start": family("components.start"),
@@ -169,7 +169,7 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
             name: place[name]
             for name in ("unknown", "dropped", "invisible", "folded", "unfinished")
         },
-        "tests": {name: text.t(f"certify.{name}.title", lang=lang) for name in TESTED},
+        "tests": {name: text.t("certify", name, "title", lang=lang) for name in TESTED},
     }
 
 

@@ -60,14 +60,14 @@ class Certified(Certificate):
     def explained(self, lang: str = "en") -> Iterator[str]:
         """The likely causes with their code, and the notes, line by line."""
         for cause in self.causes:
-            yield t("notebook.cause", lang=lang, cause=t(f"notebook.causes.{cause}", lang=lang))
+            yield t("notebook.cause", lang=lang, cause=t("notebook.causes", cause, lang=lang))
             bug = bug_of(cause)
             if bug is not None:
-                title = t(f"cases.{bug.id}.title", lang=lang)
+                title = t("cases", bug.id, "title", lang=lang)
                 yield "  " + t("notebook.shown_by", lang=lang, bug=title, id=bug.id)
                 yield from (f"    {line}" for line in source_of(bug.variant).splitlines())
         for note in self.notes:
-            yield t(f"notebook.notes.{note}", lang=lang, **self._filled(lang))
+            yield t("notebook.notes", note, lang=lang, **self._filled(lang))
 
     def _filled(self, lang: str) -> dict[str, str]:
         """Where a finite number masks, which one, and what leaks."""
@@ -80,7 +80,7 @@ class Certified(Certificate):
             else minus(f"{score:,.4g}" if abs(score) > 1e6 else f"{score:,.0f}")
         )
         how = "leaks" if self.fill.weight else "rounds"
-        leak = t(f"notebook.fill.{how}", lang=lang, weight=weight)
+        leak = t("notebook.fill", how, lang=lang, weight=weight)
         return {"name": self.fill.name, "fill": shown, "leak": leak}
 
     def __str__(self) -> str:

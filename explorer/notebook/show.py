@@ -110,13 +110,13 @@ def _fitting(mask: Any, shape: tuple[int, ...], lang: str) -> tuple[np.ndarray, 
 
 
 def _of_trace(traced: Trace, lang: str) -> Iterator[Patterns]:
-    words = [t(f"blockers.{name}", lang=lang) if name else "" for name in BLOCKERS]
+    words = [t("blockers", name, lang=lang) if name else "" for name in BLOCKERS]
     for role in ROLES:
         sites = traced.sites_of(role)
         if sites:
             codes = np.stack([blocker_codes(traced, site.name) for site in sites])
             yield Patterns(
-                t(f"kinds.{role}", lang=lang),
+                t("kinds", role, lang=lang),
                 np.stack([traced.pattern(site.name) for site in sites]),
                 traced.query_tokens(sites[0].name),
                 traced.key_tokens(sites[0].name),

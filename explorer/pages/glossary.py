@@ -31,7 +31,7 @@ def _entry(term: glossary.Term, lang: str) -> None:
     with way:
         # Pages that run alone, as in tests, have no menu.
         if term.page in session.pages() and st.button(
-            text.t(f"{term.page}.title", lang=lang),
+            text.t(term.page, "title", lang=lang),
             key=f"glossary.{term.name}",
             type="tertiary",
             icon=":material/arrow_forward:",

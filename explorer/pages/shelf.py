@@ -54,8 +54,8 @@ def render() -> None:
         _line(model)
 
 
-def _t(key: str, **values: object) -> str:
-    return text.t(key, lang=session.state().lang, **values)
+def _t(key: str, /, *names: str, **values: object) -> str:
+    return text.t(key, *names, lang=session.state().lang, **values)
 
 
 def _parameters(count: int) -> str:

@@ -110,7 +110,7 @@ def _part(sheet: Sheet, choices: Page, menu: AbstractContextManager[object]) -> 
         need = exhibit.needs
         if need is not None and need not in needs and not need.met(view.loaded):
             needs.append(need)
-            say(view.t(f"needs.{need.name}"))
+            say(view.t("needs", need.name))
     if sheet.small:
         controls.small_prints(view, sheet.page, sheet.small)
 

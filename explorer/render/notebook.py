@@ -152,7 +152,7 @@ def exhibit(
     if one and not exhibits:
         raise ValueError(f"{address} has nothing to show for {loaded.name} with these choices")
     blocks = [block for piece in exhibits for block in piece.show(piece.answer(view), view)]
-    named = f"{view.t(f'{subject}.title')} · {model_name(view.loaded.name, lang=lang)}"
+    named = f"{view.t(subject, 'title')} · {model_name(view.loaded.name, lang=lang)}"
     return _picture(title or named, blocks, view)
 
 

@@ -95,7 +95,7 @@ def _result(known: SelfCheck, edits: tuple[Edit, ...], place: str) -> None:
     icon, explained = ":material/verified:", app_text("self_check.help")
     if known.broken:
         icon = ":material/cancel:"
-        named = " · ".join(app_text(f"certify.{name}.title") for name in known.broken)
+        named = " · ".join(app_text("certify", name, "title") for name in known.broken)
         explained = f"{explained}\n\n{app_text('self_check.named', promises=named)}"
     key = f"self_check.open{'_edited' if edits else ''}{place}"
     if st.button(label, key=key, type="tertiary", icon=icon, help=explained):

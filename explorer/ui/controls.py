@@ -100,7 +100,7 @@ def opening(view: View, page: str) -> None:
     hint = hint_for(view)
     if view.choices(ScreenChoices).beamer and hint is None:
         return
-    lead = explained(view.t(f"{page}.lead"))
+    lead = explained(view.t(page, "lead"))
     with st.container(key="opening", horizontal=True, vertical_alignment="center", gap="small"):
         if hint is None:
             st.markdown(lead, width="content")
@@ -109,7 +109,7 @@ def opening(view: View, page: str) -> None:
         with st.popover(view.t("shell.opening"), type="tertiary", width="content"):
             if hint is not None:
                 st.markdown(lead)
-            st.markdown(view.t(f"{page}.try"))
+            st.markdown(view.t(page, "try"))
 
 
 def clicked_point(key: str, size: int) -> int | None:
@@ -206,7 +206,7 @@ def offer(view: View, lesson: str) -> None:
     if sentence is None or sentence == view.text:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(view.t(f"lessons.{lesson}"), width="content")
+        st.caption(view.t("lessons", lesson), width="content")
         if st.button(
             view.t("lessons.try", text=escape(sentence)), key=f"lessons.{lesson}", type="tertiary"
         ):

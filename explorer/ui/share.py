@@ -16,7 +16,7 @@ from explorer.ui import session
 
 def page_title(view: View, name: str) -> str:
     """The title of an exported page: the page's title and the model's."""
-    return f"{view.t(f'{name}.title')} · {model_name(view.loaded.name, lang=view.lang)}"
+    return f"{view.t(name, 'title')} · {model_name(view.loaded.name, lang=view.lang)}"
 
 
 def show_link(state: State, key: str = "take.qr") -> None:

@@ -126,7 +126,7 @@ def _word(view: View, key: str) -> None:
         st.selectbox(
             view.t("source.face"),
             list(FACES),
-            format_func=lambda name: view.t(f"source.faces.{name}"),
+            format_func=lambda name: view.t("source.faces", name),
             key=names["face"],
             on_change=change,
         )

@@ -85,7 +85,7 @@ def _map(choice: AlignmentView) -> b.Matrices:
     score = view.t(f"alignment.score_{results.basis}")
     drawn = head_maps(
         [values.reshape(n_layers, -1) for values in results.scores],
-        [view.t(f"alignment.rows.{row}") for row in ROWS],
+        [view.t("alignment.rows", row) for row in ROWS],
         top=1.0,
         selected=(shift, *results.heads[head]),
         words={**view.words("figures.maps"), "value": score},
@@ -116,7 +116,7 @@ def _first(choice: AlignmentView) -> b.Table:
         row = [
             str(rank),
             head_name(view, results.heads[at]),
-            view.t(f"alignment.rows.{ROWS[shift]}"),
+            view.t("alignment.rows", ROWS[shift]),
             fixed(float(results.scores[shift, at])),
         ]
         rows.append(row if checked is None else [*row, fixed(float(checked.errors[shift, at]))])
@@ -128,7 +128,7 @@ def _checked(choice: AlignmentView, checked: Checked) -> b.Blocks:
     lowest error rate of one matrix."""
     view = choice.view
     columns = [*map(view.t, ("alignment.precision", "alignment.recall", "alignment.error"))]
-    named = {view.t(f"alignment.aligners.{name}"): score for name, score in checked.scores.items()}
+    named = {view.t("alignment.aligners", name): score for name, score in checked.scores.items()}
     named[view.t("alignment.diagonal")] = checked.diagonal
     rows = [
         [name, fixed(score.precision), fixed(score.recall), fixed(score.error)]
@@ -167,7 +167,7 @@ def _code(alignment: Study) -> list[object]:
 def _numbers(view: View, alignment: Study) -> dict[str, list[object]]:
     ranked = alignment.ranked()
     columns = head_columns(view, [alignment.heads[head] for _, head in ranked]) | {
-        view.t("alignment.row"): [view.t(f"alignment.rows.{ROWS[shift]}") for shift, _ in ranked],
+        view.t("alignment.row"): [view.t("alignment.rows", ROWS[shift]) for shift, _ in ranked],
         view.t(f"alignment.score_{alignment.basis}"): [
             f"{alignment.scores[at]:.3f}" for at in ranked
         ],

@@ -163,7 +163,7 @@ def _numbers(view: View, alignment: Alignment) -> dict[str, list[object]]:
         view.stream("src"): [alignment.src[src] for src, _ in places],
         view.stream("tgt"): [alignment.tgt[tgt] for _, tgt in places],
         view.t("alignment.found_by"): [
-            view.t(f"figures.alignment.{alignment.found_by[tgt, src]}") for src, tgt in places
+            view.t("figures.alignment", alignment.found_by[tgt, src]) for src, tgt in places
         ],
         view.t("alignment.forward"): [f"{alignment.weights[tgt, src]:.3f}" for src, tgt in places],
     }

@@ -43,7 +43,7 @@ def show(atlas: Atlas, view: View) -> b.Blocks:
         yield b.Hint(_measured_here(shown))
     across, up = _axes(shown)
     yield b.Hero((b.Sentence("atlas", _reading(shown)), _picture(shown, across, up)))
-    picks = [_pick_axis(shown, "across", across), _pick_axis(shown, "up", up)]
+    picks = [_pick_axis(shown, "atlas.across", across), _pick_axis(shown, "atlas.up", up)]
     yield b.Row((*picks, *pick_place(view, "atlas")))
     yield b.Formula(FORMULA, f"{_about(shown)}\n\n{view.t('atlas.formula')}")
     yield b.Code(_code(shown))
@@ -94,14 +94,13 @@ def _axis_title(shown: AtlasView, axis: str) -> str:
     view = shown.view
     if axis in MEASURES:
         return view.t("atlas.axis_share", kind=kind_words(view, axis))
-    return view.t(f"atlas.axes.{axis}")
+    return view.t("atlas.axes", axis)
 
 
-def _pick_axis(shown: AtlasView, field: str, now: str) -> b.Pick:
+def _pick_axis(shown: AtlasView, key: str, now: str) -> b.Pick:
     """The choice of an axis."""
-    view, title = shown.view, partial(_axis_title, shown)
-    more = b.More(label=f"atlas.{field}", form="menu", width=260)
-    return pick_one(view, f"atlas.{field}", shown.axes, now, field, title, **more)
+    more = b.More(said=partial(_axis_title, shown), form="menu", width=260)
+    return pick_one(shown.view, key, shown.axes, now, **more)
 
 
 def _reading(shown: AtlasView) -> str:
@@ -151,12 +150,12 @@ def _columns(shown: AtlasView) -> dict[str, list[object]]:
     view, atlas = shown.view, shown.atlas
     able = [name for name in MEASURES if np.isfinite(values(atlas, name)).any()]
     axes = ("entropy", "deviation", "distance", "cost")
-    numbers = {view.t(f"atlas.axes.{axis}"): values(atlas, axis) for axis in axes}
+    numbers = {view.t("atlas.axes", axis): values(atlas, axis) for axis in axes}
     low, high = atlas.ends
     numbers |= {view.t("atlas.column_low"): low, view.t("atlas.column_high"): high}
     numbers |= {_axis_title(shown, name): values(atlas, name) for name in able}
     return {
-        view.t("place.kind"): [view.t(f"kinds.{head.role}") for head in atlas.heads],
+        view.t("place.kind"): [view.t("kinds", head.role) for head in atlas.heads],
         **head_columns(view, [(head.layer, head.head) for head in atlas.heads]),
         view.t("atlas.column_kind"): [kind_words(view, name.kind) for name in atlas.names],
         view.t("atlas.column_share"): [f"{100 * name.share:.2f}" for name in atlas.names],

@@ -72,13 +72,13 @@ def values(atlas: Atlas, axis: str) -> NDArray[np.float64]:
 
 def place(view: View, head: Head) -> str:
     """The name of a head, in words."""
-    kind = view.t(f"kinds.{head.role}")
+    kind = view.t("kinds", head.role)
     return view.t("atlas.place", kind=kind, layer=head.layer + 1, head=head.head + 1)
 
 
 def kind_words(view: View, kind: str) -> str:
     """A kind of head: "previous token"."""
-    return view.t(f"roles.{kind}")
+    return view.t("roles", kind)
 
 
 def name_words(view: View, name: Name) -> str:

@@ -288,7 +288,7 @@ def depth_name(view: View, depth: Depth) -> str:
     """The short name of a depth, for the axis."""
     layer = 0 if depth.layer is None else depth.layer + 1
     what = "self" if depth.what == "attn" else depth.what
-    return view.t(f"attribution.depths.{what}", layer=layer)
+    return view.t("attribution.depths", what, layer=layer)
 
 
 def _grid(view: View, here: LensTable) -> b.Matrices:

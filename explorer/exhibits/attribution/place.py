@@ -89,9 +89,9 @@ def writer_name(view: View, writer: Writer) -> str:
     """The short name of a writer, for an axis: "cross-attn 3.5", "FFN 2"."""
     if writer.kind != "head":
         layer = 0 if writer.layer is None else writer.layer + 1
-        return view.t(f"attribution.writers.{writer.kind}", layer=layer)
+        return view.t("attribution.writers", writer.kind, layer=layer)
     site = view.trace.site(writer.site)
-    kind = view.t(f"attribution.writers.{site.kind}", layer=site.layer + 1)
+    kind = view.t("attribution.writers", site.kind, layer=site.layer + 1)
     if writer.head is None:
         return kind
     name = f"{kind}.{writer.head + 1}"

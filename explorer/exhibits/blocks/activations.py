@@ -49,7 +49,7 @@ def show(by_kind: dict[CurveOf, dict[str, Float[np.ndarray, " x"]]], view: View)
     what = view.one_of("picture", pictures)
     yield pick_one(view, "blocks.curves", pictures, what, "picture", "blocks.curve_")
     drawn, title = by_kind[what], view.t("blocks.curves")
-    names = [view.t(f"designs.ffn.{name}") for name in drawn]
+    names = [view.t("designs.ffn", name) for name in drawn]
     y_title = view.t(f"blocks.curve_{what}")
     values = np.stack(list(drawn.values()))
     yield b.Sentence("activations", _said(view, by_kind))
@@ -65,7 +65,7 @@ def show(by_kind: dict[CurveOf, dict[str, Float[np.ndarray, " x"]]], view: View)
     )
     yield b.Code((curves,))
     columns = {
-        view.t(f"designs.ffn.{name}"): y[::EACH].round(4).tolist()
+        view.t("designs.ffn", name): y[::EACH].round(4).tolist()
         for name, y in by_kind["value"].items()
     }
     yield b.Numbers(lambda: {"x": X[::EACH].round(4).tolist(), **columns})

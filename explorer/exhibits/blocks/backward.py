@@ -43,7 +43,7 @@ def show(answer: tuple[np.ndarray, str, Backward], view: View) -> b.Blocks:
     """The normalized features, and three computations of the gradient."""
     x, kind, result = answer
     gamma = view.choices(BlocksChoices).gamma
-    title = view.t("blocks.backward", norm=view.t(f"designs.norm.{kind}"))
+    title = view.t("blocks.backward", norm=view.t("designs.norm", kind))
     yield b.Title(title)
     yield b.Note(view.t("blocks.backward_note", count=len(GAMMAS)))
     yield b.Columns([(_slider(at, value),) for at, value in enumerate(gamma)], gap="small")

@@ -108,7 +108,7 @@ def model_line(view: View) -> b.Blocks:
     in presentation mode."""
     config = view.loaded.config
     if not view.choices(ScreenChoices).beamer:
-        norm, ffn = view.t(f"designs.norm.{config.norm}"), view.t(f"designs.ffn.{config.ffn}")
+        norm, ffn = view.t("designs.norm", config.norm), view.t("designs.ffn", config.ffn)
         words = {"norm": norm, "ffn": ffn, "eps": number(config.norm_eps)}
         yield b.Note(view.t("blocks.model", placement=placement(view), **words))
 
@@ -158,7 +158,7 @@ def _who_moves(view: View, norms: Norms) -> b.Blocks:
         grouped,
         tokens,
         [100 * shares[: len(tokens)] for shares in norms.shares],
-        [view.t(f"designs.norm.{name}") for name in NORMS],
+        [view.t("designs.norm", name) for name in NORMS],
         title=view.t("blocks.moved"),
         label_title=view.t("blocks.sentence", number=1),
         stream=stream,

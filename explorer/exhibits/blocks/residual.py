@@ -113,7 +113,7 @@ def _said(view: View, flows: Flows, depth: int) -> str:
 
 def by_blocks(view: View, flows: Flows, key: str) -> b.Columns:
     """Residual stream and its gradient by block, for each norm placement."""
-    names = [view.t(f"figures.residual.{place}") for place in flows]
+    names = [view.t("figures.residual", place) for place in flows]
 
     def column(what: str) -> tuple[b.Block, ...]:
         log, curves = what == "gradient", []
@@ -158,7 +158,7 @@ def _numbers(view: View, flows: Flows) -> dict[str, list[object]]:
     n = next(iter(flows.values())).stream.shape[1]
     columns: dict[str, list[object]] = {view.t("blocks.block"): list(range(n))}
     for place, flow in flows.items():
-        name = view.t(f"figures.residual.{place}")
+        name = view.t("figures.residual", place)
         for what in ("stream", "gradient"):
             means = getattr(flow, what).mean(0)
             columns[f"{name} · {view.t(f'blocks.{what}_axis')}"] = [f"{v:.4g}" for v in means]

@@ -202,7 +202,7 @@ def _sizes(view: View, facts: ModelFacts) -> Iterator[tuple[str, str]]:
     yield "name", f"{_code(name)}"
     if step is not None:
         yield "snapshot", view.t("sidebar.moment_step", step=step)
-    yield "kind", view.t(f"card.kinds.{facts.kind}")
+    yield "kind", view.t("card.kinds", facts.kind)
     layers = (view.t(f"card.layers_{role}", count=n) for role, n in facts.layers.items())
     yield "layers", " · ".join(layers)
     shared = "heads_shared" if config.kv_heads < config.n_heads else "heads_own"
@@ -226,9 +226,9 @@ def _design(view: View) -> Iterator[tuple[str, str]]:
     yield "length", view.t("card.tokens", count=limit)
     yield "positions", positions_said(view)
     last = "with_last" if config.final_norm else "without_last"
-    norm = view.t(f"designs.norm.{config.norm}")
+    norm = view.t("designs.norm", config.norm)
     yield "norm", " · ".join((norm, placement(view), view.t(f"card.{last}")))
-    ffn = view.t(f"designs.ffn.{config.ffn}")
+    ffn = view.t("designs.ffn", config.ffn)
     many = "" if config.n_experts == 1 else f" · {view.t('card.experts', n=config.n_experts)}"
     yield "ffn", f"{ffn} · {view.t('card.wide', width=f'{config.d_ff:,}')}{many}"
     tied = "output_tied" if config.tie_embeddings else "output_own"
@@ -236,9 +236,7 @@ def _design(view: View) -> Iterator[tuple[str, str]]:
 
 
 def _files(view: View, facts: ModelFacts, written: CardWords) -> Iterator[tuple[str, str]]:
-    marks = (
-        f"{view.t(f'card.marks.{name}')} {_code(token)}" for name, token in facts.marks.items()
-    )
+    marks = (f"{view.t('card.marks', name)} {_code(token)}" for name, token in facts.marks.items())
     yield "marks_row", " · ".join(marks) or view.t("card.no_marks")
     size = f"{facts.bytes_stored / 1e6:,.1f}"
     yield "stored", view.t("card.megabytes", size=size, dtypes=", ".join(facts.dtypes))

@@ -62,7 +62,7 @@ def show(case: Case, view: View) -> b.Blocks:
     for entry in CASES[case.part]:
         groups[entry.group].append(entry.id)
     yield pick_group(view, "cases.group", groups, case.group, _open)
-    titles = {entry: view.t(f"cases.{entry}.title") for entry in groups[case.group]}
+    titles = {entry: view.t("cases", entry, "title") for entry in groups[case.group]}
     more = b.More(said=titles.__getitem__, change=_open, form="menu" if claims else "buttons")
     key = "cases.claim" if claims else "cases.case"
     yield pick_one(view, key, tuple(titles), case.id, label="cases.case", quiet=True, **more)
@@ -72,7 +72,7 @@ def show(case: Case, view: View) -> b.Blocks:
         guess = pick_one(view, "cases.guess", GUESSES, guessed, said="cases.verdicts.")
         still: list[b.Block] = [b.Prose(f"${view.formula(line)}$") for line in formulas()[case.id]]
         if not guess.now:
-            axes = [view.t(f"cases.columns.{name}") for name in stored("axes")[case.id]]
+            axes = [view.t("cases.columns", name) for name in stored("axes")[case.id]]
             draw = partial(unmeasured, view.t("cases.waiting"), *axes)
             still.append(b.Chart("cases.still", draw, view.t("cases.waiting")))
         yield b.Hero((title, guess, *(() if guess.now else still)))
@@ -83,19 +83,19 @@ def show(case: Case, view: View) -> b.Blocks:
         yield b.Code((case.measure, *_filled_in(case.measure)))
         return
     if case.part == "choices":
-        yield b.Hero((title, b.Prose(view.t(f"cases.{case.id}.lead"))))
+        yield b.Hero((title, b.Prose(view.t("cases", case.id, "lead"))))
         if case.id in PLACES:
             yield b.Button("cases.open", view.t("cases.open"), b.choose(**PLACES[case.id]))
         elif case.group == "backend":
             yield b.Row(pick_place(view, "cases"))
-        yield b.Formula(formulas()[case.id], view.t(f"cases.{case.id}.formula"))
+        yield b.Formula(formulas()[case.id], view.t("cases", case.id, "formula"))
         yield b.Code((case.measure,))
         return
-    yield b.Hero((title, b.Sentence("cases", view.t(f"cases.{case.id}.symptom"))))
+    yield b.Hero((title, b.Sentence("cases", view.t("cases", case.id, "symptom"))))
     lines = zip(("wrong", "right"), formulas()[case.id], strict=True)
     named = [rf"\text{{{name}}}:\quad {line}" for name, line in lines]
     symbols = case.group if case.group in ("model", "training") else "masks"
-    yield b.Formula(named, view.t(f"cases.formulas.{symbols}"))
+    yield b.Formula(named, view.t("cases.formulas", symbols))
     yield b.Code((case.measure, case.variant, case.plain))
 
 

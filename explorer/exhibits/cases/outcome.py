@@ -65,7 +65,7 @@ def show(result: Result | None, view: View) -> b.Blocks:
     """The verdict, the pictures, and the numbers that it follows from."""
     case = opened(view)
     if result is None:
-        titles = [view.t(f"cases.{entry.id}.title") for entry in CASES[case.part]]
+        titles = [view.t("cases", entry.id, "title") for entry in CASES[case.part]]
         yield b.Numbers(lambda: {view.t("cases.case"): titles})
         return
     if case.part == "choices":
@@ -94,7 +94,7 @@ def _verdict(view: View, case: Case, result: Result) -> b.Blocks:
     if guessed != own.guessed:
         yield b.Remember(b.choose(guessed=guessed))
     verdict, guess = (
-        view.t(f"cases.verdicts.{judgement}") for judgement in (result.verdict, own.guess)
+        view.t("cases.verdicts", judgement) for judgement in (result.verdict, own.guess)
     )
     if own.guess == result.verdict:
         words = ":material/check_circle: " + view.t("cases.guessed_right", verdict=verdict)
@@ -121,7 +121,7 @@ def words_of(view: View, case: str, result: Result, names: Sequence[str] | None 
 
 def table_of(view: View, result: Result) -> Iterator[b.Table | b.Note]:
     """All numbers of a case; the outcomes of the ways to make a choice come first."""
-    head = [view.t("cases.row"), *(view.t(f"cases.columns.{name}") for name in result.columns)]
+    head = [view.t("cases.row"), *(view.t("cases.columns", name) for name in result.columns)]
     number = as_text if result.ways[1].numbers else tabled
     rows = [[_label(view, row), *map(number, row.values)] for row in result.rows]
     align = "l" + "r" * len(result.columns)
@@ -152,7 +152,7 @@ def _label(view: View, row: ResultRow) -> str:
     """The name of a row's measurement, or of a way to make a choice."""
     if row.outcomes:
         return " · ".join(named(view, name) for name in (row.name, row.of) if name)
-    return view.t(f"cases.rows.{row.name}", of=named(view, row.of))
+    return view.t("cases.rows", row.name, of=named(view, row.of))
 
 
 def named(view: View, name: str) -> str:
@@ -169,14 +169,14 @@ def _drawn(view: View, result: Result) -> Iterator[b.Chart]:
             lines,
             curve.x,
             curve.ys,
-            [rows.get(name) or view.t(f"cases.columns.{name}") for name in curve.names],
+            [rows.get(name) or view.t("cases.columns", name) for name in curve.names],
             **view.axes(f"cases.columns.{curve.x_name}", f"cases.columns.{curve.y_name}"),
             log_y=curve.log_y,
         )
     elif result.bars:
         at = result.columns.index(result.bars)
         values = np.array([row.values[at] for row in result.rows], float)
-        draw = partial(measured, labels, values, title=view.t(f"cases.columns.{result.bars}"))
+        draw = partial(measured, labels, values, title=view.t("cases.columns", result.bars))
     else:
         return
     yield b.Chart("cases.picture", draw, view.t("cases.measured"))
@@ -211,7 +211,7 @@ def level_of(outcome: Outcome) -> Level:
 def spelt(view: View, outcome: Outcome) -> str:
     """An outcome in a word, and below it the share of the weight that it concerns, if any."""
     word, amount = outcome
-    text = view.t(f"cases.outcomes.{word}")
+    text = view.t("cases.outcomes", word)
     if math.isnan(amount) or word in ("nan", "right", "zero"):
         return text
     if word in ("blocks", "imprecise"):  # the error of a weight, often tiny
@@ -232,7 +232,7 @@ def variant_of(view: View, case: Case, result: Result) -> b.Blocks:
 
 def print_of(view: View, case: Case, result: Result) -> b.Blocks:
     """The formula, the code and the numbers of a choice."""
-    yield b.Formula(formulas()[case.id], view.t(f"cases.{case.id}.formula"))
+    yield b.Formula(formulas()[case.id], view.t("cases", case.id, "formula"))
     yield b.Code((*result.code, case.measure))
     yield b.Numbers(lambda: _numbers(view, result))
 
@@ -279,7 +279,7 @@ def _axes(view: View, result: Result, pair: MatrixPair, traced: Trace) -> Axes:
 def _matrix(view: View, name: str, title: str, pair: MatrixPair, axes: Axes) -> tuple[str, Matrix]:
     """One of the two matrices: a pattern, a mask, or a table of numbers."""
     matrix = pair.wrong if name == "wrong" else pair.right
-    title = view.t(f"cases.columns.{title}")
+    title = view.t("cases.columns", title)
     if pair.head is not None:
         title = view.t("cases.in_head", which=title, head=pair.head + 1)
     if matrix.dtype == np.bool_ and pair.hidden is None:
@@ -294,15 +294,15 @@ def _matrix(view: View, name: str, title: str, pair: MatrixPair, axes: Axes) -> 
 def _code_of(view: View, case: Case, result: Result) -> b.Blocks:
     """The lines that run for this page, why the bug is silent, and what to write instead."""
     marks = (":red[:material/close:]", ":material/check:")
-    names = [view.t(f"cases.columns.{name}") for name in result.columns]
+    names = [view.t("cases.columns", name) for name in result.columns]
     sources = [b.Verbatim(source_of(way), "python") for way in (case.variant, case.plain)]
     titles = [b.Title(f"{mark} {name}") for mark, name in zip(marks, names, strict=True)]
     yield b.Columns([*zip(titles, sources, strict=True)])
     why, instead = map(view.t, ("cases.why_silent", "cases.instead"))
     yield b.Columns(
         (
-            [b.Prose(f"**{why}** {view.t(f'cases.{case.id}.silent')}")],
-            [b.Prose(f"**{instead}** {view.t(f'cases.{case.id}.right')}")],
+            [b.Prose(f"**{why}** {view.t('cases', case.id, 'silent')}")],
+            [b.Prose(f"**{instead}** {view.t('cases', case.id, 'right')}")],
         )
     )
 
@@ -312,12 +312,12 @@ def _numbers(view: View, result: Result) -> dict[str, list[object]]:
         view.t("cases.row"): [_label(view, row) for row in result.rows]
     }
     for at, name in enumerate(result.columns):
-        columns[view.t(f"cases.columns.{name}")] = [float(row.values[at]) for row in result.rows]
+        columns[view.t("cases.columns", name)] = [float(row.values[at]) for row in result.rows]
     for at, name in enumerate(result.grids):
         spelt_out: list[object] = [
             spelt(view, row.outcomes[at]).replace("\n", " ") for row in result.rows
         ]
-        columns[view.t(f"cases.columns.{name}")] = spelt_out
+        columns[view.t("cases.columns", name)] = spelt_out
     if any(row.error for row in result.rows):
         columns[view.t("cases.columns.error")] = [escape(row.error) for row in result.rows]
     return columns

@@ -61,8 +61,8 @@ def show(tests: Tests, view: View) -> b.Blocks:
         kept = [_kept(view, finding) for finding in certificate.findings if finding.passed]
         yield b.Columns((kept[::2], kept[1::2]))
     for name, why in tests.left_out.items():
-        words = view.t("certify.untested", promise=view.t(f"certify.{name}.title"))
-        yield b.Note(f"{words} {view.t(f'certify.left_out.{why}')}")
+        words = view.t("certify.untested", promise=view.t("certify", name, "title"))
+        yield b.Note(f"{words} {view.t('certify.left_out', why)}")
     if certificate is None:
         return
     shown = [name for name in REACH if name in certificate.reach]
@@ -111,7 +111,7 @@ def _verdict(view: View, certificate: Certificate) -> b.Blocks:
 def _kept(view: View, finding: Finding) -> b.Prose:
     title, measured = view.t(finding.title_key), _measured(view, finding)
     words = f":material/check_circle: {title}  \n:small[:gray[{measured}]]"
-    missed = view.t("certify.misses", what=view.t(f"certify.{finding.name}.misses"))
+    missed = view.t("certify.misses", what=view.t("certify", finding.name, "misses"))
     return b.Prose(words, help=missed)
 
 
@@ -141,7 +141,7 @@ def _place(view: View, certificate: Certificate, place: Location) -> str:
     """The place of a deviation: site, layer and head, and the tokens of query and key."""
     site = next((site for site in view.trace.sites if site.name == place.name), None)
     if site is not None:
-        words = [view.t(f"kinds.{site.role}"), view.t("mask_tests.at_layer", layer=site.layer + 1)]
+        words = [view.t("kinds", site.role), view.t("mask_tests.at_layer", layer=site.layer + 1)]
     elif place.layer is not None:
         words = [view.t(f"mask_tests.behind_{place.stack}", layer=place.layer + 1)]
     elif place.stack:

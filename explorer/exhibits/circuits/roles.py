@@ -116,7 +116,7 @@ def _reading(view: View, roles: Roles) -> str:
     best, strength = behaviours.best(name), behaviours.strength(name, chance)
     values = {
         "verdict": view.t(f"circuits.best_{strength}", place=head_name(view, best)),
-        "name": view.t(f"circuits.names.{name}"),
+        "name": view.t("circuits.names", name),
         "score": percent(float(behaviours.scores[name][best])),
         "even": _uniform(view, roles),
     }
@@ -167,7 +167,7 @@ def _pattern(view: View, roles: Roles) -> b.Blocks:
     drawn = tokens_matrix(view, roles.pattern, roles.mask, labels, rings)
     title = view.t("circuits.pattern_title", place=head_name(view, roles.at))
     yield b.Matrices("circuits.pattern", ((title, drawn),))
-    yield b.Note(view.t("circuits.rings", name=view.t(f"circuits.names.{roles.name}")))
+    yield b.Note(view.t("circuits.rings", name=view.t("circuits.names", roles.name)))
     if roles.cut:
         yield b.Note(view.t("circuits.cut", count=roles.given.n))
 
@@ -187,7 +187,7 @@ def _best_of_all(view: View, head_scores: HeadScores, chance: Chance | None) -> 
             ]
         )
     columns = ("what", "best", "score", "even", "chance")
-    return b.Table([view.t(f"circuits.columns.{name}") for name in columns], rows, "llrrr")
+    return b.Table([view.t("circuits.columns", name) for name in columns], rows, "llrrr")
 
 
 def _code(chance: Chance | None) -> list[object]:

@@ -133,7 +133,7 @@ def _compare(view: View, both: tuple[Generation, Generation]) -> b.Blocks:
     pictures = DecodingChoices.pictures
     yield pick_one(view, "branches.picture", pictures, shown, said="branches.")
     layer, head = place_of(view, len(sites), sites[0].n_heads)
-    yield b.Note(f"{view.t(f'kinds.{kind}')} · {name_place(view, layer, head)}")
+    yield b.Note(f"{view.t('kinds', kind)} · {name_place(view, layer, head)}")
     patterns = []
     for generation in both:
         rows = stacked(generation, sites)

@@ -76,7 +76,7 @@ def _pick(view: View, task: Task) -> b.Blocks:
 def _task(view: View, task: Task) -> b.Blocks:
     yield b.Title(task.text[view.lang])
     if task.bug:
-        label = view.t("exercises.pitfall", title=view.t(f"cases.{task.bug}.title"))
+        label = view.t("exercises.pitfall", title=view.t("cases", task.bug, "title"))
         change = b.choose(visit="cases", part="bugs", case=task.bug)
         yield b.Button("exercises.bug", label, change, "stethoscope", kind="quiet")
     if not task.is_given_away:

@@ -190,7 +190,7 @@ def _sinks(choice: Opened) -> Iterator[b.Note]:
                 name: percent(float(getattr(of_site, name)[at, shown.head]))
                 for name in ("share", "chance", "length")
             }
-            keys = view.t(f"sinks.classes.{CLASSES[at]}")
+            keys = view.t("sinks.classes", CLASSES[at])
             said.append(view.t("sinks.sink", name=shown.name, keys=keys, **evidence))
     yield b.Note(in_a_row(said))
 
@@ -203,7 +203,7 @@ def _even(choice: Opened, name: HeadMeasure) -> Iterator[b.Note]:
     even = float(head_measures(view.trace, shown.site.name, even=True)[name][shown.head])
     if not math.isnan(even):
         value = percent(even) if name in LANDMARKS else fixed(even)
-        measure = view.t(f"heads.measures.{name}")
+        measure = view.t("heads.measures", name)
         yield b.Note(view.t("heads.even", measure=measure, value=value, name=shown.name))
 
 

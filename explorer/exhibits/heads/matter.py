@@ -66,7 +66,7 @@ def show(matter: Matter | None, view: View) -> b.Blocks:
     loss = -float(totals.min())
     reading = view.t(
         "matter.reading" if loss >= 0.005 else "matter.reading_none",
-        kind=view.t(f"kinds.{site.role}"),
+        kind=view.t("kinds", site.role),
         name=head_name(view, (site.layer, head)),
         loss=f"{loss:.2f}",
         little=int((np.abs(totals) < LITTLE).sum()),
@@ -97,7 +97,7 @@ def _map(result: Ablation, view: View) -> b.Matrices:
     current = HeadOff(shown.site.name, shown.head or 0) if shown and shown.site else None
     drawn = head_maps(
         [result.delta_logprob[kind] for kind in kinds],
-        [view.t(f"kinds.{kind}") for kind in kinds],
+        [view.t("kinds", kind) for kind in kinds],
         off=[address for address, edit in edits.items() if edit in view.edits],
         selected=next((at for at, edit in edits.items() if edit == current), None),
         words=view.words("figures.maps"),

@@ -99,7 +99,7 @@ def _roles(choice: Opened) -> list[tuple[str, int]]:
         if name in measures:
             best = int(np.nanargmax(measures[name]))
             value = percent(float(measures[name].flat[best]))
-            roles.append((f"{view.t(f'heads.roles.{name}')} {value}", best))
+            roles.append((f"{view.t('heads.roles', name)} {value}", best))
     return roles
 
 
@@ -134,7 +134,7 @@ def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
 
 def measure_of(view: View, name: str, values: Values) -> Measure | None:
     """A measure of all heads with its title; None without values."""
-    title = view.t(f"heads.measures.{name}")
+    title = view.t("heads.measures", name)
     return None if values is None else Measure(title, values, percent=name in LANDMARKS)
 
 
@@ -177,7 +177,7 @@ def _titled(view: View) -> str:
     """A model's name and the sizes of its attention."""
     shape = view.t(
         "versus.shape",
-        kind=view.t(f"kinds.{view.kind}"),
+        kind=view.t("kinds", view.kind),
         layers=len(view.sites_of(view.kind)),
         heads=view.site.n_heads,
         d_model=view.loaded.config.d_model,
@@ -200,7 +200,7 @@ def shown_svg(choice: Opened) -> str:
         np.stack([head.pattern for head in shown]),
         np.stack([head.mask for head in shown]),
         site_axes(view),
-        title=view.t(f"kinds.{choice.view.kind}"),
+        title=view.t("kinds", choice.view.kind),
         names=[pattern.name for pattern in shown],
         words=view.words("export"),
     )

@@ -68,8 +68,8 @@ def _no_counterpart(pair: ViewPair) -> b.Row:
     """A note that the other model lacks this kind of attention, with a kind that both have."""
     view = pair.view
     role = input_role(view.trace)
-    words = view.t("versus.no_counterpart", kind=view.t(f"kinds.{view.kind}"), **names_of(pair))
-    label = view.t("versus.input_kind", kind=view.t(f"kinds.{role}"))
+    words = view.t("versus.no_counterpart", kind=view.t("kinds", view.kind), **names_of(pair))
+    label = view.t("versus.input_kind", kind=view.t("kinds", role))
     button = b.Button("versus.input_kind", label, b.choose(elsewhere=True, site=role))
     return b.Row((b.Hint(words, "info"), button), align="center")
 

@@ -87,7 +87,7 @@ def _looking_ahead(view: View, peek: Ahead, before: np.ndarray, now: np.ndarray)
     place = {"layer": peek.layer + 1, "head": peek.head + 1}
     yield b.Prose(view.t("masks.newest"))
     site = view.sites_of(view.own_role)[peek.layer]
-    with_it = view.t("masks.ahead_with", kind=view.t(f"kinds.{site.role}"), **place)
+    with_it = view.t("masks.ahead_with", kind=view.t("kinds", site.role), **place)
     yield b.Matrices(
         "masks.ahead",
         (

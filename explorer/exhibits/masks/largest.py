@@ -37,7 +37,7 @@ def _said(run_change: RunChange, looking: causal.Ahead | None, view: View) -> st
     return view.t(
         "masks.largest",
         points=f"{points:.2g}" if points < 1 else f"{points:.0f}",
-        kind=view.t(f"kinds.{site.role}"),
+        kind=view.t("kinds", site.role),
         layer=site.layer + 1,
     )
 

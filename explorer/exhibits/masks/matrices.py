@@ -88,14 +88,14 @@ def show(answer: tuple[tuple[HeadMask, ...], RunChange], view: View) -> b.Blocks
 
 
 def _title(view: View, mask: HeadMask) -> str:
-    kind = view.t(f"kinds.{mask.site.role}")
+    kind = view.t("kinds", mask.site.role)
     return view.t("masks.matrix", kind=kind, layer=mask.site.layer + 1)
 
 
 def _matrices(head_masks: Sequence[HeadMask], view: View) -> b.Matrices:
     brush, chosen = view.choices(MasksChoices).tool == "brush", [*_chosen(head_masks, view)]
     words = view.words("components.mask_matrix")
-    rules = [words["open"], *(view.t(f"blockers.{name}") for name in RULES)]
+    rules = [words["open"], *(view.t("blockers", name) for name in RULES)]
     panels = []
     for mask in head_masks:
         place = next(((query, key) for head_mask, query, key in chosen if head_mask is mask), None)
@@ -149,7 +149,7 @@ def _cell(view: View, mask: HeadMask, query: int, key: int) -> b.Row:
     }
     words = view.t("masks.cell_open", **tokens)
     if code:
-        why = view.t(f"blockers.{BLOCKERS[code]}")
+        why = view.t("blockers", BLOCKERS[code])
         words = view.t("masks.cell_blocked", why=why, **tokens)
     place: dict[str, Any] = {"site": site.role, "layer": site.layer, "head": mask.head}
     return b.Row(
@@ -175,7 +175,7 @@ def _cell(view: View, mask: HeadMask, query: int, key: int) -> b.Row:
 def _empty(view: View, mask: HeadMask) -> b.Hint:
     """A hint about queries without visible keys: how this app and other code treat them."""
     query = saying.quoted_at(view, view.trace.query_tokens(mask.site.name), mask.empty)
-    words = {"query": query, "kind": view.t(f"kinds.{mask.site.role}"), "count": mask.n_empty}
+    words = {"query": query, "kind": view.t("kinds", mask.site.role), "count": mask.n_empty}
     return b.Hint(view.t("masks.empty_row", **words), "block")
 
 
@@ -213,7 +213,7 @@ def _numbers(view: View, moved: RunChange) -> dict[str, list[object]]:
         for site in view.trace.sites_of(kind)
     ]
     return {
-        view.t("place.kind"): [view.t(f"kinds.{site.role}") for site, _, _ in rows],
+        view.t("place.kind"): [view.t("kinds", site.role) for site, _, _ in rows],
         view.t("place.layer"): [site.layer + 1 for site, _, _ in rows],
         view.t("masks.open_cells"): [int(mask.sum()) for _, _, mask in rows],
         view.t("masks.blocked_cells"): [int((~mask).sum()) for _, _, mask in rows],

@@ -208,7 +208,7 @@ def show(anatomy: Anatomy, view: View) -> b.Blocks:
     yield b.Changes("model.reset")
     by_kind, total = anatomy.parameters.by_kind, anatomy.parameters.total
     most = max(by_kind, key=lambda kind: by_kind[kind])
-    values = {"most": view.t(f"model.kinds.{most}"), "share": percent(by_kind[most] / total)}
+    values = {"most": view.t("model.kinds", most), "share": percent(by_kind[most] / total)}
     yield b.Sentence("model", view.t("model.reading", total=f"{total:,}", **values))
     n_layers = max(len(tower.layers) for tower in anatomy.towers)
     if n_layers > 1:
@@ -306,7 +306,7 @@ def _box(view: View, station: Station) -> Box:
     if station.what == "add":
         shape, note = "", shape
     return Box(
-        view.t(f"model.boxes.{station.what}"),
+        view.t("model.boxes", station.what),
         shape,
         note,
         skips=station.skips,

@@ -140,7 +140,7 @@ def _switch(view: View, chosen: Sizes, name: str) -> b.Toggle:
 def _parts(view: View, model_cost: ModelCost) -> tuple[b.Block, ...]:
     by_kind = model_cost.parameters.by_kind
     shown = [kind for kind in KINDS if by_kind[kind]]
-    names = [view.t(f"model.kinds.{kind}") for kind in shown]
+    names = [view.t("model.kinds", kind) for kind in shown]
     values = np.array([by_kind[kind] for kind in shown], float)
     draw = partial(measured, names, values, title=view.t("model.parameters"))
     return (b.Chart("model.parts", draw, view.t("model.calculator")),)

@@ -19,7 +19,7 @@ def said(share: float) -> str:
 
 def part_name(view: View, name: str) -> str:
     """The name of a part of a map."""
-    return view.stream(name) if name in ("src", "tgt") else view.t(f"kinds.{name}")
+    return view.stream(name) if name in ("src", "tgt") else view.t("kinds", name)
 
 
 def row_name(view: View, what: What, row: int) -> str:
@@ -46,7 +46,7 @@ def stream_of(name: str) -> Stream:
 
 def head_words(view: View, cell: Cell) -> str:
     """The name of a head, for use in a sentence."""
-    kind = view.t(f"kinds.{cell[0]}")
+    kind = view.t("kinds", cell[0])
     kind = kind[0].lower() + kind[1:]
     return view.t("patching.head_words", kind=kind, layer=cell[1] + 1, head=cell[2] + 1)
 
@@ -54,7 +54,7 @@ def head_words(view: View, cell: Cell) -> str:
 def cell_words(view: View, both: Pair, what: What, cell: Cell) -> str:
     """The name of a cell of a map."""
     name, row, column = cell
-    whats = view.t(f"patching.whats.{what}")
+    whats = view.t("patching.whats", what)
     if what in BY_HEAD:
         return view.t("patching.cell_head", what=whats, head=head_words(view, cell))
     return view.t(

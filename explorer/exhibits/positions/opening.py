@@ -20,7 +20,7 @@ def opening(view: View, sentence: bool = True) -> b.Blocks:
 def positions_said(view: View) -> str:
     """The positional encoding of the open model in words."""
     config = view.loaded.config
-    name = view.t(f"designs.positions.{config.positions}")
+    name = view.t("designs.positions", config.positions)
     return view.t(f"positions.model_{config.position_type.acts}", name=name)
 
 

@@ -196,7 +196,7 @@ def _projected(view: View, answer: Sinusoids) -> tuple[b.Block, ...]:
         return title, b.Note(view.t("positions.projected_none"))
     note = view.t(
         "positions.projected_note",
-        kind=view.t(f"kinds.{view.kinds[0]}"),
+        kind=view.t("kinds", view.kinds[0]),
         head=answer.head + 1,
         spread=percent(spread_by_distance(answer.projected)),
         asymmetry=percent(numbers.asymmetry(answer.projected)),

@@ -69,7 +69,7 @@ def show(answer: CellEffect, view: View) -> b.Blocks:
         shown.append((view.t("score.logit", token=token), change))
     yield b.Metrics(shown)
     stage = view.choices(ScoreChoices).stage
-    names = {name: f"{at} · {view.t(f'score.stages.{name}')}" for at, name in enumerate(STAGES, 1)}
+    names = {name: f"{at} · {view.t('score.stages', name)}" for at, name in enumerate(STAGES, 1)}
     more = b.More(change=lambda name: b.choose(stage=STAGES.index(name)), quiet=True)
     step = pick_one(view, "score.stage", STAGES, STAGES[stage], said=names.__getitem__, **more)
     last, further = stage == len(STAGES) - 1, b.choose(stage=stage + 1)
@@ -293,7 +293,7 @@ def _keys_chart(view: View, name: str, draw: Callable[..., b.Figure]) -> tuple[b
     layer, head, row = view.layer, view.head, view.row
     keys = range(len(view.trace.key_tokens(view.site.name)))
     clicks = [b.choose(layer=layer, head=head, row=row, key=key) for key in keys]
-    chart = b.Chart(f"score.{name}", by_column, view.t(f"score.stages.{name}"), clicks=clicks)
+    chart = b.Chart(f"score.{name}", by_column, view.t("score.stages", name), clicks=clicks)
     return chart, b.Note(view.t("score.click"))
 
 

@@ -164,8 +164,8 @@ def show(layouts: tuple[Fresh, ...], view: View) -> b.Blocks:
     yield b.Prose(view.t("score.initial_lead", seeds=len(SEEDS)))
     init, title = view.choices(ScoreChoices).init, "score.asides.initial"
     yield pick_one(view, "score.init", INITS, init, "", "score.inits.", title, quiet=True)
-    yield b.Note(view.t(f"score.init_notes.{init}"))
-    names = [view.t(f"score.layout.{layout.storage}") for layout in layouts]
+    yield b.Note(view.t("score.init_notes", init))
+    names = [view.t("score.layout", layout.storage) for layout in layouts]
     draw = partial(
         histograms,
         [layout.scores for layout in layouts],

@@ -23,7 +23,7 @@ def show(found: dict[Scaling, ScaledHead], view: View) -> b.Blocks:
     """The scores under the chosen scaling, all scalings in a table, and this cell's weight."""
     yield b.Prose(view.t("score.scaling_lead"))
     chosen, title = view.choices(ScoreChoices).scaling, view.t("score.asides.scaling")
-    names = {name: view.t(f"score.scalings.{name}") for name in SCALINGS}
+    names = {name: view.t("score.scalings", name) for name in SCALINGS}
     change, display = b.sets("scaling"), b.Display(quiet=True)
     yield b.Pick("score.scaling", title, names, chosen, change, display=display)
     limit = max(1.0, float(np.abs(found["none"].scores).max(initial=0.0)))

@@ -108,7 +108,7 @@ def show(parts: Split | None, view: View) -> b.Blocks:
     title = view.t("score.score")
     query, key = view.row, place.key_of(view)
     here = np.array([part[query, key] for part in parts.values()])
-    names = {name: view.t(f"score.parts.{name}") for name in parts}
+    names = {name: view.t("score.parts", name) for name in parts}
     draw = partial(bars, [*names.values()], here, title=title, words=view.words("figures.score"))
     yield b.Chart("score.split", draw, view.t("score.asides.split"))
     terms = " ".join(signed(float(value), 2) for value in here)

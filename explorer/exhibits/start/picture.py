@@ -168,7 +168,7 @@ def _picture(view: View, greedy_output: GreedyOutput) -> b.Canvas:
         pack_start,
         threads(view, greedy_output.flow),
         moments(greedy_output.flow),
-        masks=[(name, view.t(f"start.masks.{name}")) for name in _offered(view)],
+        masks=[(name, view.t("start.masks", name)) for name in _offered(view)],
         mask=in_force(view.edits),
         diff=_diff(view.loaded, greedy_output.before, greedy_output.made),
         door="" if door == SHUT else door,
@@ -198,7 +198,7 @@ def _about(view: View) -> str:
         "start.about",
         kind=view.t(f"start.models.{'translator' if is_translator(loaded) else kind}"),
         weights=in_units(loaded.n_parameters, lang=view.lang),
-        made=view.t("start.made") if has(f"models.{loaded.name}", lang=view.lang) else "",
+        made=view.t("start.made") if has("models", loaded.name, lang=view.lang) else "",
     )
 
 
@@ -281,7 +281,7 @@ def _thread(view: View, journey: Flow, lane: Lane) -> Thread:
             view.t("start.block", number=layer + 1),
             [
                 Heads(
-                    title=view.t(f"start.kinds.{attention.site.role}"),
+                    title=view.t("start.kinds", attention.site.role),
                     role=attention.site.role,
                     cells=attention.pattern,
                     allowed=attention.allowed,

@@ -47,7 +47,7 @@ def tenfold(view: View) -> Posed:
     small, large = (np.linalg.norm(normalised(by * x, norm, eps)) for by in (1, 10))
     grown = float(large / small)
     require(abs(grown - 1) < 0.02, "flat")
-    words = {"norm": view.t(f"designs.norm.{norm}")}
+    words = {"norm": view.t("designs.norm", norm)}
     before = pictures.strip(view, reading_stream(view.loaded), answer.batch.tokens[0][:n])
     after, options = Exhibited("blocks.norms", "blocks.eps", place), (grown, 10, 10**0.5, 0.1)
     return Posed(options, words, [before], [after], place=place, spelt=times)
@@ -60,7 +60,7 @@ def company(view: View) -> Posed:
     *_, second, first = np.sort(moved)
     require(first > 0.01 > second, "flat")
     kinds = (NORMS[int(moved.argmax())], *NORMS)
-    options = [view.t(f"designs.norm.{norm}") for norm in kinds]
+    options = [view.t("designs.norm", norm) for norm in kinds]
     words = {"others": len(answer.batch.x) - 1, "moved": share(float(first))}
     tokens, place = answer.batch.tokens[0][:n], {**place, "norm": kinds[0]}
     before = pictures.strip(view, reading_stream(view.loaded), tokens)
@@ -85,7 +85,7 @@ def added(view: View) -> Posed:
     layers, per = len(tower.layers), len(outputs)
     right = per * layers
     options = (right, layers, 2 * layers, 3 * layers, per, right + 1)
-    names = " · ".join(view.t(f"model.boxes.{name}") for name in outputs)
+    names = " · ".join(view.t("model.boxes", name) for name in outputs)
     drawn = _wiring(view, view.loaded.config.norm_placement)
     return Posed(options, {"layers": layers, "per": per, "names": names}, drawn, drawn)
 

@@ -75,7 +75,7 @@ def title_of(view: View, entry: str) -> str:
 def group_title(view: View, group: str) -> str:
     """The title of a group, after its page's unless it is a chapter."""
     page, title = group.partition(".")[0], view.t(group)
-    return title if page == "tour" else f"{view.t(f'{page}.title')} · {title}"
+    return title if page == "tour" else f"{view.t(page, 'title')} · {title}"
 
 
 def steps_of(sheet: Sequence[str]) -> tuple[str, ...]:

@@ -145,7 +145,7 @@ class PosedStep:
 
     def picture(self, view: View, answered: bool) -> Iterator[b.Block]:
         """The pictures before or after the answer."""
-        title, drawings = view.t(f"tour.steps.{self.step}.title"), [*self.before, *self.after]
+        title, drawings = view.t("tour.steps", self.step, "title"), [*self.before, *self.after]
         for drawing in self.after if answered else self.before:
             name = f"tour.{self.step}.{drawings.index(drawing)}"
             yield drawn(view, drawing, name, title)
@@ -174,7 +174,7 @@ def _asked(view: View, step: Step, posed: Posed) -> PosedStep:
     if posed.row is not None:
         site = posed.row.site
         query = quoted_at(view, view.trace.query_tokens(site.name), posed.row.query)
-        where = {"kind": view.t(f"kinds.{site.role}"), "layer": site.layer + 1}
+        where = {"kind": view.t("kinds", site.role), "layer": site.layer + 1}
         values = {**where, "head": posed.row.head + 1, "query": query, **values}
         place = {**posed.row.place, **place}
     return PosedStep(step.id, asks, values, posed.before, posed.after, place)

@@ -56,8 +56,8 @@ def _entry(view: View, name: str, posed: PosedStep | Missing | None) -> tuple[li
     assert posed is not None
     introduction = b.Prose(lead(view, name))
     if isinstance(posed, Missing):
-        return [introduction, b.Prose(view.t(f"tour.missing.{posed.why}"))], "–"
-    asks, question = view.t(f"tour.steps.{name}.ask", **posed.values), posed.question
+        return [introduction, b.Prose(view.t("tour.missing", posed.why))], "–"
+    asks, question = view.t("tour.steps", name, "ask", **posed.values), posed.question
     words = introduction, b.Title(asks), _boxes(question.options)
     sides = b.Columns((tuple(posed.picture(view, False)), words), widths=(3, 2))
     return [sides], f"{LETTERS[question.right]}. {question.answer}"

@@ -22,7 +22,7 @@ def show(picked: tuple[str, ...], view: View) -> b.Blocks:
     is more; then the plan of the open lesson."""
     yield from heading(view)
     tour, label = view.choices(TourChoices), view.t("tour.sheet_title")
-    titles = {name: view.t(f"tour.lessons.{name}.title") for name in LESSONS}
+    titles = {name: view.t("tour.lessons", name, "title") for name in LESSONS}
     ready = (_ready(name, title) for name, title in titles.items())
     entries = b.Several(
         "tour.sheet",

@@ -65,7 +65,7 @@ def _onward(
     if at + 1 < len(named):
         word, icon, following = "tour.next", "arrow_forward", open_step(named[at + 1])
     yield b.Button("tour.next", view.t(word), following, icon=icon)
-    label = view.t("tour.alone", page=view.t(f"{step.page}.title"))
+    label = view.t("tour.alone", page=view.t(step.page, "title"))
     away = b.choose(visit=step.page, **place_of(posed))
     yield b.Button("tour.alone", label, away, icon="explore", kind="quiet")
     if step.id == [*CHAPTERS[chapter]["steps"]][-1]:
@@ -96,7 +96,7 @@ def lead(view: View, step: str) -> str:
     config = view.loaded.config
     sizes = {"heads": config.n_heads, "d_head": config.d_head, "d_model": config.d_model}
     width = config.n_heads * config.d_head
-    return view.t(f"tour.steps.{step}.lead", divisor=view.divisor, width=width, **sizes)
+    return view.t("tour.steps", step, "lead", divisor=view.divisor, width=width, **sizes)
 
 
 def _answer_to(view: View, step: Step, question: Question) -> StepAnswer | None:
@@ -121,8 +121,8 @@ def _lesson(view: View, step: Step, posed: PosedStep | Missing) -> b.Blocks:
 
 def _ask(view: View, step: Step, posed: PosedStep, step_answer: StepAnswer | None) -> b.Blocks:
     """The question; after the answer also the right option and the explanation."""
-    words, question, tour = f"tour.steps.{step.id}", posed.question, view.choices(TourChoices)
-    asks = view.t(f"{words}.ask", **posed.values)
+    question, tour = posed.question, view.choices(TourChoices)
+    asks = view.t("tour.steps", step.id, "ask", **posed.values)
     yield b.Prose(f"**{asks}**")
     if step_answer is None:
 
@@ -144,10 +144,10 @@ def _ask(view: View, step: Step, posed: PosedStep, step_answer: StepAnswer | Non
         yield b.Remember(b.choose(answers=tour.with_answer(step_answer)))
     verdict = view.t("tour.right" if step_answer.right else "tour.wrong", answer=question.answer)
     yield b.Sentence("tour", f"{_icon(step_answer.right)} {verdict}")
-    told = [view.t(f"{words}.told", **posed.values)]
+    told = [view.t("tour.steps", step.id, "told", **posed.values)]
     if misread := question.misread[step_answer.option]:
         of = {"option": question.options[step_answer.option]}
-        told.append(view.t("tour.misreading", **of, misread=view.t(f"tour.misread.{misread}")))
+        told.append(view.t("tour.misreading", **of, misread=view.t("tour.misread", misread)))
     yield b.Prose(in_a_row(told))
 
 
@@ -158,7 +158,7 @@ def _icon(right: bool | None) -> str:
 
 def _elsewhere(view: View, step: Step, missing: Missing) -> b.Blocks:
     """Why this run does not show the lesson, with a button that opens one that does."""
-    yield b.Hint(view.t(f"tour.missing.{missing.why}"))
+    yield b.Hint(view.t("tour.missing", missing.why))
     model, sentence = where_it_shows(step, view.lang)
     if model not in cache.models() or (model, sentence) == (view.loaded.name, view.text):
         return

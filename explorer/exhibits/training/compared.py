@@ -49,7 +49,7 @@ def _chart(
         Curve(name, [score.step for score in run.scores], _values(run, measure))
         for name, run in zip(names, runs, strict=True)
     ]
-    y_title, last = view.t(f"training.measures.{measure}"), max(run.setup.steps for run in runs)
+    y_title, last = view.t("training.measures", measure), max(run.setup.steps for run in runs)
     draw = curves(view, lines, y_title, last, percent=measure != "loss", height=340)
     return b.Chart("training.compared", draw, view.t("training.compare.alt"))
 
@@ -71,7 +71,7 @@ def names_of(view: View, runs: Sequence[TrainingRun]) -> list[str]:
             parts.append(f"{label_of(view, name)}: {value}")
         for step, name, on in run.faults:
             if on and step:
-                fault = view.t(f"training.faults.{name}.short")
+                fault = view.t("training.faults", name, "short")
                 parts.append(view.t("training.compare.from_step", fault=fault, step=step))
         names.append(" · ".join(parts))
     return names
@@ -90,7 +90,7 @@ def verdict(view: View, runs: Sequence[TrainingRun], names: Sequence[str], measu
     step = max(common)
     ends = (number(getattr(scores[step], measure), measure) for scores in (one, other))
     sides = dict(zip(("first", "second", "one", "other"), (*names, *ends), strict=True))
-    measured = view.t(f"training.measures.{measure}")
+    measured = view.t("training.measures", measure)
     words = view.t("training.compare.outcome", measure=measured, step=step, **sides)
     return in_a_row((words, view.t("training.compare.one_seed")))
 
@@ -101,7 +101,7 @@ def _table(view: View, runs: Sequence[TrainingRun], names: Sequence[str]) -> b.T
         last = run.scores[-1]
         measures = (number(getattr(last, measure), measure) for measure in MEASURES)
         rows.append((name, str(last.step), *measures))
-    titles = [view.t(f"training.measures.{measure}") for measure in MEASURES]
+    titles = [view.t("training.measures", measure) for measure in MEASURES]
     return b.Table(("", view.t("training.curve.step"), *titles), rows)
 
 

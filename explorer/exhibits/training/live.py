@@ -45,7 +45,7 @@ def _fault_cards(view: View, run: TrainingRun) -> b.Blocks:
         title, what = (view.t(f"training.faults.{name}.{key}") for key in ("title", "what"))
         fault = [b.Prose(f":material/bug_report: **{title}** · {what}")]
         if last.step > since[name]:
-            tells = view.t(f"training.faults.{name}.tells", **values)
+            tells = view.t("training.faults", name, "tells", **values)
             fault.append(b.Prose(f"**{view.t('training.symptom')}** {tells}"))
         yield b.Pane(fault, framed=True)
 
@@ -66,7 +66,7 @@ def _reading(view: View, run: TrainingRun) -> str:
 def _marks(view: View, run: TrainingRun) -> list[tuple[int, str]]:
     """The steps at which faults were injected and removed, with labels."""
     return [
-        (step, ("+ " if on else "− ") + view.t(f"training.faults.{name}.short"))
+        (step, ("+ " if on else "− ") + view.t("training.faults", name, "short"))
         for step, name, on in run.faults
     ]
 
@@ -84,7 +84,7 @@ def _curves(
 ) -> Callable[..., b.Figure]:
     """The same for a run, with the steps of its faults; the title of y is at `training.curve`."""
     more = {"marks": _marks(view, run)} | more
-    return curves(view, lines, view.t(f"training.curve.{y_title}"), run.setup.steps, **more)
+    return curves(view, lines, view.t("training.curve", y_title), run.setup.steps, **more)
 
 
 def _measured(view: View, run: TrainingRun) -> tuple[b.Chart, b.Chart]:
@@ -168,7 +168,7 @@ def _layers(view: View, run: TrainingRun) -> Iterator[b.Columns]:
     if len(frames) < 2:
         return
     kinds = view.words("kinds")
-    blocks = [(view.t(f"training.stacks.{stack}"), layer) for stack, layer in run.about["blocks"]]
+    blocks = [(view.t("training.stacks", stack), layer) for stack, layer in run.about["blocks"]]
     sites = [(kinds[site["role"]], site["layer"]) for site in run.about["sites"]]
     # A fresh model has no gradients yet.
     sides = (("norm", "norms", blocks, frames[1:]), ("entropy", "entropy", sites, frames))

@@ -110,7 +110,7 @@ def _batch(view: View, told: Mapping[str, Any]) -> b.Blocks:
         tuple(" ".join(map(escape, told[name][at])) for name in names)
         for at in range(min(MOST_ROWS, len(labels)))
     ]
-    yield b.Table([view.t(f"training.opened.{name}") for name in names], rows, "lll")
+    yield b.Table([view.t("training.opened", name) for name in names], rows, "lll")
 
 
 def _way(view: View, told: Mapping[str, Any]) -> b.Blocks:
@@ -136,7 +136,7 @@ def _way(view: View, told: Mapping[str, Any]) -> b.Blocks:
     lines["after"] = (told["after"], None if formulas is None else formulas["after"])
     rows = [
         (
-            view.t(f"training.opened.{name}"),
+            view.t("training.opened", name),
             *("" if value is None else digits(value) for value in both),
         )
         for name, both in lines.items()

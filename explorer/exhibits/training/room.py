@@ -140,7 +140,7 @@ def _numbers(view: View, run: TrainingRun) -> dict[str, list[object]]:
     return {
         view.t("training.curve.step"): [*(measure.step for measure in scores), *range(1, n + 1)],
         **{
-            view.t(f"training.curve.{name}"): [f"{getattr(measure, of):.4f}" for measure in scores]
+            view.t("training.curve", name): [f"{getattr(measure, of):.4f}" for measure in scores]
             + [""] * n
             for name, of in measured.items()
         },

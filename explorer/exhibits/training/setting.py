@@ -85,21 +85,21 @@ def _menu(view: View, setup: Setup, name: str, width: int | None = None) -> b.Pi
 def value_of(view: View, name: str, value: Any) -> str:
     """A setting's value in words."""
     if name == "task":
-        return view.t(f"training.tasks.{value}")
+        return view.t("training.tasks", value)
     if name in ("norm", "positions", "ffn"):
         return view.t(f"designs.{name}.{value}")
     if name == "fault":
-        return view.t(f"training.faults.{value or 'none'}.title")
+        return view.t("training.faults", value or "none", "title")
     if isinstance(value, bool):
         return view.t("training.on" if value else "training.off")
     if not isinstance(value, str):
         return f"{value:g}"
-    return NAMES.get(value) or view.t(f"training.values.{value}")
+    return NAMES.get(value) or view.t("training.values", value)
 
 
 def label_of(view: View, name: str) -> str:
     """The label of a setting."""
-    return NAMES.get(name) or view.t(f"training.fields.{name}")
+    return NAMES.get(name) or view.t("training.fields", name)
 
 
 def _fields(view: View, setup: Setup, names: Sequence[str]) -> b.Columns:
@@ -128,7 +128,7 @@ def _fault(view: View, setup: Setup) -> b.Blocks:
     if setup.fault and setup.fault not in AT_START:
         yield _field(view, setup, "from_step")
     if setup.fault:
-        yield b.Prose(view.t(f"training.faults.{setup.fault}.what"))
+        yield b.Prose(view.t("training.faults", setup.fault, "what"))
 
 
 def _own_pairs(view: View, choices: TrainingChoices, counts: PairCounts) -> b.Blocks:
@@ -151,7 +151,7 @@ def _own_pairs(view: View, choices: TrainingChoices, counts: PairCounts) -> b.Bl
     if choices.pairs_file is not None and decoded(choices.pairs_file) is None:
         yield b.Hint(view.t("training.pairs_encoding"), "info", warns=True)
     sentences = [view.t("training.pairs_read", count=counts.used)]
-    sentences += [view.t(f"training.pairs_left.{k}", count=n) for k, n in counts.left_out.items()]
+    sentences += [view.t("training.pairs_left", k, count=n) for k, n in counts.left_out.items()]
     yield b.Note(" ".join(sentences))
     if counts.used and counts.same_sides == counts.used:
         yield b.Hint(view.t("training.pairs_same"))

@@ -101,7 +101,7 @@ def _fault(view: View, run: TrainingRun, name: str) -> b.Button:
     on = name in run.planted()
     return b.Button(
         f"training.fault.{name}",
-        view.t(f"training.faults.{name}.title"),
+        view.t("training.faults", name, "title"),
         order(view, run, "fault", name=name, on=not on),
         "check" if on else "add",
         "primary" if on else "secondary",

@@ -198,7 +198,7 @@ def _examples(model: str) -> None:
         for group, sentences in examples_of(model).items():
             key = f"sidebar.example.{group}"
             st.session_state[key] = shown if shown in sentences else None
-            label, change = _t(f"sentences.{group}"), partial(_pick_example, key)
+            label, change = _t("sentences", group), partial(_pick_example, key)
             st.pills(label, sentences, key=key, format_func=escape, on_change=change)
 
 

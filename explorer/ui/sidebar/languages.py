@@ -24,9 +24,9 @@ def language_name(code: str, lang: str) -> str:
     """A code with its name, such as "Chinese (zho_Hans)", in the user's language if known."""
     short = code.strip("_").partition("_")[0]
     short = SHORT.get(short, short)
-    if not text.has(f"translated.{short}", lang=lang):
+    if not text.has("translated", short, lang=lang):
         return code
-    name = text.t(f"translated.{short}", lang=lang)
+    name = text.t("translated", short, lang=lang)
     return text.t("translated.named", lang=lang, name=name, code=code)
 
 
@@ -38,7 +38,7 @@ def pick_languages(loaded: LoadedModel) -> None:
     for key, code in zip(("source", "target"), loaded.pair, strict=True):
         st.session_state[f"sidebar.{key}_language"] = code
         st.selectbox(
-            text.t(f"translated.{key}", lang=lang),
+            text.t("translated", key, lang=lang),
             codes,
             format_func=names,
             key=f"sidebar.{key}_language",
