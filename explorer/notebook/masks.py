@@ -34,7 +34,7 @@ def read_mask(values: Any, lang: str) -> tuple[np.ndarray, list[str]]:
     else:
         name = "1"
         allowed, notes = _read_numbers(array, _is_float(values), lang)
-    if _looks_inverted(allowed):
+    if array.min() >= 0 and _looks_inverted(allowed):
         notes.append(t("notebook.convention.inverted", lang=lang, value=name))
     return allowed, notes
 

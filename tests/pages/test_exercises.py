@@ -113,7 +113,7 @@ def test_a_window_breaks_what_the_right_window_breaks_and_no_more(open_page):
 BAD = [
     ("def may_attend(q, k) return k", "Line 1, column 22: This is not Python: Expected"),
     ("def may_attend(q): return True", "takes 1 positional argument but 2 were given"),
-    ("def may_attend(q, k): return 1", "It returned the number 1; expected `True`"),
+    ("def may_attend(q, k): return 1", "Found the number 1; expected `True`"),
     ("raise ValueError('<b>*x*</b>')", "ValueError: &#60;b&#62;&#42;x&#42;"),
     (" ", t("exercises.faults.empty", lang="en", signature="may_attend(q, k)")),
 ]

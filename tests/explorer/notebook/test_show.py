@@ -288,8 +288,7 @@ ADDED = np.where(TRI, 0.0, -np.inf)
     [
         (TRI.astype(np.uint8), "1 = may attend"),
         (TRI.astype(np.int64).tolist(), "1 = may attend"),
-        (torch.tensor(TRI).float(), "floats of 0 and 1 block nothing"),
-        (torch.tensor(TRI).half(), "mask.bool()"),
+        (torch.tensor(TRI).half(), "block nothing. Convert them first: mask != 0"),
         (ADDED, "−∞ = blocked"),
         (torch.tensor(ADDED).bfloat16(), "mask &gt; -5000"),
         (np.where(TRI, 0.0, -1e9), "−1e+09 = blocked"),
@@ -312,6 +311,7 @@ def test_inverted_masks_are_noted_and_torchs_rules_written_out() -> None:
     assert np.array_equal(allowed, wrong)
     assert "If True means blocked, as in nn.MultiheadAttention" in note
     assert "If 1 means blocked" in read_mask(wrong.astype(int), "en")[1][-1]
+    assert len(read_mask(np.where(TRI, -np.inf, 0.0), "en")[1]) == 1  # added: 1 means nothing
     for right in (TRI, np.tri(3, k=-1, dtype=bool), np.zeros((3, 3), bool)):
         assert read_mask(right, "en")[1] == []
     from torch.nn.attention.bias import causal_lower_right, causal_upper_left
