@@ -133,13 +133,14 @@ def new_text(sentence: str) -> None:
 def _sentence(loaded: LoadedModel | None) -> None:
     first, second = _pair(loaded)
     room = MAX_TOKENS if loaded is None else limit(loaded)
+    is_drawn = loaded is not None and loaded.config.picture is not None
     st.session_state["sidebar.text"] = first
     st.text_area(
         _t("sidebar.sentence" if second is None else "sidebar.first"),
         key="sidebar.text",
         height=110,
         placeholder=_t("sidebar.sentence_hint"),
-        help=_t("sidebar.sentence_help", chars=f"{MAX_CHARS:,}", tokens=room),
+        help=None if is_drawn else _t("sidebar.sentence_help", chars=f"{MAX_CHARS:,}", tokens=room),
         on_change=lambda: new_text(_joined(st.session_state["sidebar.text"], second)),
     )
     if second is not None:
