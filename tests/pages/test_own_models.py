@@ -91,7 +91,7 @@ def test_implementations_of_its_attention_are_compared(open_page, model, said):
     ("model", "part", "said"),
     [
         ("gpt_neox", "", " · Attention and feed-forward in parallel"),
-        ("gemma2", "", " · Norm on each sublayer output"),
+        ("gemma2", "", " · Norm on self-attention and feed-forward outputs"),
         ("marian", "", "a table of vectors (usually learned)"),
         ("bert", "sum", "the position vector with token type"),
     ],

@@ -14,7 +14,6 @@ from explorer.exhibits.training.choices import TrainingChoices
 from explorer.figures.training import Curve, over_steps, small_heads
 from explorer.numbers import percent, signed
 from explorer.training.runs import TrainingRun, WatchedHeads
-from explorer.training.setup import LONGEST
 from models.hooks import ROLES, Role
 
 
@@ -29,8 +28,7 @@ def show(begun: TrainingRun, view: View) -> b.Blocks:
     if run.about["by_heart"]:
         blocks.append(b.Note(view.t("training.by_heart", count=run.about["n_rows"])))
     if run.about["too_long"]:
-        words = view.t("training.too_long", count=run.about["too_long"], limit=LONGEST["own"])
-        blocks.append(b.Note(words))
+        blocks.append(b.Note(view.t("training.too_long", count=run.about["too_long"])))
     yield b.Hero([*blocks, *_fault_cards(view, run), *_layers(view, run)])
     yield from room.small_print(view, run)
 
