@@ -57,8 +57,8 @@ def rest(view: View) -> Posed:
 
 
 def times(value: float) -> str:
-    """A factor, as 2.5 ×."""
-    return f"{value:.1f} ×" if value < 1e6 else f"{digits(value)} ×"
+    """A factor, as 2.5."""
+    return f"{value:.1f}" if value < 1e6 else digits(value)
 
 
 def ratio(view: View) -> Posed:

@@ -77,7 +77,7 @@ class Case:
 
 
 def times(value: float) -> str:
-    return f"{value:.1f} ×"
+    return f"{value:.1f}"
 
 
 def undivided(case: Case) -> str:
