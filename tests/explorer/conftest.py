@@ -1,6 +1,7 @@
-"""Tiny seeded models with a tokenizer trained on a few sentences, for the tests of the explorer."""
+"""Tiny seeded models with a tokenizer trained on a few sentences, and the app over small ones."""
 
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,18 @@ import pytest
 import torch
 from tiny import SIZES
 
+from explorer import library
+from explorer.engine import caching
+from explorer.engine.caching import Store, budget
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding
+from models.foreign.finding import VARIABLE
 from models.training.vocabulary import train_tokenizer
 from models.transformer import build_model
 
+SHIPPED = library.CHECKPOINTS
 CORPUS = (
     "I love you.",
     "The cat sat on the mat.",
@@ -87,3 +93,78 @@ def traced(translator: LoadedModel) -> Trace:
 @pytest.fixture(params=["translator", "writer"])
 def loaded(request) -> LoadedModel:
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def save_small() -> Callable[..., None]:
+    """save_small(folder, field=value, ...): a small model, for a shelf of a test's own."""
+    from visits import save_small
+
+    return save_small
+
+
+@pytest.fixture(scope="session")
+def shelf(tmp_path_factory) -> Path:
+    """A folder with the four models that the app is opened with."""
+    from visits import save_shelf
+
+    folder = tmp_path_factory.mktemp("checkpoints")
+    save_shelf(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def own(tmp_path_factory) -> Path:
+    """A folder with models of other libraries, each at my-<kind>."""
+    from foreign import OWN, Golden
+
+    folder = tmp_path_factory.mktemp("own")
+    for kind in (*OWN, "marian-headless"):
+        Golden.load(kind).write(folder / f"my-{kind}", "own")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def common_store() -> Store:
+    return Store(budget())
+
+
+@pytest.fixture
+def store(request, common_store) -> Store:
+    """What visits computed, kept for those of the next tests: a third of it is asked for again.
+
+    A test that replaces something (`monkeypatch`) has a store of its own.
+    """
+    return (
+        Store(budget()) if "monkeypatch" in signature(request.function).parameters else common_store
+    )
+
+
+@pytest.fixture
+def app(shelf, store, monkeypatch) -> None:
+    """The app with the small models. `open_page` implies it."""
+    from visits import prepare
+
+    prepare(monkeypatch)
+    monkeypatch.setattr(library, "CHECKPOINTS", shelf)
+    monkeypatch.setattr(caching, "STORE", store)
+
+
+@pytest.fixture
+def shipped(app, monkeypatch) -> None:
+    """The models that Headlight ships instead of the small ones."""
+    monkeypatch.setattr(library, "CHECKPOINTS", SHIPPED)
+
+
+@pytest.fixture
+def add_own(own, monkeypatch) -> None:
+    """The models of other libraries beside the small ones."""
+    monkeypatch.setenv(VARIABLE, str(own))
+
+
+@pytest.fixture
+def open_page(app) -> Callable[..., Any]:
+    """open_page("heads", lang="zh", text="…"): the page behind that link, already drawn."""
+    from visits import open_page
+
+    return open_page

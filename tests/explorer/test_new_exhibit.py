@@ -49,7 +49,7 @@ def _added(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def view() -> View:
+def view(app) -> View:
     return build(State(model="en-zh", text=SENTENCE, **CHOSEN), dark=False)
 
 

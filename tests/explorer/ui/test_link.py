@@ -218,7 +218,7 @@ def test_the_menu_has_at_most_sixteen_views_and_every_page():
     assert linked == {*(page.name for page in PAGES), "models", "glossary"}
 
 
-def test_a_link_to_a_page_of_the_earlier_menu_opens_its_view(monkeypatch):
+def test_a_link_to_a_page_of_the_earlier_menu_opens_its_view(app, monkeypatch):
     monkeypatch.setattr(shell, "draw_page", lambda *page: session.write_link())
     for link in OLD:
         place, _, query = link.partition("?")
@@ -228,7 +228,7 @@ def test_a_link_to_a_page_of_the_earlier_menu_opens_its_view(monkeypatch):
             | dict(parse_qsl(query))  # of two values of a choice, the last applies
             | {"lang": "zh", "text": "I like you."}
         )
-        at = AppTest.from_file("../../app.py", default_timeout=60)
+        at = AppTest.from_file("../../../app.py", default_timeout=60)
         at._page_hash = calc_hash(place) if place else ""
         for name, value in asked.items():
             at.query_params[name] = value
@@ -251,7 +251,7 @@ def _interrupted() -> None:
     st.text(session.state().text)  # and no address is written
 
 
-def test_a_change_survives_runs_that_are_interrupted_before_they_write_the_link():
+def test_a_change_survives_runs_that_are_interrupted_before_they_write_the_link(app):
     at = AppTest.from_function(_interrupted, default_timeout=60)
     at.query_params["text"] = ""
     at.run().text_input(key="words").input("I like dogs.").run()

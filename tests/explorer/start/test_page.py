@@ -108,7 +108,7 @@ def test_a_model_that_writes_nothing_is_read(open_page, model):
         np.testing.assert_allclose(seen, traced.pattern(site.name), atol=0.006)
 
 
-def test_a_large_model_is_drawn_while_it_continues_the_text(monkeypatch):
+def test_a_large_model_is_drawn_while_it_continues_the_text(app, monkeypatch):
     def drawn(model):
         view = build(State(model=model, text=TEXT), dark=False)
         return [*b.inside(EXHIBIT.wait.blocks(view))]
@@ -174,7 +174,7 @@ def test_a_sentence_and_a_model_chosen_here_are_shown_in_the_sidebar_too(open_pa
     assert at.selectbox(key="sidebar.model").value == "writer"
 
 
-def test_what_the_picture_cannot_do_is_ignored():
+def test_what_the_picture_cannot_do_is_ignored(app):
     view = build(State(text=TEXT), dark=False)
     (hero, *_) = EXHIBIT.show(EXHIBIT.answer(view), view)
     (canvas,) = hero.blocks

@@ -242,12 +242,12 @@ def opens(model: str) -> int:
     return len(posed) - len(missing)
 
 
-def test_a_model_without_logits_or_masks_has_the_steps_that_it_can_show():
+def test_a_model_without_logits_or_masks_has_the_steps_that_it_can_show(app):
     assert 10 <= opens("headless") < len(STEPS) - 8
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("kind", OWN)
-def test_every_step_opens_or_says_why_not_in_models_of_other_libraries(own, kind, monkeypatch):
+def test_every_step_opens_or_says_why_not_in_models_of_other_libraries(app, own, kind, monkeypatch):
     monkeypatch.setattr(library, "CHECKPOINTS", own)
     assert opens(f"my-{kind}") >= 8

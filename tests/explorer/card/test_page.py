@@ -80,7 +80,7 @@ def shown(at: AppTest) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def started(monkeypatch) -> Iterator[dict[object, threading.Thread]]:
+def started(app, monkeypatch) -> Iterator[dict[object, threading.Thread]]:
     """The checks that this test started; none is left running."""
     threads: dict[object, threading.Thread] = {}
     monkeypatch.setattr(checking, "_STARTED", threads)

@@ -14,7 +14,6 @@ from cores import core
 from foreign import Golden
 from shown import Open, everything, link
 
-from explorer import library
 from explorer.engine.models import texts_for
 from explorer.exhibits.links import State
 from explorer.exhibits.saying import message
@@ -26,7 +25,6 @@ from models.foreign.finding import VARIABLE
 from models.pictures import picture_of
 from models.pictures.faces import FACES, drawn_word, split_face
 
-SHELF = library.CHECKPOINTS
 SIZES = (24, 96, 12, 6)
 
 
@@ -119,9 +117,8 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _found(folder, monkeypatch):
+def _found(folder, shipped, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(folder))
-    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
 
 
 FIRSTS = {page: part for page, part in reversed(PARTS)}

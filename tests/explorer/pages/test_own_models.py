@@ -17,12 +17,7 @@ from explorer.ui.sidebar.languages import language_name
 from models.foreign.finding import VARIABLE
 from models.rows import Rows
 
-
-@pytest.fixture(autouse=True)
-def _add_own(own, monkeypatch):
-    monkeypatch.setenv(VARIABLE, str(own))
-
-
+pytestmark = pytest.mark.usefixtures("add_own")
 CHAT = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}\n{% endfor %}"
 
 
@@ -169,7 +164,7 @@ def test_a_second_sentence_in_the_sidebar_makes_a_pair(open_page, tmp_path, monk
 
 
 @pytest.fixture
-def nllb(tmp_path, monkeypatch) -> Path:
+def nllb(add_own, tmp_path, monkeypatch) -> Path:
     folder, _ = of_many(tmp_path / "nllb", "eng_Latn $A </s>", decoder_start_token_id=1)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     return folder

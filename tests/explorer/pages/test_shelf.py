@@ -34,7 +34,7 @@ def keeping() -> None:
 
 
 @pytest.fixture
-def visitor(monkeypatch) -> AppTest:
+def visitor(app, monkeypatch) -> AppTest:
     monkeypatch.setattr(trained, "PATIENCE", 0)
     monkeypatch.setattr(trained, "_LEAVING", {})
     clear_session_resource_cache("test session id")
@@ -80,7 +80,7 @@ def test_it_goes_with_its_session_unless_that_comes_back(visitor, monkeypatch):
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch) -> Path:
+def own(app, tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     Golden.load("llama").write(tmp_path / "mine", "own")
     broken = Golden.load("gpt2").write(tmp_path / "pickled")

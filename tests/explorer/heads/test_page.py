@@ -214,7 +214,7 @@ def test_the_link_and_the_code_of_the_view_can_be_taken_away(open_page, monkeypa
     assert "<you>" not in line
 
 
-def test_what_is_downloaded_is_what_is_shown():
+def test_what_is_downloaded_is_what_is_shown(app):
     place = {"layer": 0, "head": 0, "pins": ((1, 1),)}
     chosen = LINKS.change(State(), **place, text='I like <you>."><img src=x>')
     shown, of_one_text = (
