@@ -213,8 +213,7 @@ def _of_layouts(view: View, layouts: tuple[Fresh, ...]) -> str:
     if by_rule or (view.loaded.config.qk_norm and abs(ratio - 1) < 0.01):
         reason = "score.initial_why_rule" if by_rule else "score.initial_why_normed"
         return view.t("score.initial_same", why=view.t(reason))
-    rows = {"rows": fused.shape[0], "own": one.shape[0]}
-    return view.t("score.initial_differs", ratio=fixed(ratio), **rows)
+    return view.t("score.initial_differs", ratio=fixed(ratio), rows=fused.shape[0])
 
 
 EXHIBIT = Exhibit(

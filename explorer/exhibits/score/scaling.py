@@ -32,7 +32,7 @@ def show(found: dict[Scaling, ScaledHead], view: View) -> b.Blocks:
         [found[chosen].scores],
         [names[chosen]],
         limit,
-        **view.axes("score.initial_score", "score.initial_share"),
+        **view.axes("score.score", "score.initial_share"),
     )
     columns = ("divided_by", "entropy", "top", "gradient")
     rows = [
