@@ -388,4 +388,4 @@ def _numbers(view: View, readout: Lens) -> dict[str, list[object]]:
     }
 
 
-EXHIBIT = Exhibit(compute, show, OUTPUT, wait=Wait("attribution.film_working", blocks=_controls))
+EXHIBIT = Exhibit(compute, show, OUTPUT, wait=Wait("attribution.working", blocks=_controls))
