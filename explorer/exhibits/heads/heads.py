@@ -267,10 +267,10 @@ def _formula(choice: Opened) -> tuple[str, ...]:
         rf"\text{{output}} = \mathrm{{Concat}}(z_1, \dots, z_{{{view.site.n_heads}}})\,W_O"
         + bias.format("O"),
     )
-    if shown is None or shown.aggregate is None:
-        return formula
-    name = "mean" if shown.aggregate.layer is not None else shown.aggregate.name
-    return (AGGREGATES[name], *formula)
+    aggregate = shown.aggregate if shown else None
+    if aggregate is None or (aggregate.layer is None and view.kind == "cross"):
+        return formula  # rollout of cross-attention goes through the encoder too
+    return (AGGREGATES["rollout" if aggregate.layer is None else "mean"], *formula)
 
 
 def _code(choice: Opened) -> list[object]:
