@@ -94,7 +94,7 @@ def test_dropout_moves_with_its_slider_and_a_removed_aside_is_named(open_page):
 def test_an_initialisation_is_chosen_and_measured(open_page):
     at = open_page("score", aside="initial", site="encoder", layer="1", head="1")
     usual = reading(at, "fused into one matrix")
-    assert "72 rows instead of 24" in usual  # W_Q, W_K and W_V of 24 dimensions
+    assert "all 72 rows" in usual  # W_Q, W_K and W_V of 24 dimensions
     ratio = number(usual.split("times as much")[0].split()[-1])
     assert ratio == pytest.approx(0.5, abs=0.06)
     at.segmented_control(key="score.init").set_value("torch").run()
