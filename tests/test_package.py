@@ -231,7 +231,7 @@ def test_a_certificate_takes_the_edits_of_a_link(capsys):
     changed = capsys.readouterr()
     assert "Tested with these changes: causal-off\n" in changed.out
     assert "[VIOLATED] No look-ahead" in changed.out
-    untested = "Not tested: “Same logits with the cache”. With your changes"
+    untested = "Not tested: “Same output with the cache”. With your changes"
     assert untested in changed.out
     assert changed.err.endswith("head-decoder.blocks.0.attn-1~cells-nowhere-all-shut-1.1\n")
     assert cli.main([*arguments, "--edits", edits, "--json"]) == 1

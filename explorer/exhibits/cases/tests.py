@@ -16,6 +16,7 @@ from explorer.figures.matrix import Axis, Matrix
 from explorer.library import LoadedModel
 from explorer.numbers import number
 from explorer.runs.edits import Edit, about_masks
+from models.hooks import LOGITS
 from models.rows import Stream
 
 REACH: dict[str, tuple[Stream, Stream]] = {
@@ -101,11 +102,7 @@ def _verdict(view: View, certificate: Certificate) -> b.Blocks:
     icon = ":material/verified:" if certificate.passed else ":red[:material/cancel:]"
     words = f"{icon} {verdict(certificate, view.lang)}"
     yield b.Hero((b.Sentence("mask_tests", words),))
-    # Position tables are float32 in any model, so their finding has its own tolerance.
-    tolerance = max(
-        finding.tolerance for finding in certificate.findings if finding.name != "positions"
-    )
-    yield b.Note(view.t("mask_tests.honest", tolerance=number(tolerance), limit=MAX_PROBED))
+    yield b.Note(view.t("mask_tests.honest", limit=MAX_PROBED))
 
 
 def _kept(view: View, finding: Finding) -> b.Prose:
@@ -147,7 +144,7 @@ def _place(view: View, certificate: Certificate, place: Location) -> str:
     elif place.stack:
         words = [view.t("mask_tests.added")]
     else:
-        words = [view.t("mask_tests.logits")]
+        words = [view.t("mask_tests.logits") if place.name == LOGITS else place.name]
     if place.head is not None:
         words.append(view.t("certify.at_head", index=place.head + 1))
     # At the logits, after the last block, no stack is named.

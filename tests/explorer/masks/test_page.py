@@ -206,16 +206,16 @@ def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page):
     assert not at.main.get("bidi_component")
     assert t("certify.future_leak.title", lang="en") not in everything(at)
     at.button(key="mask_tests.run").click().run()
-    assert "All 16 properties" in reading(at, "properties")
+    assert "All 16 tested properties" in reading(at, "properties")
     assert at.query_params["tested"] == "1"
     assert len(at.main.get("bidi_component")) == 3
     at.pills(key="sidebar.example.first").select("We went to the park yesterday.").run()
-    assert "All 16 properties" in reading(at, "properties")
+    assert "All 16 tested properties" in reading(at, "properties")
 
 
 def test_the_certificate_of_changed_masks_says_what_breaks_and_where(open_page):
     at = open_page("mask_tests", tested="1", edits="causal-off~head-decoder.blocks.0.attn-1")
-    assert "3 of 15 properties" in reading(at, "properties")
+    assert "3 of 15 tested properties" in reading(at, "properties")
     assert t("certify.future_mass.broken", lang="en") in everything(at)
     where = next(
         words_of(each) for each in at.caption if "Decoder self-attention · layer" in each.value
@@ -223,5 +223,5 @@ def test_the_certificate_of_changed_masks_says_what_breaks_and_where(open_page):
     assert "allowed 10⁻⁸" in where
     assert "query “" in where
     at.button(key="mask_tests.reset").click().run()
-    assert "All 16 properties" in reading(at, "properties")
+    assert "All 16 tested properties" in reading(at, "properties")
     assert "edits" not in at.query_params
