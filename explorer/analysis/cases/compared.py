@@ -78,7 +78,7 @@ def causal_order(learn: Learn = train) -> Steps[Result]:
     between = helped and max(neither) < min(mask) and max(mask) < min(both)
     why = of_seeds(verdict, [grows if between else None])
     numbers = {"steps": STEPS, "more": LONGER}
-    return Result(verdict, ("right", "range"), rows, why=why, numbers=numbers)
+    return Result(verdict, ("right", "range"), rows, bars="right", why=why, numbers=numbers)
 
 
 def learned_positions(learn: Learn = train) -> Steps[Result]:

@@ -189,7 +189,7 @@ def pairs(
         why=("reading",),
         numbers=numbers | {"count": len(rows)},
         ways=(shown, Measured(picture=right, site=site, keep=keep)),
-        opened=("open", "weights") if shown.picture is not None else ("open",),
+        opened=("open",) if math.isnan(float(numbers["hidden"])) else ("open", "weights"),
         grids=("outcome",),
         code=(WRITTEN[rendering], READ_BY[reader]),
     )

@@ -105,7 +105,7 @@ def _confused(way: Way, traced: Trace | None = None) -> Measured:
     row: tuple[int, ...] = (7, 5, 9, 2, 0, 0)
     labels: tuple[str, ...] = ("a", "b", "c", END, PAD, PAD)
     marks = traced.marks.of("src") if traced else Marks()
-    own = marks.pad is not None and marks.end is not None and bool(traced and traced.src_tokens)
+    own = traced is not None and marks.pad is not None and marks.end in traced.src_tokens
     if traced is not None and own:
         pad_id, eos_id = int(marks.pad or 0), int(marks.end or 0)
         n_real = int(traced.src_valid.sum())
