@@ -64,8 +64,9 @@ def show(matter: Matter | None, view: View) -> b.Blocks:
     yield b.Title(view.t("matter.title"), large=True)
     (site, head), totals = matter.ablation.most_needed(), matter.ablation.totals
     loss = -float(totals.min())
+    is_needed = loss >= 0.005
     reading = view.t(
-        "matter.reading" if loss >= 0.005 else "matter.reading_none",
+        "matter.reading" if is_needed else "matter.reading_none",
         kind=view.t("kinds", site.role),
         name=head_name(view, (site.layer, head)),
         loss=f"{loss:.2f}",
@@ -74,11 +75,9 @@ def show(matter: Matter | None, view: View) -> b.Blocks:
         limit=LITTLE,
     )
     opens = b.choose(elsewhere=True, site=site.role, layer=site.layer, head=head)
-    words = (
-        b.Prose(view.t("matter.lead")),
-        b.Sentence("matter", reading),
-        b.Button("heads.open_needed", view.t("matter.open"), opens),
-    )
+    words: list[b.Block] = [b.Prose(view.t("matter.lead")), b.Sentence("matter", reading)]
+    if is_needed:
+        words.append(b.Button("heads.open_needed", view.t("matter.open"), opens))
     yield b.Columns(((_map(matter.ablation, view),), words), (3, 2))
     yield b.Title(view.t("measured.title"), large=True)
     yield from _measures(matter.measured, view)
