@@ -195,6 +195,7 @@ def first_of(link: str) -> bytes:
     """
     from explorer.engine.turns import computing
     from explorer.exhibits.block import plain
+    from explorer.exhibits.links import OF_VIEW
     from explorer.exhibits.saying import message
     from explorer.exhibits.view import build
     from explorer.pages import PAGES
@@ -204,7 +205,7 @@ def first_of(link: str) -> bytes:
     params = dict(parse_qsl(link, keep_blank_values=True))
     page = params.pop("page")
     state, refused = LINKS.read(params)
-    if not params.keys() - {"lang"}:
+    if not params.keys() - OF_VIEW:
         state = first_state(state.lang)
     with computing():
         try:

@@ -30,6 +30,8 @@ from models.hooks import ROLES, Role
 MOST_PADS = 8
 FREE = -1
 """The value of `row` if no query is highlighted."""
+OF_VIEW = frozenset({"lang", "theme", "embed", "beamer", "part", "case", "claim", "lesson", "task"})
+"""What a link says of a view: one that says no more opens the model of a first visit."""
 
 GONE: dict[str, tuple[str, ...]] = {
     "part": (

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from explorer.exhibits.block import escape
-from explorer.exhibits.links import Links, State, is_gone
+from explorer.exhibits.links import OF_VIEW, Links, State, is_gone
 from explorer.exhibits.saying import message
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
@@ -69,8 +69,8 @@ def _load(params: Mapping[str, str], lang: str) -> None:
     chosen, refused = links().read({"lang": lang, **params})
     named = {name: for_this_session(links().chosen(chosen, name)) for name in links().models}
     chosen = links().change(chosen, **named)
-    if not params.keys() - {"lang"}:  # not a link to any state
-        chosen = _first(chosen.lang)
+    if not params.keys() - OF_VIEW:
+        chosen = replace(chosen, model=_first(chosen.lang).model)
     if _STATE in st.session_state:
         chosen = links().keep(chosen, state())
     st.session_state[_STATE] = chosen if "lang" not in dict(refused) else replace(chosen, lang=lang)
