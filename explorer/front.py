@@ -79,8 +79,8 @@ is a grey box of another height."""
 MOST_IMPORTS = 65_536
 """Characters at the beginning of such a script that hold all its imports: the largest has 2 MB."""
 FIRST_VIEWS = {
-    "": "start", "heads": "heads_view", "decoding": "film", "positions": "token_strip",
-    "model": "machine_view", "masks": "matrices", "alignment": "matrices",
+    "": "start", "heads": "heads_view", "decoding": "film", "model": "machine_view",
+    "masks": "matrices", "alignment": "matrices",
     "training": "matrices", "attribution": "matrices", "patching": "matrices", "tour": "matrices",
     "exercises": "matrices", "cases": "matrices", "circuits": "matrices",
 }  # fmt: skip

@@ -133,7 +133,9 @@ function filmView(root, head, arrays, theme, { turn, plays, scene: chosen }, loo
       show({});
     });
     if (plays) play();
-    return end;
+    const onPaper = () => { film.pause(); show({ step: last }); }; // the last step has the whole picture
+    window.addEventListener("beforeprint", onPaper);
+    return () => { end(); window.removeEventListener("beforeprint", onPaper); };
   };
   return film;
 }

@@ -166,9 +166,10 @@ function printDrawn(event) {
 }
 
 const [LONG, SHORT] = [960, 700]; // CSS pixels between the margins, of A4 as of Letter
+const LARGEST = 1.6; // so that a phone's column does not leave most of a sheet empty
 
 /**
- * Tells page.css how wide the content is, which on paper is as wide as on the screen but smaller: as large as
+ * Tells page.css how wide the content is, which on paper is as wide as on the screen but scaled: as large as
  * fits on one sheet, which lies under what is wider than tall. What would shrink by a third for it takes several.
  */
 function toPaper() {
@@ -181,7 +182,7 @@ function toPaper() {
   const height = heightOnPaper(main);
   const lies = document.body.toggleAttribute("data-hl-lies", height < width);
   const [across, down] = lies ? [LONG, SHORT] : [SHORT, LONG];
-  const [wide, whole] = [Math.min(1, across / width), down / height];
+  const [wide, whole] = [Math.min(LARGEST, across / width), down / height];
   main.style.setProperty("--hl-zoom", whole < 0.7 * wide ? wide : Math.min(wide, whole));
 }
 

@@ -20,6 +20,7 @@ def ranking(
     *,
     free: f.Floats | None = None,
     title: str,
+    legend: bool = True,
     dark: bool = False,
     words: f.Words,
 ) -> f.Figure:
@@ -34,8 +35,9 @@ def ranking(
     if free is not None:
         f.check_shape("free", free, (len(names),))
     traces = _terms(labels, values, free, colours, words)
-    above = 60 if free is None else LEGEND
-    frame = f.layout(colours, above + ROW * len(names), legend=free is not None)
+    explained = legend and free is not None
+    above = LEGEND if explained else 60
+    frame = f.layout(colours, above + ROW * len(names), legend=explained)
     frame |= {"bargap": 0.25, "barmode": "overlay"}
     frame["meta"] = {"least": NAMES + 220}
     frame["xaxis"] = f.number_axis(colours, title, zeroline=True, zerolinecolor=colours.muted)

@@ -108,6 +108,7 @@ def _drawn(
             np.array([*(group.of(by) for group in groups), *outside]),
             free=np.array([*alone, *[np.nan] * len(terms)]),
             title=title,
+            legend=side == SIDES[0],
             words=words,
         )
         rankings.append((b.Chart(f"attribution.{side}s", draw, title),))

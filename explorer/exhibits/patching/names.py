@@ -77,7 +77,8 @@ def run_shown(view: View, patched_run: PatchedRun) -> b.Blocks:
         (escape(answer.str_token), *map(percent, answer.probs)) for answer in patched_run.answers
     ]
     texts = [escape(text) or "–" for text in patched_run.texts]
-    yield b.Table((view.t("patching.token"), *names), [*rows, (view.t("patching.writes"), *texts)])
+    rows.append((view.t("patching.writes"), *texts))
+    yield b.Table((view.t("patching.token"), *names), rows, "llll")  # the texts may wrap
 
 
 def _blocks(view: View, both: Pair, mapped: Map) -> list[EffectBlock]:

@@ -1,11 +1,9 @@
 """Shuffled words: are the vectors merely permuted, or does the model use the order?"""
 
-from collections.abc import Sequence
 from functools import partial
 
 from explorer.analysis.positions.changes import position_functions
 from explorer.analysis.positions.order import Moved, moved, shuffled_order
-from explorer.components.token_strip import pack_token_strip
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.exhibit import TEXTS
 from explorer.exhibits.picking import pick_stream
@@ -42,9 +40,8 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Bl
     yield b.Changes("positions.reset")
     seed = view.choices(PositionsChoices).shuffle
     again = b.choose(shuffle=(2 if seed is None else seed + 1) % 10_000)
-    words = view.t("positions.shuffle")
     controls: list[b.Block] = [*pick_stream(view, "positions.stream.order")]
-    controls.append(b.Button("positions.shuffle", words, again, "shuffle"))
+    controls.append(b.Button("positions.shuffle", view.t("positions.shuffle"), again, "shuffle"))
     if TWIN in list_models() and view.loaded.name != TWIN and TEXTS.met(view.loaded):
         twin = b.choose(
             visit="positions", model=TWIN, text="Tom loves Mary.", target=None, edits=()
@@ -55,31 +52,27 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Bl
         yield b.Hero((b.Row(controls), b.Hint(view.t("positions.one_word"))))
         return
     new, changes = answer
-    title, stream = view.t("positions.shuffled"), view.sequence
     draw = partial(
         grouped,
         new,
         [100 * change.distances[-1] for change in changes],
         [view.t(f"positions.{change.setting}") for change in changes],
         title=view.t("positions.moved"),
-        label_title=title,
-        stream=stream,
-        streams=(stream,),
+        label_title=view.t("positions.shuffled"),
+        stream=view.sequence,
+        streams=(view.sequence,),
         unit=" %",
-        height=400,
+        height=500,
         room=WIDE,
     )
-    strip = view.words("components.token_strip")
-    pack = partial(pack_token_strip, new, stream=stream, title=title, words=strip)
-    shuffled = b.Canvas("positions.strip", "token_strip", lambda file: pack())
     chart = b.Chart("positions.moved", draw, view.t("positions.moved"))
-    yield b.Hero((b.Sentence("order", _said(view, changes)), b.Row(controls), shuffled, chart))
+    yield b.Hero((b.Sentence("order", _said(view, changes)), b.Row(controls), chart))
     yield b.Formula.of(
         f"{positions_said(view)}\n\n{view.t('positions.order_formula')}",
         r"\text{moved}_i = \frac{\lVert f(x_\pi)_i - f(x)_{\pi(i)} \rVert}"
         r"{\lVert f(x)_{\pi(i)} \rVert}, \qquad f(x_\pi) = f(x)_\pi\ \text{without positions}",
     )
-    yield b.Code((moved, *positions_at(view, stream), position_functions, shuffled_order))
+    yield b.Code((moved, *positions_at(view, view.sequence), position_functions, shuffled_order))
     yield b.Numbers(lambda: _numbers(view, new, changes))
 
 
@@ -88,9 +81,7 @@ def _said(view: View, moves: tuple[Moved, ...]) -> str:
     return view.t("positions.read_order", changes=view.t("heads.and").join(changes))
 
 
-def _numbers(
-    view: View, tokens: Sequence[str], moves: tuple[Moved, ...]
-) -> dict[str, list[object]]:
+def _numbers(view: View, tokens: list[str], moves: tuple[Moved, ...]) -> dict[str, list[object]]:
     columns: dict[str, list[object]] = {
         view.t("place.query"): [f"{place} {token}" for place, token in enumerate(tokens)]
     }

@@ -49,14 +49,14 @@ def test_waves_of_no_dimension_say_what_to_do(open_page):
 
 def test_shuffling_moves_vectors_with_positions_only(open_page):
     at = open_page("positions", text="I like you because you are kind.")
-    before = reading(at, "Mean change after the last layer")
+    before = reading(at, "Mean change")
     assert "without positions **0 %**" in before
     table = reading(at, "| with positions |")
     last = table.splitlines()[-1].split("|")
     assert last[2].strip() == last[3].strip() != ""  # a bag of words: the same output
     at.button(key="positions.shuffle").click().run()
     assert at.query_params["shuffle"] == "2"
-    assert reading(at, "Mean change after the last layer") != before
+    assert reading(at, "Mean change") != before
 
 
 @pytest.mark.parametrize("text", ["book", "I I I"])
@@ -68,7 +68,7 @@ def test_words_in_one_order_only_are_not_shuffled(open_page, text):
 
 def test_a_causal_mask_tells_the_order_and_without_positions_there_is_none_to_change(open_page):
     at = open_page("positions", model="writer", text="She reads a book every morning.")
-    said = reading(at, "Mean change after the last layer")
+    said = reading(at, "Mean change")
     assert "without positions **0 %**" not in said
     assert "without positions and without the causal mask **0 %**" in said
     at = open_page("positions", part="head", model="placeless")
