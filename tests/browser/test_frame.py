@@ -24,9 +24,6 @@ def test_an_embedded_view_has_no_frame(visitor, place):
     page.wait_for_function(SETTLED, polling=LOOKS)
     for name in ("[data-testid=stSidebar]", "h1", ".st-key-views", f".st-key-share-{place}"):
         expect(page.locator(name)).to_be_hidden()
-    for width in (1440, 390):
-        page.set_viewport_size({"width": width, "height": 900})
-        visitor.fits(width)
 
 
 @pytest.mark.sweep

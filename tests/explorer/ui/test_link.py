@@ -241,10 +241,9 @@ def test_a_link_to_a_page_of_the_earlier_menu_opens_its_view(app, monkeypatch):
 @pytest.mark.parametrize(("chosen", "model"), [("part", "zh-en"), ("text", None)])
 def test_a_link_to_no_run_opens_the_model_of_a_first_visit(monkeypatch, shipped, chosen, model):
     monkeypatch.setattr(shell, "draw_page", lambda *page: session.write_link())
-    at = AppTest.from_file("../../app.py", default_timeout=60)
+    at = AppTest.from_file("../../../app.py", default_timeout=60)
     at.query_params |= {"lang": "en", chosen: "order"}
-    at.run()
-    assert at.query_params.get("model") == model
+    assert at.run().query_params.get("model") == model
 
 
 def _interrupted() -> None:
