@@ -224,9 +224,9 @@ def show(anatomy: Anatomy, view: View) -> b.Blocks:
     lines = (
         r"\text{attention} = 2\,d\,(n_{\text{heads}} + n_\mathrm{kv})\,d_\mathrm{head}, \qquad "
         r"\text{feed-forward} = 2\,d\,d_\mathrm{ff}\;\text{or}\;3\,d\,d_\mathrm{ff}",
-        r"\mathrm{FLOPs}(n) = 2\,n\,\text{weights} + "
-        r"4\,n^2\,n_{\text{heads}}d_\mathrm{head}\cdot\text{attentions}, \qquad "
-        r"\text{cache}(n) = 2\,n\,n_\mathrm{kv}d_\mathrm{head}\cdot\text{layers}\cdot 4",
+        r"\mathrm{FLOPs}(n) = 2\,n\,\text{weights} + 4\,n^2\,n_{\text{heads}}d_\mathrm{head}"
+        r"\cdot\text{attentions}, \qquad \text{cache}(n) = 2\,n\,n_\mathrm{kv}d_\mathrm{head}"
+        r"\cdot\text{attentions}_{\text{decoder}}\cdot 4",
     )
     yield b.Formula(lines, view.t("model.formula"))
     yield b.Code((*_model(view), towers, count, cost))

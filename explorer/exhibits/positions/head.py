@@ -190,7 +190,6 @@ def show(changed: Changed | None, view: View) -> b.Blocks:
     products, added = SCORES[acts]
     yield b.Formula.of(
         view.t("positions.head_formula"),
-        *([r"x_i = e_i + p_i"] if acts == "adds" else []),
         rf"s_{{ij}} = {view.scaled(products)}{added}",
         r"\text{moved} = \frac{1}{2n}\sum_{i,j} \lvert a'_{ij} - a_{ij} \rvert",
     )

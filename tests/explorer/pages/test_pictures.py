@@ -36,7 +36,7 @@ def open_reader(open_page) -> Open:
 def test_a_word_and_its_face_are_chosen_where_pictures_are_read(open_reader):
     at = open_reader("heads", edits="hide-src-2~hide-src-3~hide-src-4~hide-src-5")
     assert "More images" in [each.label for each in at.expander]  # in the frame, not of a view
-    assert "4 source tokens hidden" in everything(at)
+    assert "4 tokens hidden" in everything(at)
     assert at.text_input(key="heads.word").value == "Brown"
     at.selectbox(key="heads.face").set_value("comic").run()
     assert link(at)["text"] == "Brown @comic"
