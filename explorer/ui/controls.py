@@ -171,12 +171,13 @@ def sentence_line(view: View, key: str = "sentence", mapped: bool = True) -> Non
     drawn = view.trace.text.startswith(ADDRESS)
     source = view.t("source.own") if drawn else escape(view.trace.text)
     output = escape(view.trace.output)
-    if view.sites_of("cross"):
+    translates = view.sites_of("cross") and view.loaded.config.lm_head
+    if translates:
         words = "forced" if view.target else "translated"
     else:
         words = "continued" if view.target else "prompt"
         output = escape(view.target or "")
-    silent = view.sites_of("cross") and not view.trace.output
+    silent = translates and not view.trace.output
     if silent:
         output = view.t("place.nothing")
     with st.container():  # a fixed element, even while empty
