@@ -149,7 +149,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_workers,
         default=1,
         metavar="N",
-        help="number of worker processes, one per core (default: 1); more than one needs "
+        help="number of worker processes, one per core (default: 1); more need Caddy: "
         f"{workers.INSTALL}",
     )
     command.add_argument("--port", type=_port, help="the port to listen on (default: 8501)")

@@ -87,8 +87,8 @@ def add_placing(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--dtype",
         choices=DTYPES,
-        help="data type of the computation (default: float32, or half precision if only that "
-        f"fits into memory; or {DTYPE_VARIABLE})",
+        help="data type of the computation (default: float32, or the file's half precision if "
+        f"only that fits into memory; or {DTYPE_VARIABLE})",
     )
 
 
