@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from explorer.analysis.cases import BY_ID, CLAIMS, VERDICTS, Result, attention, case, training
+from explorer.exhibits.cases.case import stored
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps, walked
 from explorer.runs.trace import trace
@@ -75,7 +76,8 @@ def test_every_experiment_judges_and_all_that_it_names_has_words(claim, find):
     expected = FOUND[claim.id]
     assert found.verdict == expected if expected else found.verdict in VERDICTS
     assert all(len(row.values) == len(found.columns) for row in found.rows)
-    assert found.bars in ("", *found.columns)
+    curve = found.curve
+    assert stored("axes")[claim.id] == ([curve.x_name, curve.y_name] if curve else [found.bars])
     for lang in LANGUAGES:
         said = words(lang)
         assert {f"cases.rows.{row.name}" for row in found.rows} <= set(said)
