@@ -137,10 +137,11 @@ def padding(view: View) -> Posed:
     mask = padded.mask(site.name)[0]
     visible, whole = int(mask.sum()), len(mask)
     n = whole - PADS
-    causal = not mask[0, :n].all()
+    causal = role == "decoder"
     wrong = (n * n, whole * whole, whole * whole - PADS**2)
     if causal:
         wrong = (n * (n + 1) // 2, whole * (whole + 1) // 2, whole * n)
+    require(visible == (n * (n + 1) // 2 + n * PADS if causal else n * whole), "windowed")
     row, tokens = row_of(padded, site, 0, 0), padded.query_tokens(site.name)
     words = {"count": n, "pads": PADS, "cells": whole * whole}
     drawn = [pictures.strip(view, site.query_stream, tokens)], [_masked(view, row, **place)]
