@@ -13,6 +13,7 @@ from explorer.analysis.cases.planting import Pattern
 from explorer.engine import cache
 from explorer.exhibits import View
 from explorer.exhibits.cases.outcome import named, spelt
+from explorer.exhibits.saying import quoted
 from explorer.exhibits.tour import pictures, rows
 from explorer.exhibits.tour.pictures import Exhibited
 from explorer.exhibits.tour.posed import Posed
@@ -51,8 +52,9 @@ def purpose(view: View) -> Posed:
     after = Exhibited("masks.causal", "masks.ahead", place)
     ahead = after.answer(view)[0]
     row = row_of(trace, view.sites_of(view.own_role)[ahead.layer], ahead.head, query)
-    keys, strip = rows.keys_of(view, row), pictures.strip(view, "tgt", at=query)
-    options = [keys[key] for key in (query + 1, query, query - 1, 0, n - 1)]
+    tokens, strip = trace.query_tokens(row.site.name), pictures.strip(view, "tgt", at=query)
+    # Without positions: another token of the same word would give the answer away, too.
+    options = [quoted(view, tokens[key]) for key in (query + 1, query, query - 1, 0, n - 1)]
     return Posed(options, {"ahead": percent(ahead.most)}, [strip], [strip, after], row, place)
 
 
@@ -128,8 +130,7 @@ def zero(view: View) -> Posed:
 
 
 def padding(view: View) -> Posed:
-    """Run the text followed by PADs; ask about the mask of the encoder or of a decoder-only
-    model."""
+    """Run the text followed by PADs: the mask of the encoder or of a decoder-only model."""
     require(view.loaded.marks.pad is not None, "no_pad")
     place, role = {"pads": PADS}, "encoder" if view.sites_of("encoder") else view.own_role
     padded = cache.trace(replace(view.run, target=None, pads=PADS))
