@@ -123,6 +123,12 @@ def test_masked_words_are_asked_first_and_a_text_opened_where_something_was_writ
     assert at.selectbox(key="attribution.query").value == 2
 
 
+def test_a_model_without_biases_has_none_among_its_contributions(open_page, shipped):
+    link = {"text": "Once upon a time there was a little dog", "row": "5", "alone": "1"}
+    at = open_page("attribution", model="stories", part="writes", **link)
+    assert "lowest: **token**" in reading(at, "Highest contribution")
+
+
 @pytest.mark.parametrize("part", ["why", "writes"])
 @pytest.mark.parametrize("shift", [0.0, 4096.0])
 def test_a_large_residual_is_not_called_a_sum(
