@@ -151,7 +151,7 @@ def drawn(selector: str) -> str:
 def switches(desk: Desk) -> Iterator[tuple[str, list[float]]]:
     """Switch the causal mask off, for sentences never run without it; then on and off again."""
     desk.open("masks")
-    switch = desk.page.get_by_text(t("edits.causal", lang="en"), exact=True).first
+    switch = desk.page.get_by_text(t("edits.rules.causal", lang="en"), exact=True).first
     first, again = [], []
     for thing in THINGS[:N_CLICKS]:
         desk.read(f"I like {thing} because you are kind.")
@@ -164,7 +164,7 @@ def switches(desk: Desk) -> Iterator[tuple[str, list[float]]]:
 def cells(desk: Desk) -> Iterator[tuple[str, list[float]]]:
     """Paint single cells of the decoder's matrix in turn."""
     desk.open("masks", pads="0", site="decoder", layer="1", head="1")
-    desk.page.get_by_text(t("masks.brush", lang="en"), exact=True).click()
+    desk.page.get_by_text(t("masks.tools.brush", lang="en"), exact=True).click()
     desk.settle()
     canvas = desk.page.locator(".st-key-masks-matrices canvas[data-at=cells1]")
     canvas.scroll_into_view_if_needed()
@@ -265,7 +265,7 @@ def sent(desk: Desk) -> str:
     desk.page.on("websocket", listen)
     desk.open("masks")
     sizes.clear()
-    desk.page.get_by_text(t("edits.causal", lang="en"), exact=True).first.click()
+    desk.page.get_by_text(t("edits.rules.causal", lang="en"), exact=True).first.click()
     desk.page.wait_for_timeout(3000)
     desk.settle()
     return f"mask switched: {len(sizes)} messages, {sum(sizes) / 1000:.0f} kB"

@@ -104,7 +104,7 @@ def _say(ranked: "Study", loaded: LoadedModel, back: LoadedModel | None, lang: s
     layer, number = ranked.heads[head]
     mean = ranked.aligner("") is ranked.mean
     words = text.t(
-        f"align.{'mean' if mean else 'best'}",
+        "align.mean" if mean else "align.best",
         lang=lang,
         count=len(ranked.heads),
         layer=layer + 1,

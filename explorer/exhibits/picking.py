@@ -13,18 +13,14 @@ def titled(
     view: View, name: str, drawn: Callable[..., b.Figure] | Matrix, title: str = "", note: str = ""
 ) -> tuple[b.Block, ...]:
     """A chart or a matrix below its title, by default the text at `name`, and above its note if it
-    has one.
-
-    "note" stands for the text at `NAME_note`.
-    """
+    has one."""
     title = title or view.t(name)
-    noted = view.t(f"{name}_note") if note == "note" else note
     picture: b.Block
     if isinstance(drawn, Matrix):
         picture = b.Matrices(name, ((title, drawn),), captioned=False)
     else:
         picture = b.Chart(name, drawn, title)
-    return (b.Title(title), picture, *([b.Note(noted)] if noted else []))
+    return (b.Title(title), picture, *([b.Note(note)] if note else []))
 
 
 def pick_place(view: View, page: str, kind: bool = True) -> tuple[b.Pick | b.Pane, ...]:
@@ -32,25 +28,26 @@ def pick_place(view: View, page: str, kind: bool = True) -> tuple[b.Pick | b.Pan
     layers, heads = range(len(view.sites_of(view.kind))), range(view.site.n_heads)
     return (
         *([pick_kind(view, page)] if kind else []),
-        b.Pane((_number(view, page, "layer", layers, view.layer),), 100),
-        b.Pane((_number(view, page, "head", heads, view.head),), 100),
+        b.Pane((_number(view, page, "place.layer", layers, view.layer),), 100),
+        b.Pane((_number(view, page, "place.head", heads, view.head),), 100),
     )
 
 
 def pick_kind(view: View, page: str) -> b.Pick:
     """Kind of attention."""
-    more = b.More(said="kinds.short.", change=lambda kind: b.choose(elsewhere=True, site=kind))
+    more = b.More(said="kinds.short", change=lambda kind: b.choose(elsewhere=True, site=kind))
     return pick_one(view, f"{page}.kind", view.kinds, view.kind, label="place.kind", **more)
 
 
-def _number(view: View, page: str, name: str, options: Sequence[int], now: int) -> b.Pick:
+def _number(view: View, page: str, label: str, options: Sequence[int], now: int) -> b.Pick:
     """A menu of numbers; the other number does not change."""
+    name = _field(label)
 
     def change(number: int) -> b.Change:
         place: dict[str, Any] = {"layer": view.layer, "head": view.head, name: number}
         return b.choose(**place)
 
-    return pick_number(view, f"{page}.{name}", f"place.{name}", options, now, change)
+    return pick_number(view, f"{page}.{name}", label, options, now, change)
 
 
 def pick_number(
@@ -67,22 +64,19 @@ def pick_group(
     now: str,
     change: Callable[[str], b.Change],
 ) -> b.Pick:
-    """A group of items; another group opens its first item, with `change`. Texts are at `key` and
-    `KEYs.GROUP`."""
-
-    more = b.More(said=f"{key}s.", change=lambda name: change(groups[name][0]))
-    return pick_one(view, key, tuple(groups), now, **more)
+    """A group of items; another group opens its first item, with `change`."""
+    return pick_one(view, key, tuple(groups), now, change=lambda name: change(groups[name][0]))
 
 
 def pick_part(view: View, page: str, choices: type[PageChoices], now: str) -> b.Row:
     """The part of a page; if its parts have groups, first the group, which opens its first part."""
-    more, parts, groups = b.More(label=f"{page}.part", quiet=True), [*choices.parts], choices.groups
+    more, parts, groups = b.More(label="place.part", quiet=True), [*choices.parts], choices.groups
     picks = []
     if groups:
         group, parts = next((name, [*own]) for name, own in groups.items() if now in own)
-        opens = b.More(said=f"{page}.groups.", change=lambda name: b.choose(part=groups[name][0]))
+        opens = b.More(change=lambda name: b.choose(part=groups[name][0]))
         picks.append(pick_one(view, f"{page}.group", tuple(groups), group, **more, **opens))
-    picks.append(pick_one(view, f"{page}.part", parts, now, said=f"{page}.parts.", **more))
+    picks.append(pick_one(view, f"{page}.part", parts, now, **more))
     return b.Row(picks, align="top", gap="medium")
 
 
@@ -100,19 +94,19 @@ def pick_one(
 ) -> b.Pick:
     """A choice among options, with its label's text at `label` or else at `key`.
 
-    `said` names an option, or is what the keys of the options' texts begin with, by default `KEY_`.
-    It sets the choice `field`, by default the last part of the key, unless there is a `change`.
+    `said` names an option, or is the table of the options' texts, by default `KEYs`. Without a
+    `change`, it sets the choice `field`, by default the last part of the key.
     """
-    change, prefix = change or b.sets(_field(key, field)), said or f"{key}_"
-    named = {o: prefix(o) if callable(prefix) else view.t(f"{prefix}{o}") for o in options}
+    change, table = change or b.sets(_field(key, field)), said or f"{key}s"
+    named = {o: table(o) if callable(table) else view.t(table, str(o)) for o in options}
     return b.Pick(key, view.t(label or key), named, now, change, form, b.Display(**display))
 
 
 def pick_aside(view: View, key: str, label: str, asides: Sequence[str], now: str) -> b.Blocks:
     """A menu of asides, of which at most one is open, "" for none. Texts at `label` and
     `SUBJECT.asides.NAME`."""
-    prefix = f"{key.partition('.')[0]}.asides."
-    names = {"": view.t("place.none_chosen"), **{name: view.t(prefix + name) for name in asides}}
+    page, names = key.partition(".")[0], {"": view.t("place.none_chosen")}
+    names |= {name: view.t(page, "asides", name) for name in asides}
     more = b.More(said=names.__getitem__, label=label, form="menu", width=280)
     yield pick_one(view, key, tuple(names), now, **more)
 

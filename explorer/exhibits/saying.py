@@ -39,7 +39,7 @@ def quoted(view: View, token: str, position: str = "") -> str:
 def placement(view: View) -> str:
     """The place of the norms in the open model's blocks, as Markdown."""
     config = view.loaded.config
-    words = [escape(view.t(f"swaps.options.placement_{config.norm_placement}"))]
+    words = [escape(view.t("swaps.options.placement", config.norm_placement))]
     for name in ("out_norms", "parallel"):
         if getattr(config, name):
             words.append(view.t("training.fields", name))
@@ -86,8 +86,8 @@ def head_name(view: View, place: tuple[int, int]) -> str:
 
 def head_columns(view: View, places: Sequence[tuple[int, int]]) -> dict[str, list[object]]:
     """The columns of heads (layer, head) in a table of numbers."""
-    columns = {"layer": [layer for layer, _ in places], "head": [head for _, head in places]}
-    return {view.t(f"place.{name}"): [at + 1 for at in column] for name, column in columns.items()}
+    layers, heads = ([place[at] + 1 for place in places] for at in (0, 1))
+    return {view.t("place.layer"): layers, view.t("place.head"): heads}
 
 
 def model_title(view: View, name: str) -> str:
@@ -112,10 +112,10 @@ def name_edit(view: View, edit: edits.Edit) -> str:
     """The name of an edit, as Markdown."""
     match edit:
         case edits.MaskSwitch(part, on):
-            state = "switch_on" if on else "switch_off"
-            return view.t(f"edits.{state}", part=view.t(f"edits.{part}"))
+            state = "edits.switch_on" if on else "edits.switch_off"
+            return view.t(state, part=view.t("edits.rules", part))
         case edits.MaskSize(part, size):
-            return view.t("edits.sized", part=view.t(f"edits.{part}"), size=size)
+            return view.t("edits.sized", part=view.t("edits.rules", part), size=size)
         case edits.HeadOff(name, head):
             site = view.trace.site(name)
             return view.t(
@@ -127,8 +127,8 @@ def name_edit(view: View, edit: edits.Edit) -> str:
         case edits.KeyHidden(stream, key):
             return view.t("edits.hidden", token=escape(view.trace.str_tokens(stream)[key]))
         case edits.CellEdit(_, _, query, key, is_open):
-            state = "cell_open" if is_open else "cell_shut"
-            return view.t(f"edits.{state}", query=query, key=key)
+            state = "edits.cell_open" if is_open else "edits.cell_shut"
+            return view.t(state, query=query, key=key)
 
 
 def in_a_row(sentences: Iterable[str]) -> str:

@@ -47,7 +47,7 @@ def report_lines(
     yield from explained
     for name, reached in certificate.reach.items():
         yield ""
-        yield t(f"certify.reach_{name}", lang=lang)
+        yield t("certify.reach", name, lang=lang)
         yield from matrix_lines(reached)
     yield verdict(certificate, lang)
 
@@ -120,11 +120,12 @@ def markdown(
     Names and texts are written as character references, so that none of them is markup.
     """
     title, *about = (line.translate(_MARKDOWN) for line in tested.lines(lang))
-    yes, no = (t(f"certify.{key}", lang=lang) for key in ("kept", "broken"))
-    head = [t(f"mask_tests.{key}", lang=lang) for key in ("promise", "result", "deviation")]
+    yes, no = t("certify.kept", lang=lang), t("certify.broken", lang=lang)
+    titles = ("mask_tests.promise", "mask_tests.result", "mask_tests.deviation")
+    head = [t(title, lang=lang) for title in titles]
     rows = [
         (
-            t(finding.title_key, lang=lang),
+            t("certify", finding.name, "title", lang=lang),
             yes if finding.passed else f"**{no}**",
             "NaN" if math.isinf(finding.deviation) else f"{finding.deviation:.3g}",
         )
@@ -182,7 +183,7 @@ def place_words(place: Location, lang: str) -> str:
     for axis in ("head", "query", "key"):
         index = getattr(place, axis)
         if index is not None:
-            words.append(t(f"certify.at_{axis}", lang=lang, index=index + 1))
+            words.append(t("certify.at", axis, lang=lang, index=index + 1))
     if place.left:
         words.append(t("certify.at_left", lang=lang, left=place.left))
     return ", ".join(words)
@@ -191,7 +192,7 @@ def place_words(place: Location, lang: str) -> str:
 def finding_lines(finding: Finding, lang: str) -> Iterator[str]:
     """One property: whether it holds, its deviation, the location, and what a violation means."""
     mark = t("certify.kept" if finding.passed else "certify.broken", lang=lang)
-    yield f"[{mark}] {t(finding.title_key, lang=lang)}"
+    yield f"[{mark}] {t('certify', finding.name, 'title', lang=lang)}"
     if finding.error:
         yield "  " + t("certify.error", lang=lang, error=finding.error)
         return
@@ -202,4 +203,4 @@ def finding_lines(finding: Finding, lang: str) -> Iterator[str]:
         if finding.where is not None:
             where = place_words(finding.where, lang)
             yield "  " + t("certify.where", lang=lang, where=where)
-        yield "  " + t(finding.meaning_key, lang=lang)
+        yield "  " + t("certify", finding.name, "broken", lang=lang)

@@ -161,7 +161,7 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
         "block": family("start")["block"],
         "streams": family("streams"),
         "sites": family("kinds"),
-        "lead": " ".join(text.t(f"start.{name}", lang=lang) for name in ("lead", "try")),
+        "lead": " ".join(text.t(key, lang=lang) for key in ("start.lead", "start.try")),
         "cell": {name: cell[name] for name in CELL}
         | {name: stages[name] for name in ("similarity", "scale", "softmax")}
         | {"quoted": place["quoted"]},

@@ -89,9 +89,9 @@ def self_check(model: str, asked: Sequence[tuple[Edit, ...]] = ((),), place: str
 
 
 def _result(known: SelfCheck, edits: tuple[Edit, ...], place: str) -> None:
-    name = "edited" if edits else "shipped"
+    name, outcome = "edited" if edits else "shipped", "broken" if known.broken else "kept"
     counted = {"kept": known.kept, "broken": len(known.broken), "tested": known.tested}
-    label = app_text(f"self_check.{name}{'_broken' if known.broken else ''}", **counted)
+    label = app_text("self_check", name, outcome, **counted)
     icon, explained = ":material/verified:", app_text("self_check.help")
     if known.broken:
         icon = ":material/cancel:"

@@ -173,9 +173,9 @@ def sentence_line(view: View, key: str = "sentence", mapped: bool = True) -> Non
     output = escape(view.trace.output)
     translates = view.sites_of("cross") and view.loaded.config.lm_head
     if translates:
-        words = "forced" if view.target else "translated"
+        words = "place.forced" if view.target else "place.translated"
     else:
-        words = "continued" if view.target else "prompt"
+        words = "place.continued" if view.target else "place.prompt"
         output = escape(view.target or "")
     silent = translates and not view.trace.output
     if silent:
@@ -183,7 +183,7 @@ def sentence_line(view: View, key: str = "sentence", mapped: bool = True) -> Non
     with st.container():  # a fixed element, even while empty
         with sentence_place(f"{source}{output}", key):
             st.markdown(
-                view.t(f"place.{words}", source=f":green[{source}]", output=f":orange[{output}]"),
+                view.t(words, source=f":green[{source}]", output=f":orange[{output}]"),
                 width="content",
             )
             if mapped and (drawn_map := patch_map(view)):

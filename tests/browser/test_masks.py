@@ -15,8 +15,8 @@ FIRST = "cells-decoder-all-shut-1.0"
 def paint_by_keys(visitor: Visitor) -> Locator:
     """Close the decoder's cell (1, 0) by the keyboard; return the matrix that it is in."""
     visitor.open("masks", text="I like dogs.", pads="0", site="decoder", layer="1", head="1")
-    visitor.page.get_by_text(t("masks.brush", lang="en"), exact=True).click()
-    visitor.shows(t("masks.scope_layer", lang="en"))
+    visitor.page.get_by_text(t("masks.tools.brush", lang="en"), exact=True).click()
+    visitor.shows(t("masks.scopes.layer", lang="en"))
     visitor.settle()
     canvas = visitor.page.locator(".st-key-masks-matrices canvas[data-at=cells1]")
     # The page can be ready before the matrix has put on what it was told.
@@ -78,7 +78,7 @@ def test_a_stroke_that_lost_its_brush_does_not_come_back(visitor):
     visitor.page.mouse.move(left, low)
     visitor.page.mouse.down()
     for tool, name in (("look", "picks"), ("brush", "brush")):
-        button = visitor.page.get_by_text(t(f"masks.{tool}", lang="en"), exact=True)
+        button = visitor.page.get_by_text(t(f"masks.tools.{tool}", lang="en"), exact=True)
         button.evaluate("button => button.click()")  # without letting go of the pointer
         expect(canvas).to_have_class(name)
         visitor.settle()

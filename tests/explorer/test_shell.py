@@ -208,11 +208,11 @@ def test_a_prefix_parts_one_pass_from_steps_and_rounding_is_not_called_looking_a
 def test_only_a_model_that_writes_has_a_cache(open_page):
     writer = everything(open_page("decoding", part="cache", model="writer", text="I like you."))
     assert t("caching.lead", lang="en") in writer
-    cache = f'"name": "{t("model.cache", lang="en")}"'
+    cache = f'"name": "{t("model.costs.cache", lang="en")}"'
     assert charts(open_page("model"), cache)
     read_both_ways = open_page("model", model="reader", text=FILL_IN)
     assert not charts(read_both_ways, cache)
-    assert charts(read_both_ways, t("model.patterns", lang="en"))
+    assert charts(read_both_ways, t("model.costs.patterns", lang="en"))
 
 
 @pytest.mark.parametrize("tested", [{}, {"tested": "1"}])

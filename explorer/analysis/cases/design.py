@@ -68,7 +68,7 @@ class Option:
         field = FIELDS.get(self.choice, "")
         if self.name in CHOICES.get(field, ()):
             return f"designs.{field}.{self.name}"
-        return f"swaps.options.{self.choice}_{self.name}"
+        return f"swaps.options.{self.choice}.{self.name}"
 
 
 def options(config: ModelConfig) -> tuple[Option, ...]:

@@ -167,8 +167,8 @@ def pairs(
         except (RuntimeError, AssertionError) as refused:  # torch rejects the dtype of the mask
             error = str(refused).splitlines()[0]
         pair = {
-            "rendering": f"masks.rendering_{name}",
-            "reader": f"masks.reader_{read}",
+            "rendering": f"masks.renderings.{name}",
+            "reader": f"masks.readers.{read}",
             "outcome": f"cases.outcomes.{outcome}",
         }
         share = judged.hidden if judged.hidden > SHOWN else math.nan

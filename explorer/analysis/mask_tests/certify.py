@@ -61,16 +61,6 @@ class Finding:
     def passed(self) -> bool:
         return self.deviation <= self.tolerance
 
-    @property
-    def title_key(self) -> str:
-        """The key of the property's title in the text files."""
-        return f"certify.{self.name}.title"
-
-    @property
-    def meaning_key(self) -> str:
-        """The text key of what it means that the property fails."""
-        return f"certify.{self.name}.broken"
-
 
 @dataclass(frozen=True, eq=False)
 class Certificate:

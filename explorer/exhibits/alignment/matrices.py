@@ -30,13 +30,13 @@ def show(alignment: Study, view: View) -> b.Blocks:
     note = b.Note(view.t("alignment.map_note"))
     yield b.Hero((b.Sentence("matrices", _reading(choice)), _map(choice), note))
     if alignment.basis == "sharpness":
-        yield b.Note(view.t("alignment.chosen_sharpness"))
+        yield b.Note(view.t("alignment.chosen.sharpness"))
     yield opened.pick_back(view)
     yield b.Title(view.t("alignment.first_heads"))
     yield _first(choice)
     if alignment.checked is not None:
         yield from _checked(choice, alignment.checked)
-    legend = view.t(f"alignment.matrices_formula_{alignment.basis}")
+    legend = view.t("alignment.formulas", alignment.basis)
     yield b.Formula(_formula(alignment), f"{_basis(choice)}\n\n{legend}")
     yield b.Code(_code(alignment))
     yield b.Numbers(lambda: _numbers(view, alignment))
@@ -47,7 +47,7 @@ def _basis(choice: AlignmentView) -> str:
     view, results = choice.view, choice.study
     back = model_name(choice.back, lang=view.lang) if choice.back else ""
     numbers = {"learned": results.n_learned, "held": results.n_held}
-    basis = view.t(f"alignment.basis_{results.basis}", back=back, **numbers)
+    basis = view.t("alignment.bases", results.basis, back=back, **numbers)
     held = {name: fixed(value) for name, value in results.held.items()}
     key = "alignment.held_alone" if results.mean is None else "alignment.held_out"
     sentences = [basis, view.t(key, **held, held=results.n_held)]
@@ -65,7 +65,7 @@ def _reading(choice: AlignmentView) -> str:
     tied = [choice.words_of(*at) for at in results.ranked() if results.scores[at] > best - TIE]
     return view.t(
         "alignment.best",
-        by=view.t(f"alignment.score_{results.basis}"),
+        by=view.t("alignment.scores", results.basis),
         count=len(results.heads),
         best=_listed(tied),
         score=fixed(best),
@@ -82,7 +82,7 @@ def _map(choice: AlignmentView) -> b.Matrices:
     view, results = choice.view, choice.study
     n_layers = len({layer for layer, _ in results.heads})
     shift, head = choice.place
-    score = view.t(f"alignment.score_{results.basis}")
+    score = view.t("alignment.scores", results.basis)
     drawn = head_maps(
         [values.reshape(n_layers, -1) for values in results.scores],
         [view.t("alignment.rows", row) for row in ROWS],
@@ -107,7 +107,7 @@ def _first(choice: AlignmentView) -> b.Table:
         "",
         view.t("alignment.head"),
         view.t("alignment.row"),
-        view.t(f"alignment.score_{results.basis}"),
+        view.t("alignment.scores", results.basis),
     ]
     if checked is not None:
         head.append(view.t("alignment.error"))
@@ -140,7 +140,7 @@ def _checked(choice: AlignmentView, checked: Checked) -> b.Blocks:
     ties = np.argwhere(checked.errors < checked.errors.min() + TIE).tolist()
     best = _listed([choice.words_of(*at) for at in ties])
     yield b.Prose(view.t("alignment.checked", least=fixed(float(checked.errors.min())), named=best))
-    yield b.Note(view.t(f"alignment.known_{checked.source}", **counts))
+    yield b.Note(view.t("alignment.known", checked.source, **counts))
 
 
 def _formula(alignment: Study) -> tuple[str, ...]:
@@ -168,7 +168,7 @@ def _numbers(view: View, alignment: Study) -> dict[str, list[object]]:
     ranked = alignment.ranked()
     columns = head_columns(view, [alignment.heads[head] for _, head in ranked]) | {
         view.t("alignment.row"): [view.t("alignment.rows", ROWS[shift]) for shift, _ in ranked],
-        view.t(f"alignment.score_{alignment.basis}"): [
+        view.t("alignment.scores", alignment.basis): [
             f"{alignment.scores[at]:.3f}" for at in ranked
         ],
     }

@@ -69,7 +69,7 @@ class AlignmentView:
     def words_of(self, shift: int, head: int) -> str:
         """A head and its row in words."""
         layer, number = self.study.heads[head]
-        return self.view.t(f"alignment.at_{ROWS[shift]}", layer=layer + 1, head=number + 1)
+        return self.view.t("alignment.places", ROWS[shift], layer=layer + 1, head=number + 1)
 
 
 def pick_back(view: View) -> b.Pick:
@@ -89,7 +89,7 @@ def pick_aligner(choice: AlignmentView) -> tuple[b.Row, ...]:
     """The aligner and the reverse model."""
     view, heads = choice.view, choice.study.heads
     names = ("mean", "best", "head") if choice.study.mean is not None else ("best", "head")
-    aligner = pick_one(view, "alignment.aligner", names, choice.name, said="alignment.aligners.")
+    aligner = pick_one(view, "alignment.aligner", names, choice.name, said="alignment.aligners")
     row = b.Row((aligner, pick_back(view)))
     if choice.name != "head":
         return (row,)
@@ -101,7 +101,7 @@ def pick_aligner(choice: AlignmentView) -> tuple[b.Row, ...]:
     )
     head = pick_one(view, "alignment.head", range(len(heads)), choice.place[1], **more)
     row_now = view.choices(AlignmentChoices).word_row or READS
-    rows = pick_one(view, "alignment.row", ROWS, row_now, "word_row", "alignment.rows.")
+    rows = pick_one(view, "alignment.row", ROWS, row_now, "word_row")
     return (row, b.Row((head, rows)))
 
 

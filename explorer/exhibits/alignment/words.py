@@ -121,7 +121,7 @@ def _notes(choice: AlignmentView, alignment: Alignment) -> list[str]:
         numbers = {"learned": study.n_learned, "held": study.n_held}
         notes.append(view.t("alignment.learned", back=choice.back, **numbers))
     elif choice.name == "best":
-        notes.append(view.t(f"alignment.chosen_{study.basis}", back=choice.back or ""))
+        notes.append(view.t("alignment.chosen", study.basis, back=choice.back or ""))
     if choice.back is None:
         notes.append(view.t("alignment.one_way"))
     if any(

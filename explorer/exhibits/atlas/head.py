@@ -68,7 +68,7 @@ def _profile(shown: AtlasView) -> tuple[b.Block, ...]:
 def _numbers(shown: AtlasView) -> list[b.Block]:
     """Its measures as a table, and its ablation cost."""
     view, atlas, at = shown.view, shown.atlas, shown.head.number
-    names = [view.t(f"atlas.column_{name}") for name in ("what", "top", "weight", "chance")]
+    names = [view.t("atlas.columns", name) for name in ("what", "top", "weight", "chance")]
     able = [name for name in MEASURES if name not in LACKING[shown.head.role]]
     rows = [_measure(shown, name) for name in able if atlas.rows[at, MEASURES.index(name)]]
     bits, deviation = (fixed(float(values[at])) for values in (atlas.entropy, atlas.spread))

@@ -152,13 +152,13 @@ def _columns(shown: AtlasView) -> dict[str, list[object]]:
     axes = ("entropy", "deviation", "distance", "cost")
     numbers = {view.t("atlas.axes", axis): values(atlas, axis) for axis in axes}
     low, high = atlas.ends
-    numbers |= {view.t("atlas.column_low"): low, view.t("atlas.column_high"): high}
+    numbers |= {view.t("atlas.columns.low"): low, view.t("atlas.columns.high"): high}
     numbers |= {_axis_title(shown, name): values(atlas, name) for name in able}
     return {
         view.t("place.kind"): [view.t("kinds", head.role) for head in atlas.heads],
         **head_columns(view, [(head.layer, head.head) for head in atlas.heads]),
-        view.t("atlas.column_kind"): [kind_words(view, name.kind) for name in atlas.names],
-        view.t("atlas.column_share"): [f"{100 * name.share:.2f}" for name in atlas.names],
+        view.t("atlas.columns.kind"): [kind_words(view, name.kind) for name in atlas.names],
+        view.t("atlas.columns.share"): [f"{100 * name.share:.2f}" for name in atlas.names],
         **{name: [_plain(number) for number in column] for name, column in numbers.items()},
     }
 

@@ -85,11 +85,11 @@ def name_words(view: View, name: Name) -> str:
     """A head's name with its number: "previous token, 93 % of rows"."""
     share = percent(name.share)
     if name.kind == "mixed":
-        return view.t("atlas.name_mixed", nearest=kind_words(view, name.nearest), share=share)
+        return view.t("atlas.names.mixed", nearest=kind_words(view, name.nearest), share=share)
     return share_words(view, name.kind, share)
 
 
 def share_words(view: View, measure: Measure, share: str) -> str:
     """A measure with its share, and the total that it refers to."""
     of = "alignment" if measure == "alignment" else "some" if measure in SOMETIMES else "rows"
-    return view.t(f"atlas.name_{of}", kind=kind_words(view, measure), share=share)
+    return view.t("atlas.names", of, kind=kind_words(view, measure), share=share)

@@ -59,7 +59,7 @@ def show(best: Best | None, view: View) -> b.Blocks:
         yield b.Note(view.t("atlas.sentences_none"))
         return
     how = best.measure if best.measure in ("spread", "alignment") else "weight"
-    yield b.Note(view.t(f"atlas.sentences_{how}", kind=kind_words(view, best.measure)))
+    yield b.Note(view.t("atlas.ranked", how, kind=kind_words(view, best.measure)))
     listed = b.Pick(
         "atlas.sentence",
         view.t("atlas.sentences"),

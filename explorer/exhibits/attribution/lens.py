@@ -310,7 +310,7 @@ def _grid(view: View, here: LensTable) -> b.Matrices:
         values,
         (Axis(rows, view.t("figures.attribution.depth")), Axis(here.columns, title, "tgt")),
         kind=kind,
-        title=view.t(f"attribution.colour_{kind}"),
+        title=view.t("attribution.colours", kind),
         selected=here.place,
         n_shown=here.place + 1 if filmed else len(here.columns),
     )
@@ -349,8 +349,8 @@ def _one_place(view: View, here: LensTable) -> b.Blocks:
         ).replace("|", "\\|")
         rank = f"{int(readout.ranks[at, place]):,}"
         rows.append((depth_name(view, depth), words, rank, digits(float(readout.kl[at, place]))))
-    head = [view.t(f"attribution.{name}") for name in ("depth", "said", "rank_of", "kl")]
-    yield b.Pane((b.Table(head, rows, "llrr"),), key="attribution-said")
+    titles = ("attribution.depth", "attribution.said", "attribution.rank_of", "attribution.kl")
+    yield b.Pane((b.Table([*map(view.t, titles)], rows, "llrr"),), key="attribution-said")
 
 
 def _by_depth(view: View, readout: Lens) -> b.Blocks:

@@ -148,12 +148,12 @@ def _table(view: View, one: HeadOutput) -> b.Table:
     head, parts = [view.t("attribution.key"), view.t("attribution.weight_of")], np.zeros((0, 0))
     of_key: dict[int, int] = {}
     if split is not None:
-        titles = {"to_word": (whole.word, split.shares)}
+        titles = {"attribution.to_word": (whole.word, split.shares)}
         if whole.compares:
-            titles["minus_word"] = whole.other, split.differences
-        for name, (of_word, _) in titles.items():
+            titles["attribution.minus_word"] = whole.other, split.differences
+        for title, (of_word, _) in titles.items():
             word = quoted(view, token_name(view.loaded, of_word))
-            head.append(view.t(f"attribution.{name}", word=word))
+            head.append(view.t(title, word=word))
         parts = np.array([values for _, values in titles.values()])
         of_key = {w.key: at for at, w in enumerate(split.writers) if w.key is not None}
     align = "l" + "r" * (len(head) - 1) + "ll"

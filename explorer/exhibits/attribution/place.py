@@ -64,7 +64,8 @@ def detail_of(view: View) -> Detail:
 def pick_detail(view: View) -> b.Pick:
     """The choice between both."""
     now = view.one_of("picture", DETAILS)
-    return pick_one(view, "attribution.by", DETAILS, now, "picture", form="menu", width=160)
+    more = b.More(said="attribution.details", form="menu", width=160)
+    return pick_one(view, "attribution.by", DETAILS, now, "picture", **more)
 
 
 def pick_row(view: View) -> b.Pick:

@@ -96,7 +96,7 @@ def _drawn(
     products = np.array([[_product(reason, query, key) for key in keys] for query in queries])
     axes, rankings = [], []
     for side, groups in zip(SIDES, (queries, keys), strict=True):
-        names, title = group_names(view, groups), view.t(f"attribution.into_{side}")
+        names, title = group_names(view, groups), view.t("attribution.into", side)
         stream = view.site.query_stream if side == "query" else view.site.key_stream
         axes.append(Axis(names, title, stream))
         by = reason.of(side)[1]
@@ -184,8 +184,9 @@ def _formula(view: View, reason: Why) -> tuple[str, ...]:
 
 def _numbers(view: View, reason: Why) -> dict[str, list[object]]:
     """Both full rankings, by writer."""
+    sides = {"query": view.t("attribution.query"), "key": view.t("attribution.key")}
     rows = [
-        (writer_name(view, writer), view.t(f"attribution.{side}"), round(piece, 5), round(left, 5))
+        (writer_name(view, writer), sides[side], round(piece, 5), round(left, 5))
         for side in SIDES
         for ledger, sums in (reason.of(side),)
         for writer, piece, left in zip(

@@ -69,10 +69,10 @@ def pick_words(view: View) -> tuple[b.Pick, b.Pick]:
     chances = softmax(logits)
     best = np.argsort(-logits, kind="stable")[:N_OFFERED].tolist()
     second = runner_up(trace, position, word) if rival == word else rival
-    others = [token for token in (*best, second) if token != word]
+    others = [NONE, *(token for token in (*best, second) if token != word)]
     return (
-        _pick(view, "word", word, [*best, written, word], chances),
-        _pick(view, "rival", NONE if rival == word else rival, [NONE, *others], chances),
+        _pick(view, "attribution.word", word, [*best, written, word], chances),
+        _pick(view, "attribution.rival", NONE if rival == word else rival, others, chances),
     )
 
 
@@ -86,7 +86,7 @@ def notes(view: View) -> b.Blocks:
         yield b.Remember(b.choose(typed=""))
 
 
-def _pick(view: View, field: str, now: int, options: list[int], chances: np.ndarray) -> b.Pick:
+def _pick(view: View, key: str, now: int, options: list[int], chances: np.ndarray) -> b.Pick:
     """One of the two words: among the most probable ones, or typed."""
     labels: dict[str, int] = {}
     for token in dict.fromkeys(options):
@@ -99,11 +99,10 @@ def _pick(view: View, field: str, now: int, options: list[int], chances: np.ndar
         token = labels.get(said or "", token_of(view.loaded, said) if said else [])
         if isinstance(token, list):
             return b.choose(typed=(said or "")[:40])
-        if field == "word":
+        if key == "attribution.word":
             return b.choose(word=token)
         return b.choose(alone=token == NONE, rival=None if token == NONE else token)
 
-    key = f"attribution.{field}"
     shown = next(label for label, token in labels.items() if token == now)
     named = {label: label for label in labels}
     return b.Pick(key, view.t(key), named, shown, change, "open", b.Display(220))

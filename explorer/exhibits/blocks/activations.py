@@ -47,10 +47,10 @@ def show(by_kind: dict[CurveOf, dict[str, Float[np.ndarray, " x"]]], view: View)
     yield from model_line(view)
     pictures = BlocksChoices.pictures
     what = view.one_of("picture", pictures)
-    yield pick_one(view, "blocks.curves", pictures, what, "picture", "blocks.curve_")
+    yield pick_one(view, "blocks.curves", pictures, what, "picture", "blocks.functions")
     drawn, title = by_kind[what], view.t("blocks.curves")
     names = [view.t("designs.ffn", name) for name in drawn]
-    y_title = view.t(f"blocks.curve_{what}")
+    y_title = view.t("blocks.functions", what)
     values = np.stack(list(drawn.values()))
     yield b.Sentence("activations", _said(view, by_kind))
     draw = partial(lines, X, values, names, x_title="x", y_title=y_title, height=440)

@@ -109,16 +109,17 @@ def show(answer: tuple[StackSite, int, Hidden], view: View) -> b.Blocks:
     yield b.Row((*pick_stream(view, "blocks.stream"), b.Pane((menu,), 110)))
     chosen, tokens, stream = activity.strongest(MOST_UNITS), view.str_tokens(), view.sequence
     yield b.Sentence("hidden", _said(view, activity, tokens))
-    pictures = {"pre": activity.pre, "post": activity.post}
+    pictures = {"blocks.pre": activity.pre, "blocks.post": activity.post}
     if activity.gate is not None:
-        pictures = {"gate": activity.gate, "up": activity.pre, "product": activity.post}
+        pictures = {"blocks.gate": activity.gate, "blocks.up": activity.pre}
+        pictures["blocks.product"] = activity.post
     titles: dict[str, Any] = {"title": view.t("blocks.activity"), "x_title": view.t("blocks.unit")}
     titles |= {"y_title": view.stream(stream), "stream": stream}
     yield b.Matrices(
         "blocks.hidden",
         [
-            (view.t(f"blocks.{name}"), units(values[:, chosen], chosen, tokens, **titles))
-            for name, values in pictures.items()
+            (view.t(key), units(values[:, chosen], chosen, tokens, **titles))
+            for key, values in pictures.items()
         ],
     )
     yield b.Note(view.t("blocks.units", shown=len(chosen), count=activity.post.shape[1]))

@@ -117,7 +117,7 @@ def show(norms: Norms, view: View) -> b.Blocks:
     """Statistics as heatmaps, dependence on other tokens, and eps."""
     yield from model_line(view)
     norm = next((kind for kind in NORMS if kind == view.chosen("norm", BlocksChoices)), NORMS[0])
-    yield pick_one(view, "blocks.norm", NORMS, norm, said="designs.norm.")
+    yield pick_one(view, "blocks.norm", NORMS, norm, said="designs.norm")
     yield from _statistics(view, norms.batch, norm)
     yield from _who_moves(view, norms)
     yield from _eps(view, norms)
@@ -135,11 +135,12 @@ def show(norms: Norms, view: View) -> b.Blocks:
 
 def _statistics(view: View, batch: PaddedSentences, norm: Norm) -> b.Blocks:
     moments = statistics(batch.x, norm)
-    yield b.Sentence("norm", view.t(f"blocks.read_{norm}", count=moments.scale.size))
-    rms = norm == "rmsnorm"
+    yield b.Sentence("norm", view.t("blocks.computes", norm, count=moments.scale.size))
+    both = {"mean": "blocks.mean", "scale": "blocks.scale"}
+    titles = {"scale": "blocks.rms"} if norm == "rmsnorm" else both
     names = [view.t("blocks.sentence", number=at + 1) for at in range(len(batch.x))]
-    for name in ("scale",) if rms else ("mean", "scale"):
-        values, title = getattr(moments, name), view.t("blocks.rms" if rms else f"blocks.{name}")
+    for name, key in titles.items():
+        values, title = getattr(moments, name), view.t(key)
         top = float(np.abs(values).max(initial=1e-6))
         more: dict[str, Any] = {"title": title, "top": top}
         if norm == "batchnorm":
@@ -178,18 +179,12 @@ def _eps(view: View, norms: Norms) -> b.Blocks:
     words = view.axes("blocks.input_size", "blocks.output_size")
     names = [f"ε = {eps:.0e}".replace("e-0", "e-") for eps in EPSILONS]
     places = [view.t("blocks.inside"), view.t("blocks.outside")]
-    drawn = {"blocks.eps": (norms.by_eps, names), "blocks.eps_place": (norms.by_place, places)}
-    yield b.Columns(
-        [
-            titled(
-                view,
-                name,
-                partial(lines, SCALES, values, labels, log_x=True, height=300, **words),
-                note="note",
-            )
-            for name, (values, labels) in drawn.items()
-        ]
-    )
+    more: dict[str, Any] = {"log_x": True, "height": 300, **words}
+    by_eps = partial(lines, SCALES, norms.by_eps, names, **more)
+    by_place = partial(lines, SCALES, norms.by_place, places, **more)
+    eps = titled(view, "blocks.eps", by_eps, note=view.t("blocks.eps_note"))
+    note = view.t("blocks.eps_place_note")
+    yield b.Columns((eps, titled(view, "blocks.eps_place", by_place, note=note)))
 
 
 def _numbers(view: View, batch: PaddedSentences) -> dict[str, list[object]]:

@@ -30,6 +30,7 @@ from models.blocks import Block
 from models.config import NormPlacement
 
 DEPTH = 12
+AXES = {"stream": "blocks.stream_axis", "gradient": "blocks.gradient_axis"}
 Flows = Mapping[NormPlacement, StreamNorms]
 
 
@@ -115,18 +116,18 @@ def by_blocks(view: View, flows: Flows, key: str) -> b.Columns:
     """Residual stream and its gradient by block, for each norm placement."""
     names = [view.t("figures.residual", place) for place in flows]
 
-    def column(what: str) -> tuple[b.Block, ...]:
+    def column(what: str, axis: str) -> tuple[b.Block, ...]:
         log, curves = what == "gradient", []
         for name, flow in zip(names, flows.values(), strict=True):
             seeds = np.atleast_2d(getattr(flow, what))
             mean = _geometric(seeds) if log else seeds.mean(0)
             band = (seeds.min(0), seeds.max(0)) if len(seeds) > 1 else ()
             curves.append(Curve(name, np.arange(len(mean)), mean, *band))
-        titles, last = view.axes("blocks.block", f"blocks.{what}_axis"), len(mean) - 1
+        titles, last = view.axes("blocks.block", axis), len(mean) - 1
         draw = partial(over_steps, curves, last=last, log_y=log, **titles)
-        return titled(view, f"blocks.{key}.{what}", draw, view.t(f"blocks.{what}"))
+        return titled(view, f"blocks.{key}.{what}", draw, view.t("blocks.sizes", what))
 
-    return b.Columns((column("stream"), column("gradient")))
+    return b.Columns([column(what, axis) for what, axis in AXES.items()])
 
 
 def _without_sum(view: View, whole: StreamNorms, cut: StreamNorms, depth: int) -> b.Blocks:
@@ -137,13 +138,14 @@ def _without_sum(view: View, whole: StreamNorms, cut: StreamNorms, depth: int) -
     spreads = np.stack([flow.spread.mean(0) for flow in (whole, cut)])
     names = [view.t("blocks.sum_on"), view.t("blocks.sum_off")]
 
-    def column(what: str, values: np.ndarray) -> tuple[b.Block, ...]:
-        titles = view.axes("blocks.block", f"blocks.{what}_axis")
+    def column(what: str, axis: str, values: np.ndarray) -> tuple[b.Block, ...]:
+        titles = view.axes("blocks.block", axis)
         log = what == "gradient"
         draw = partial(lines, np.arange(depth + 1), values, names, log_y=log, height=250, **titles)
-        return titled(view, f"blocks.without_sum.{what}", draw, view.t(f"blocks.{what}"))
+        return titled(view, f"blocks.without_sum.{what}", draw, view.t("blocks.sizes", what))
 
-    yield b.Columns((column("gradient", gradients), column("spread", 100 * spreads)))
+    left = column("gradient", AXES["gradient"], gradients)
+    yield b.Columns((left, column("spread", "blocks.spread_axis", 100 * spreads)))
     gradient = dict(zip(("gradient_on", "gradient_off"), map(_short, gradients[:, 0]), strict=True))
     spread = dict(zip(("spread_on", "spread_off"), map(percent, spreads[:, -1]), strict=True))
     yield b.Sentence("without_sum", view.t("blocks.read_without_sum", **gradient, **spread))
@@ -159,9 +161,9 @@ def _numbers(view: View, flows: Flows) -> dict[str, list[object]]:
     columns: dict[str, list[object]] = {view.t("blocks.block"): list(range(n))}
     for place, flow in flows.items():
         name = view.t("figures.residual", place)
-        for what in ("stream", "gradient"):
+        for what, axis in AXES.items():
             means = getattr(flow, what).mean(0)
-            columns[f"{name} · {view.t(f'blocks.{what}_axis')}"] = [f"{v:.4g}" for v in means]
+            columns[f"{name} · {view.t(axis)}"] = [f"{v:.4g}" for v in means]
     return columns
 
 

@@ -175,7 +175,7 @@ def show(card: tuple[ModelFacts, CardWords], view: View) -> b.Blocks:
     known, written = card
     properties = (*_sizes(view, known), *_design(view), *_files(view, known, written))
     yield b.Title(view.t("card.facts"), large=True)
-    rows = [(view.t(f"card.{name}"), value) for name, value in properties]
+    rows = [(view.t(key), value) for key, value in properties]
     yield b.Table((view.t("card.property"), view.t("card.value")), rows, "ll")
     yield from _description(view, written)
 
@@ -189,7 +189,7 @@ def _description(view: View, written: CardWords) -> b.Blocks:
         yield b.Hint(view.t("card.none"), "info")
         return
     if written.lang not in (None, view.lang):
-        yield b.Hint(view.t(f"card.only_{written.lang}"), "translate")
+        yield b.Hint(view.t("card.only", written.lang), "translate")
     is_shipped = view.loaded.folder.parent == asset("checkpoints")
     yield b.Document("card", written.markdown) if is_shipped else b.Verbatim(written.markdown)
     if written.is_cut:
@@ -199,53 +199,53 @@ def _description(view: View, written: CardWords) -> b.Blocks:
 def _sizes(view: View, facts: ModelFacts) -> Iterator[tuple[str, str]]:
     config = view.loaded.config
     name, step = split_step(view.loaded.name)
-    yield "name", f"{_code(name)}"
+    yield "card.name", f"{_code(name)}"
     if step is not None:
-        yield "snapshot", view.t("sidebar.moment_step", step=step)
-    yield "kind", view.t("card.kinds", facts.kind)
-    layers = (view.t(f"card.layers_{role}", count=n) for role, n in facts.layers.items())
-    yield "layers", " · ".join(layers)
-    shared = "heads_shared" if config.kv_heads < config.n_heads else "heads_own"
+        yield "card.snapshot", view.t("sidebar.moment_step", step=step)
+    yield "card.kind", view.t("card.kinds", facts.kind)
+    layers = (view.t("card.stacks", role, count=n) for role, n in facts.layers.items())
+    yield "card.layers", " · ".join(layers)
+    shared = "card.heads_shared" if config.kv_heads < config.n_heads else "card.heads_own"
     heads = {"heads": config.n_heads, "kv_heads": config.kv_heads, "features": config.d_head}
-    yield "heads", view.t(f"card.{shared}", **heads)
-    yield "width", f"{config.d_model:,}"
-    yield "parameters", f"{facts.parameters:,}"
+    yield "card.heads", view.t(shared, **heads)
+    yield "card.width", f"{config.d_model:,}"
+    yield "card.parameters", f"{facts.parameters:,}"
     sizes = [view.t("card.tokens", count=f"{config.vocab_size:,}")]
     for lang, count in facts.written_in.items():
-        sizes.append(view.t(f"card.tokens_{lang}", count=f"{count:,}"))
+        sizes.append(view.t("card.written_in", lang, count=f"{count:,}"))
     if config.src_vocab_size:
         sizes.append(view.t("card.tokens_source", count=f"{config.src_vocab_size:,}"))
     if facts.without_piece:
         sizes.append(view.t("card.without_piece", count=f"{facts.without_piece:,}"))
-    yield "vocabulary", " · ".join(sizes)
+    yield "card.vocabulary", " · ".join(sizes)
 
 
 def _design(view: View) -> Iterator[tuple[str, str]]:
     config = view.loaded.config
     limit = f"{config.n_ctx:,}"
-    yield "length", view.t("card.tokens", count=limit)
-    yield "positions", positions_said(view)
-    last = "with_last" if config.final_norm else "without_last"
+    yield "card.length", view.t("card.tokens", count=limit)
+    yield "card.positions", positions_said(view)
+    last = "card.with_last" if config.final_norm else "card.without_last"
     norm = view.t("designs.norm", config.norm)
-    yield "norm", " · ".join((norm, placement(view), view.t(f"card.{last}")))
+    yield "card.norm", " · ".join((norm, placement(view), view.t(last)))
     ffn = view.t("designs.ffn", config.ffn)
     many = "" if config.n_experts == 1 else f" · {view.t('card.experts', n=config.n_experts)}"
-    yield "ffn", f"{ffn} · {view.t('card.wide', width=f'{config.d_ff:,}')}{many}"
-    tied = "output_tied" if config.tie_embeddings else "output_own"
-    yield "output", view.t(f"card.{tied}" if config.lm_head else "card.output_none")
+    yield "card.ffn", f"{ffn} · {view.t('card.wide', width=f'{config.d_ff:,}')}{many}"
+    tied = "card.output_tied" if config.tie_embeddings else "card.output_own"
+    yield "card.output", view.t(tied if config.lm_head else "card.output_none")
 
 
 def _files(view: View, facts: ModelFacts, written: CardWords) -> Iterator[tuple[str, str]]:
     marks = (f"{view.t('card.marks', name)} {_code(token)}" for name, token in facts.marks.items())
-    yield "marks_row", " · ".join(marks) or view.t("card.no_marks")
+    yield "card.marks_row", " · ".join(marks) or view.t("card.no_marks")
     size = f"{facts.bytes_stored / 1e6:,.1f}"
-    yield "stored", view.t("card.megabytes", size=size, dtypes=", ".join(facts.dtypes))
+    yield "card.stored", view.t("card.megabytes", size=size, dtypes=", ".join(facts.dtypes))
     if view.loaded.not_shown:
-        yield "not_shown", " · ".join(map(_code, view.loaded.not_shown))
+        yield "card.not_shown", " · ".join(map(_code, view.loaded.not_shown))
     if written.languages:
-        yield "languages", escape(" · ".join(written.languages))
+        yield "card.languages", escape(" · ".join(written.languages))
     if written.licence:
-        yield "licence", escape(written.licence)
+        yield "card.licence", escape(written.licence)
 
 
 def _code(text: str) -> str:

@@ -69,7 +69,7 @@ def show(case: Case, view: View) -> b.Blocks:
     title = b.Title(titles[case.id], large=True)
     if claims:
         guessed = view.choices(CasesChoices).guess or None
-        guess = pick_one(view, "cases.guess", GUESSES, guessed, said="cases.verdicts.")
+        guess = pick_one(view, "cases.guess", GUESSES, guessed, said="cases.verdicts")
         still: list[b.Block] = [b.Prose(f"${view.formula(line)}$") for line in formulas()[case.id]]
         if not guess.now:
             axes = [view.t("cases.columns", name) for name in stored("axes")[case.id]]

@@ -115,8 +115,8 @@ def words_of(view: View, case: str, result: Result, names: Sequence[str] | None 
         for name, value in result.numbers.items()
     }
     names = result.why if names is None else names
-    keys = (f"cases.{name}" if name in SHARED else f"cases.{case}.{name}" for name in names)
-    return saying.in_a_row(view.t(key, **numbers) for key in keys)
+    paths = ((name,) if name in SHARED else (case, name) for name in names)
+    return saying.in_a_row(view.t("cases", *path, **numbers) for path in paths)
 
 
 def table_of(view: View, result: Result) -> Iterator[b.Table | b.Note]:
@@ -170,7 +170,8 @@ def _drawn(view: View, result: Result) -> Iterator[b.Chart]:
             curve.x,
             curve.ys,
             [rows.get(name) or view.t("cases.columns", name) for name in curve.names],
-            **view.axes(f"cases.columns.{curve.x_name}", f"cases.columns.{curve.y_name}"),
+            x_title=view.t("cases.columns", curve.x_name),
+            y_title=view.t("cases.columns", curve.y_name),
             log_y=curve.log_y,
         )
     elif result.bars:
@@ -198,7 +199,7 @@ def grids_of(
             [named(view, of) for of in ofs],
             selected=(names.index(at[0]), ofs.index(at[1])) if at in cells else None,
         )
-        panels.append((view.t(f"cases.{case.id}.{name}", **words), drawn))
+        panels.append((view.t("cases", case.id, name, **words), drawn))
     yield b.Matrices(f"cases.{case.id}.grids", panels)
     yield b.Sentence("cases", words_of(view, case.id, result))
 

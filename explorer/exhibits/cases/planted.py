@@ -37,8 +37,8 @@ def show(effect: Symptom | None, view: View) -> b.Blocks:
     if case.plant is not None:
         yield b.Code((case.plant, symptom))
     if effect is None:
-        absent = f"cases.absent.{case.needs}"
-        yield b.Prose(view.t("cases.not_planted" if case.plant is None else absent))
+        absent = ("cases.not_planted",) if case.plant is None else ("cases.absent", case.needs)
+        yield b.Prose(view.t(*absent))
         return
     if case.left:
         key = "cases.read_left" if effect.left else "cases.no_room"

@@ -106,18 +106,18 @@ def _verdict(view: View, certificate: Certificate) -> b.Blocks:
 
 
 def _kept(view: View, finding: Finding) -> b.Prose:
-    title, measured = view.t(finding.title_key), _measured(view, finding)
+    title, measured = view.t("certify", finding.name, "title"), _measured(view, finding)
     words = f":material/check_circle: {title}  \n:small[:gray[{measured}]]"
     missed = view.t("certify.misses", what=view.t("certify", finding.name, "misses"))
     return b.Prose(words, help=missed)
 
 
 def _broken(view: View, certificate: Certificate, finding: Finding) -> b.Blocks:
-    yield b.Prose(f":red[:material/cancel:] **{view.t(finding.title_key)}**")
+    yield b.Prose(f":red[:material/cancel:] **{view.t('certify', finding.name, 'title')}**")
     if finding.error:
         yield b.Prose(view.t("certify.error", error=escape(finding.error)))
         return
-    yield b.Prose(view.t(finding.meaning_key))
+    yield b.Prose(view.t("certify", finding.name, "broken"))
     words = _measured(view, finding)
     if finding.where is not None:
         words = f"{words} · {_place(view, certificate, finding.where)}"
@@ -140,13 +140,13 @@ def _place(view: View, certificate: Certificate, place: Location) -> str:
     if site is not None:
         words = [view.t("kinds", site.role), view.t("mask_tests.at_layer", layer=site.layer + 1)]
     elif place.layer is not None:
-        words = [view.t(f"mask_tests.behind_{place.stack}", layer=place.layer + 1)]
+        words = [view.t("mask_tests.behind", place.stack, layer=place.layer + 1)]
     elif place.stack:
         words = [view.t("mask_tests.added")]
     else:
         words = [view.t("mask_tests.logits") if place.name == LOGITS else place.name]
     if place.head is not None:
-        words.append(view.t("certify.at_head", index=place.head + 1))
+        words.append(view.t("certify.at.head", index=place.head + 1))
     # At the logits, after the last block, no stack is named.
     streams: dict[str, Stream] = {stack.role: stack.stream for stack in view.trace.stacks}
     stream = site.query_stream if site else streams.get(place.stack, "tgt")
@@ -178,7 +178,7 @@ def _tokens(view: View, certificate: Certificate, stream: Stream) -> list[str]:
 def _reach(view: View, certificate: Certificate, name: str) -> tuple[b.Block, ...]:
     """Which positions a changed token affects: the masks as observed from the model's behaviour."""
     query, key = REACH[name]
-    reached, title = certificate.reach[name], view.t(f"certify.reach_{name}")
+    reached, title = certificate.reach[name], view.t("certify.reach", name)
     words = view.words("components.reach")
     axes = (
         Axis(
@@ -222,7 +222,9 @@ def _downloads(view: View, certificate: Certificate) -> b.Row:
 def _numbers(view: View, certificate: Certificate) -> dict[str, list[object]]:
     findings = certificate.findings
     return {
-        view.t("mask_tests.promise"): [view.t(finding.title_key) for finding in findings],
+        view.t("mask_tests.promise"): [
+            view.t("certify", finding.name, "title") for finding in findings
+        ],
         view.t("mask_tests.result"): [
             view.t("certify.kept" if finding.passed else "certify.broken") for finding in findings
         ],

@@ -280,7 +280,7 @@ def show(induction: Circuit | None, view: View) -> b.Blocks:
     if made_of != BY_HAND:
         yield from scope(view)
     yield pick_one(
-        view, "circuits.made_of", MADE_OF, made_of, said="circuits.made.", form="menu", width=280
+        view, "circuits.made_of", MADE_OF, made_of, said="circuits.made", form="menu", width=280
     )
     if induction is None:
         yield b.Hint(view.t("circuits.one_token"))
@@ -352,7 +352,7 @@ def _steps(view: View, induction: Circuit) -> b.Blocks:
     columns: list[list[b.Block]] = []
     for name, title, pattern, rings in shown:
         drawn = tokens_matrix(view, pattern, pattern > 0, labels, rings)
-        panel = (view.t(f"circuits.alt_{name}"), drawn)
+        panel = (view.t("circuits.alts", name), drawn)
         picture = b.Matrices(f"circuits.{name}", (panel,), captioned=False)
         columns.append([picture, b.Prose(title)])
     yield b.Columns([*columns, *[[]] * (3 - len(shown))], gap="medium")

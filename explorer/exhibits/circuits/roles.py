@@ -87,7 +87,7 @@ def show(roles: Roles, view: View) -> b.Blocks:
         test = b.choose(by_chance=view.loaded.name)
         yield b.Button("circuits.test", view.t("circuits.test"), test)
     yield pick_one(view, "circuits.behaviour", BEHAVIOURS, name, said=partial(role_name, view))
-    yield b.Note(view.t(f"circuits.what_{name}"))
+    yield b.Note(view.t("circuits.what", name))
     if name == "induction" and not np.isnan(behaviours.copied):
         halves = {"first": fixed(behaviours.first_half), "second": fixed(behaviours.second_half)}
         yield b.Note(view.t("circuits.copied", copied=percent(behaviours.copied), **halves))
@@ -107,7 +107,7 @@ def show(roles: Roles, view: View) -> b.Blocks:
 
 def role_name(view: View, name: Behaviour) -> str:
     """The name of a role of heads, as the atlas has it."""
-    return view.t(f"roles.{'repeat' if name == 'duplicate' else name}")
+    return view.t("roles", "repeat" if name == "duplicate" else name)
 
 
 def _reading(view: View, roles: Roles) -> str:
@@ -115,7 +115,7 @@ def _reading(view: View, roles: Roles) -> str:
     behaviours, own, chance, name = roles.found, roles.own, roles.chance, roles.name
     best, strength = behaviours.best(name), behaviours.strength(name, chance)
     values = {
-        "verdict": view.t(f"circuits.best_{strength}", place=head_name(view, best)),
+        "verdict": view.t("circuits.best", strength, place=head_name(view, best)),
         "name": view.t("circuits.names", name),
         "score": percent(float(behaviours.scores[name][best])),
         "even": _uniform(view, roles),

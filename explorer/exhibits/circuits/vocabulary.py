@@ -168,7 +168,7 @@ def show(answer: tuple[Head, VocabularyMap], view: View) -> b.Blocks:
     at, token_map = answer
     yield b.Hero((b.Sentence("vocabulary", _reading(view, token_map, at)), _bars(view, token_map)))
     name = "circuits.head_map"
-    kinds = pick_one(view, name, _kinds(view), token_map.kind, said="circuits.maps.")
+    kinds = pick_one(view, name, _kinds(view), token_map.kind, said="circuits.maps")
     yield b.Row((kinds, _pick_head(view, at)))
     yield b.Note(view.t("circuits.map_note", tokens=f"{token_map.n_tokens:,}"))
     if token_map.left_out:
@@ -199,7 +199,9 @@ def _reading(view: View, mapping: VocabularyMap, at: tuple[int, int]) -> str:
     row, column = _labels(view, mapping, 1)[0]
     sentences = [
         view.t(
-            f"circuits.{mapping.kind}_reading",
+            "circuits",
+            mapping.kind,
+            "reading",
             place=head_name(view, at),
             row=quoted(view, row),
             column=quoted(view, column),
@@ -219,7 +221,7 @@ def _bars(view: View, mapping: VocabularyMap) -> b.Chart:
         measured,
         [f"{row} → {column}" for row, column in labels],
         np.array([value for *_, value in mapping.pairs[:DRAWN]]),
-        title=view.t(f"circuits.{mapping.kind}_value"),
+        title=view.t("circuits", mapping.kind, "value"),
     )
     return b.Chart("circuits.pairs", draw, view.t("circuits.pairs_alt"))
 
@@ -227,9 +229,9 @@ def _bars(view: View, mapping: VocabularyMap) -> b.Chart:
 def _numbers(view: View, mapping: VocabularyMap) -> dict[str, list[object]]:
     labels = _labels(view, mapping, len(mapping.pairs))
     return {
-        view.t(f"circuits.{mapping.kind}_row"): [row for row, _ in labels],
-        view.t(f"circuits.{mapping.kind}_column"): [column for _, column in labels],
-        view.t(f"circuits.{mapping.kind}_value"): [f"{value:.2f}" for *_, value in mapping.pairs],
+        view.t("circuits", mapping.kind, "row"): [row for row, _ in labels],
+        view.t("circuits", mapping.kind, "column"): [column for _, column in labels],
+        view.t("circuits", mapping.kind, "value"): [f"{value:.2f}" for *_, value in mapping.pairs],
     }
 
 

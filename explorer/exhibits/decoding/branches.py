@@ -106,8 +106,8 @@ def _two_lines(view: View, first: Generation, second: Generation) -> b.Blocks:
     same = first.tokens == second.tokens
     pairs = enumerate(zip_longest(first.tokens, second.tokens))
     apart = next((at for at, pair in pairs if len({*pair}) > 1), len(first.tokens))
-    for name, generation in (("first", first), ("second", second)):
-        title = view.t(f"branches.{name}", logprob=fixed(generation.logprob))
+    for name, generation in (("branches.first", first), ("branches.second", second)):
+        title = view.t(name, logprob=fixed(generation.logprob))
         selected = apart if apart < len(generation.steps) else None
         pack = partial(_strip, view, generation, title, selected)
         yield b.Canvas(f"branches.{name}", "token_strip", pack)
@@ -131,7 +131,7 @@ def _compare(view: View, both: tuple[Generation, Generation]) -> b.Blocks:
     sites = [site for site in view.sites_of(kind) if site.name in both[0].steps[0].rows]
     shown = view.one_of("picture", DecodingChoices.pictures)
     pictures = DecodingChoices.pictures
-    yield pick_one(view, "branches.picture", pictures, shown, said="branches.")
+    yield pick_one(view, "branches.picture", pictures, shown)
     layer, head = place_of(view, len(sites), sites[0].n_heads)
     yield b.Note(f"{view.t('kinds', kind)} · {name_place(view, layer, head)}")
     patterns = []
@@ -156,7 +156,7 @@ def _compare(view: View, both: tuple[Generation, Generation]) -> b.Blocks:
         first, second = (matrix[:n_query, :n_key] for matrix in patterns)
         axes = site_axes(view, sites[0], tokens=(named, keys[1][:n_key]))
         drawn = change(first, second, axes, words=words)
-        yield b.Matrices("branches.difference", ((view.t("branches.difference"), drawn),))
+        yield b.Matrices("branches.difference", ((view.t("branches.pictures.difference"), drawn),))
         return
     panels = []
     for name, pattern, *tokens in zip(names, patterns, queries, keys, strict=True):

@@ -60,15 +60,11 @@ def show(generation: Generation, view: View) -> b.Blocks:
 
 
 def _result(view: View, generation: Generation) -> str:
-    key = (
-        "result_stopped"
-        if generation.stopped
-        else "result"
-        if generation.finished
-        else "result_unfinished"
-    )
+    key = "decoding.result" if generation.finished else "decoding.result_unfinished"
+    if generation.stopped:
+        key = "decoding.result_stopped"
     count = len(generation.steps)
-    result = view.t(f"decoding.{key}", logprob=fixed(generation.logprob), count=count)
+    result = view.t(key, logprob=fixed(generation.logprob), count=count)
     chosen = [(step.chosen_str, step.chosen_prob) for step in generation.steps if not step.forced]
     is_drawn = isinstance(view.choices(DecodingChoices).strategy, Sample)
     return " · ".join(filter(None, [result, "" if is_drawn else guess_note(view, chosen)]))
@@ -158,7 +154,8 @@ def _frame(step: GenerationStep, view: View) -> dict[str, Any]:
         "chosen": chosen,
         "forced": step.forced,
         "why": view.t(
-            f"decoding.why_{'forced' if step.forced else how}",
+            "decoding.why",
+            "forced" if step.forced else how,
             step=step.index + 1,
             token=view.t("place.quoted", token=step.chosen_str),
             probability=percent(own[chosen]).replace(" ", "\u00a0"),

@@ -208,15 +208,17 @@ def _patterns(view: View, result: OnePass) -> b.Matrices:
     site = sites[-1 if layer is None else layer]
     named = name_place(view, site.layer, head)
     axes = site_axes(view, site, tokens=(result.queries, result.keys))
-    masks = result.masks[site.name][0], None
-    kinds = zip(("with", "without"), (result.patterns, result.patterns_open), masks, strict=True)
+    passes = (
+        ("onepass.with", result.patterns, result.masks[site.name][0]),
+        ("onepass.without", result.patterns_open, None),
+    )
     panels = []
-    for name, patterns, mask in kinds:
+    for key, patterns, mask in passes:
         pattern = patterns[site.name]
         pattern = pattern.mean(0) if head is None else pattern[head]
         selected, words = min(view.step, len(result.tokens) - 1), view.words("figures.heatmap")
         drawn = weights(pattern, mask, axes, selected=selected, words=words)
-        panels.append((f"{view.t(f'onepass.{name}')} · {named}", drawn))
+        panels.append((f"{view.t(key)} · {named}", drawn))
     return b.Matrices("onepass.patterns", panels)
 
 

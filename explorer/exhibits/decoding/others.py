@@ -93,8 +93,8 @@ def show(others: Others | None, view: View) -> b.Blocks:
     """One line each below the film: Branches lists all texts."""
     if others is None:
         return
-    strategy = view.t(f"decoding.{strategy_name(others.strategy)}")
-    rule = f"{view.t('decoding.rule')} · {view.t(f'decoding.rule_{others.rule}')}"
+    strategy = view.t("decoding.strategies", strategy_name(others.strategy))
+    rule = f"{view.t('decoding.rule')} · {view.t('decoding.rules', others.rule)}"
     for how, other in ((strategy, others.other), (rule, others.ruled)):
         if other is not None:
             same = other.tokens == others.own.tokens

@@ -54,7 +54,7 @@ def show(asked: Settings, view: View) -> b.Blocks:
         settings = sample_settings(view, "decoding")
     yield b.Row((_pick(view), *settings, _limit(view)), gap="medium")
     if not view.choices(ScreenChoices).beamer:
-        yield b.Note(view.t(f"decoding.{strategy_name(strategy)}_note"))
+        yield b.Note(view.t("decoding.notes", strategy_name(strategy)))
     yield from _elsewhere(view, asked)
 
 
@@ -65,10 +65,9 @@ def _pick(view: View) -> b.Pick:
         "beam": choices.beam,
         "sample": choices.sample,
     }
-    more = b.More(change=lambda name: b.choose(strategy=kinds[name], step=None), said="decoding.")
-    return pick_one(
-        view, "decoding.strategy", tuple(NAMES), strategy_name(choices.strategy), **more
-    )
+    more = b.More(change=lambda name: b.choose(strategy=kinds[name], step=None))
+    names, now = tuple(NAMES), strategy_name(choices.strategy)
+    return pick_one(view, "decoding.strategy", names, now, said="decoding.strategies", **more)
 
 
 def _limit(view: View) -> b.Slider:
@@ -86,9 +85,10 @@ def _elsewhere(view: View, asked: Settings) -> b.Blocks:
             lambda on: b.choose(ruled=on, step=None),
             help=view.t("decoding.ruled_help"),
         )
-    for key, settings in (("asked_chosen", asked.chosen), ("asked_ignored", asked.ignored)):
+    notes = {"decoding.asked_chosen": asked.chosen, "decoding.asked_ignored": asked.ignored}
+    for key, settings in notes.items():
         if settings:
-            yield b.Note(view.t(f"decoding.{key}", settings=escape(", ".join(settings))))
+            yield b.Note(view.t(key, settings=escape(", ".join(settings))))
 
 
 def rule(beam: Beam) -> str:
@@ -106,7 +106,7 @@ def beam_settings(view: View, place: str) -> tuple[b.Control, ...]:
     """Controls for width, length penalty and rule of the current beam search."""
     beam = beam_of(view)
     more = b.More(form="menu", width=230, help=view.t("decoding.rule_help"))
-    more |= {"label": "decoding.rule", "said": "decoding.rule_"}
+    more |= {"label": "decoding.rule", "said": "decoding.rules"}
     more["change"] = lambda name: _replaced(with_rule(beam, name))
     return (
         pick_one(view, f"{place}.rule", RULES, rule(beam), **more),
@@ -137,7 +137,11 @@ def sample_settings(view: View, place: str) -> tuple[b.Control, ...]:
 def _setting(
     view: View, place: str, strategy: Beam | Sample, field: str, scale: b.Span
 ) -> b.Slider:
-    key, label, now = f"{place}.{field}", view.t(f"decoding.{field}"), getattr(strategy, field)
+    key, label, now = (
+        f"{place}.{field}",
+        view.t("decoding.settings", field),
+        getattr(strategy, field),
+    )
     change = partial(_changed, strategy, field)
     return b.Slider(key, label, scale, now, change, display=b.Display(140))
 

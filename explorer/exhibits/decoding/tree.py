@@ -216,7 +216,7 @@ def show(tree: Tree | None, view: View) -> b.Blocks:
     yield b.Canvas("branches.tree", "tree_view", lambda file: _packed(view, tree), {"taken": taken})
     names = ("branches.strategy", "branches.answer", "decoding.logprob", "branches.score")
     rows = [
-        (view.t(f"decoding.{line}"), escape(text), fixed(logprob), fixed(score, 3))
+        (view.t("decoding.strategies", line), escape(text), fixed(logprob), fixed(score, 3))
         for line, (text, logprob, score) in tree.answers.items()
     ]
     yield b.Table([view.t(name) for name in names], rows, "llrr")

@@ -79,9 +79,9 @@ def _row(view: View, wanted: Sequence[Any], values: Sequence[Any] | None) -> b.B
         both = (np.array(numbers, np.float64), np.array(right, np.float64))
         draw = partial(grouped, labels, both, names, title=view.t("cases.value"))
         yield b.Chart("exercises.row", draw, view.t("exercises.alt"))
-    for name, answer in (("yours", values), ("wanted", wanted)):
+    for title, answer in (("exercises.yours", values), ("exercises.wanted", wanted)):
         if answer is not None:
-            yield b.Title(view.t(f"exercises.{name}"))
+            yield b.Title(view.t(title))
             yield b.Verbatim(_said(answer))
 
 
@@ -110,7 +110,7 @@ def _suspects(view: View, task: Task, values: Sequence[Any] | None) -> b.Table:
     rows = []
     verdicts = values or [None] * len(task.suspects)
     for number, (suspect, value) in enumerate(zip(task.suspects, verdicts, strict=True), 1):
-        judged = "–" if value is None else view.t(f"exercises.verdicts.{bool(value)!s}".lower())
+        judged = "–" if value is None else view.t("exercises.verdicts", str(bool(value)).lower())
         is_right = value is not None and bool(value) == suspect.right
         # The fault of a wrong suspect is revealed only once it is caught.
         told = suspect.words[view.lang] if suspect.right or is_right else "?"

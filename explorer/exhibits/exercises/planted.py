@@ -65,10 +65,11 @@ def _certificate(view: View, trial: Trial) -> b.Blocks:
     else:
         yield b.Prose(view.t("exercises.unlike"))
     for finding in surprising:
-        yield b.Prose(f"- **{view.t(finding.title_key)}** {view.t(finding.meaning_key)}")
+        title, broken = (view.t("certify", finding.name, of) for of in ("title", "broken"))
+        yield b.Prose(f"- **{title}** {broken}")
     for finding in broken:
         if finding.name in expected:
-            words = view.t("exercises.expected", promise=view.t(finding.title_key))
+            words = view.t("exercises.expected", promise=view.t("certify", finding.name, "title"))
             yield b.Prose(f"- :gray[{words}]")
 
 

@@ -40,7 +40,8 @@ def fault_words(view: View, task: Task, fault: Fault) -> list[str]:
     # "outside" quotes the program as inline code, which only a backtick would end.
     quoted = fault.message.replace("`", "'")
     sentence = view.t(
-        f"exercises.faults.{fault.kind}",
+        "exercises.faults",
+        fault.kind,
         error=escape(fault.error),
         message=quoted if fault.kind == "outside" else escape(fault.message),
         function=task.function,
@@ -77,7 +78,7 @@ def _wrong(view: View, task: Task, wrong: Wrong) -> list[str]:
         )
     elif task.is_mask:
         q, k = wrong.path
-        sentence = view.t(f"exercises.{'does_not_see' if wrong.wanted else 'sees'}", q=q, k=k)
+        sentence = view.t("exercises.does_not_see" if wrong.wanted else "exercises.sees", q=q, k=k)
     else:
         sentence = view.t(
             "exercises.number_wrong",
@@ -87,8 +88,8 @@ def _wrong(view: View, task: Task, wrong: Wrong) -> list[str]:
         )
     if case is None or (wrong.case == 0 and not wrong.shape):
         return [sentence]
-    where = "at_hidden" if wrong.case else "called_with"
-    return [sentence, view.t(f"exercises.{where}", given=_given(view, case))]
+    where = "exercises.at_hidden" if wrong.case else "exercises.called_with"
+    return [sentence, view.t(where, given=_given(view, case))]
 
 
 def _place(view: View, path: Path, in_matrix: bool) -> str:
@@ -121,6 +122,6 @@ def _let(view: View, task: Task, grade: Grade) -> str:
     """The suspects that a check judged wrongly, the first one in words."""
     first, n_wrong = grade.let[0], len(task.mutants)
     caught = n_wrong - sum(not suspect.right for suspect in grade.let)
-    key = "accused" if first.right else "let_through"
+    key = "exercises.accused" if first.right else "exercises.let_through"
     words = first.words[view.lang]
-    return view.t(f"exercises.{key}", caught=caught, count=n_wrong, words=words)
+    return view.t(key, caught=caught, count=n_wrong, words=words)

@@ -133,7 +133,7 @@ def _measures(measured: Attribution | str, view: View) -> b.Blocks:
     """The four measures of the current head, for the token predicted at the query."""
     current = Opened(view).current
     if isinstance(measured, str) or current is None or current.site is None or current.head is None:
-        yield b.Note(view.t(f"measured.{measured}"))
+        yield b.Note(view.t("measured.unmeasured", str(measured)))
         return
     if current.site.query_stream != "tgt":
         yield _pick_token(view)
@@ -165,7 +165,7 @@ def _number(view: View, name: Measure, ranked: HeadRanks, key: str) -> b.Pane:
     """One measure with its rank among all heads."""
     rank = view.t("measured.rank", rank=ranked.ranks[name], count=ranked.n_heads)
     caption = f"{view.t('measured.at', key=key)} · {rank}" if name == "weight" else rank
-    title = b.Note(view.t(f"measured.{name}"), view.t(f"measured.{name}_help"))
+    title = b.Note(view.t("measured.measures", name), view.t("measured.help", name))
     value = b.Prose(f"**{_value(view, name, ranked.values[name])}**")
     return b.Pane((title, value, b.Note(caption)), key=f"cause-{name}", gap=None)
 

@@ -176,7 +176,7 @@ def _predictions(pair: ViewPair, predictions: Sequence[Expectation]) -> b.Blocks
     yield b.Title(view.t("versus.predictions"), large=True)
     if not predictions:
         why = incomparable(view.trace, pair.other.trace)
-        yield b.Note(view.t(f"versus.{why or 'nothing_read'}", **names))
+        yield b.Note(view.t("versus.incomparable", why or "nothing_read", **names))
         return
     differing = [prediction for prediction in predictions if not prediction.same]
     shown = (

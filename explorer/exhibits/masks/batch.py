@@ -136,7 +136,7 @@ def _table(view: View, members: tuple[Member, ...]) -> b.Table:
             f"{100 * member.weight_moved:.1f}",
         ]
         rows.append(cells)
-    head = [view.t(f"masks.batch_{name}") for name in names]
+    head = [view.t("masks.columns", name) for name in names]
     return b.Table(head, rows, "l" * (len(names) - 1) + "r")
 
 

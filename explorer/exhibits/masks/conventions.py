@@ -18,7 +18,7 @@ def show(result: Result, view: View) -> b.Blocks:
     yield b.Row([_rendering(view, keep, name) for name in RENDERINGS], align="top")
     if keep.all():
         yield b.Hint(view.t("cases.notation.all_open"))
-    at = (f"masks.rendering_{choices.rendering}", f"masks.reader_{choices.reader}")
+    at = (f"masks.renderings.{choices.rendering}", f"masks.readers.{choices.reader}")
     yield from grids_of(view, NOTATION, result, at)
     rendering = picking.pick_one(view, "masks.rendering", RENDERINGS, choices.rendering)
     yield b.Row((rendering, picking.pick_one(view, "masks.reader", READERS, choices.reader)))
@@ -28,10 +28,10 @@ def show(result: Result, view: View) -> b.Blocks:
 
 def _rendering(view: View, keep: np.ndarray, name: str) -> b.Pane:
     """The mask in one convention."""
-    title = view.t(f"masks.rendering_{name}")
+    title = view.t("masks.renderings", name)
     panel = (title, written_mask(keep, _spelt(WRITTEN[name](torch.tensor(keep)).numpy())))
     drawn = b.Matrices(f"masks.rendering.{name}", (panel,), captioned=False, words={"hint": ""})
-    return b.Pane((b.Title(title), drawn, b.Note(view.t(f"masks.rendering_{name}_by"))), 170)
+    return b.Pane((b.Title(title), drawn, b.Note(view.t("masks.renders", name))), 170)
 
 
 def _spelt(mask: np.ndarray) -> np.ndarray:

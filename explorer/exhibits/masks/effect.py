@@ -36,7 +36,7 @@ def compute(
 def show(blockers: Blockers, view: View) -> b.Blocks:
     """The selected head in the selected view, below the menus for both."""
     shown = view.one_of("picture", MasksChoices.pictures)
-    pick = picking.pick_one(view, "masks.picture", MasksChoices.pictures, shown, said="masks.")
+    pick = picking.pick_one(view, "masks.picture", MasksChoices.pictures, shown)
     yield b.Row((*picking.pick_place(view, "masks"), pick))
     yield from {"sides": _sides, "scores": _scores, "difference": _difference}[shown](
         blockers, view
@@ -54,23 +54,22 @@ def _sides(blockers: Blockers, view: View) -> b.Blocks:
     before = view.before()
     if view.sites_of("cross"):
         real = before.tgt_str_tokens[1 : int(before.tgt_valid.sum())]
-        written = {"before": [(token, "same") for token in real], "after": blockers.moved.words}
+        written = {
+            "before": (view.t("masks.before"), [(token, "same") for token in real]),
+            "after": (view.t("masks.after"), blockers.moved.words),
+        }
         yield b.Columns(
             [
-                (
-                    b.Sentence(
-                        side, f":gray[{view.t(f'masks.{side}')}] {saying.marked_words(words)}"
-                    ),
-                )
-                for side, words in written.items()
+                (b.Sentence(side, f":gray[{title}] {saying.marked_words(words)}"),)
+                for side, (title, words) in written.items()
             ]
         )
-    sides = (("before", before, blockers.before), ("after", view.trace, blockers.after))
+    sides = (("masks.before", before, blockers.before), ("masks.after", view.trace, blockers.after))
     yield b.Matrices(
         "masks.sides",
         [
-            (view.t(f"masks.{name}"), weights_of(view, trace, view.site, view.head, codes))
-            for name, trace, codes in sides
+            (view.t(title), weights_of(view, trace, view.site, view.head, codes))
+            for title, trace, codes in sides
         ],
     )
 
@@ -93,9 +92,8 @@ def _scores(blockers: Blockers, view: View) -> b.Blocks:
             words=view.words("figures.heatmap"),
         )
 
-    masks = {"unmasked": None, "masked": view.trace.mask(site.name)[head]}
-    shown = [(view.t(f"masks.{name}"), drawn(mask)) for name, mask in masks.items()]
-    yield b.Matrices("masks.scores", shown)
+    masked = view.t("masks.masked"), drawn(view.trace.mask(site.name)[head])
+    yield b.Matrices("masks.scores", ((view.t("masks.unmasked"), drawn(None)), masked))
 
 
 def _difference(blockers: Blockers, view: View) -> b.Blocks:
@@ -114,7 +112,7 @@ def _difference(blockers: Blockers, view: View) -> b.Blocks:
         masks=(before.mask(site)[shared], view.trace.mask(site)[shared]),
         words=view.words("figures.heatmap"),
     )
-    yield b.Matrices("masks.difference", ((view.t("masks.difference"), changed),))
+    yield b.Matrices("masks.difference", ((view.t("masks.pictures.difference"), changed),))
     if not moved.whole:
         yield b.Note(view.t("masks.shared_only"))
 

@@ -182,7 +182,7 @@ def _empty(view: View, mask: HeadMask) -> b.Hint:
 def _tools(view: View) -> b.Row:
     """Controls: the effect of a click, the heads that it applies to, and undo."""
     choices = view.choices(MasksChoices)
-    tool = picking.pick_one(view, "masks.tool", TOOLS, choices.tool, said="masks.")
+    tool = picking.pick_one(view, "masks.tool", TOOLS, choices.tool)
     scope = picking.pick_one(view, "masks.scope", SCOPES, choices.scope)
     return b.Row((tool, *([scope] if choices.tool == "brush" else []), b.Undo("masks")))
 

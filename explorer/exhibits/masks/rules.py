@@ -49,10 +49,10 @@ def show(rules: MaskRules, view: View) -> b.Blocks:
     switches = [
         b.Toggle(
             f"masks.{part}",
-            view.t(f"edits.{part}"),
+            view.t("edits.rules", part),
             rules.on[part],
             _switch(part),
-            help=view.t(f"masks.{part}_help"),
+            help=view.t("masks.help", part),
         )
         for part in USUAL_MASKS
         if _concerns(view, part)
@@ -78,12 +78,12 @@ def _sizes(view: View, rules: MaskRules) -> b.Blocks:
         if _concerns(view, part):
             yield b.Slider(
                 f"masks.{part}",
-                view.t(f"edits.{part}"),
+                view.t("edits.rules", part),
                 b.Span(0, rules.longest),
                 rules.sizes.get(part, 0),
                 _resize(part),
                 display=b.Display(
-                    help=view.t(f"masks.{part}_help"),
+                    help=view.t("masks.help", part),
                     disabled=part == "prefix" and not rules.on["causal"],
                 ),
             )

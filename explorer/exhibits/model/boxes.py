@@ -263,7 +263,7 @@ Groups = list[tuple[str, Parts]]
 
 def _column(view: View, tower: Tower, groups: Groups) -> Column:
     parameters = in_units(tower.parameters, lang=view.lang)
-    title = view.t(f"model.{tower.role}", parameters=parameters)
+    title = view.t("model.stacks", tower.role, parameters=parameters)
     boxes = tuple((name, tuple(box for box, _ in parts)) for name, parts in groups)
     return Column(title, tower.stream, boxes)
 

@@ -40,13 +40,13 @@ VOCABULARIES = (0, 100, 1000, 8000, 32_000, 37_000, 50_000, 128_000)
 
 
 CHOICES = {
-    "d_model": (64, 128, 256, 512, 768, 1024, 2048, 4096),
-    "n_heads": HEADS,
-    "kv_heads": HEADS,
-    "n_layers": (1, 2, 3, 6, 12, 24, 32, 48),
-    "d_ff": (128, 256, 512, 1024, 2048, 3072, 4096, 8192, 11_008, 16_384),
-    "vocab_size": VOCABULARIES,
-    "src_vocab": VOCABULARIES,
+    "model.d_model": (64, 128, 256, 512, 768, 1024, 2048, 4096),
+    "model.n_heads": HEADS,
+    "model.kv_heads": HEADS,
+    "model.n_layers": (1, 2, 3, 6, 12, 24, 32, 48),
+    "model.d_ff": (128, 256, 512, 1024, 2048, 3072, 4096, 8192, 11_008, 16_384),
+    "model.vocab_size": VOCABULARIES,
+    "model.src_vocab": VOCABULARIES,
 }
 
 
@@ -111,29 +111,30 @@ def _controls(view: View) -> b.Blocks:
         words = view.t("shell.refused", name="sizes", value=escape(shorten(asked, 40)))
         yield b.Hint(words, "link_off", warns=True)
     more = b.More(change=lambda name: b.choose(sizes=name or ""), quiet=True, form="optional")
-    options, now, prefix = (OWN, *PRESETS), _preset(view) or None, "model.presets."
-    yield pick_one(view, "model.preset", options, now, said=prefix, **more)
-    names = [name for name in CHOICES if name != "src_vocab"]
+    options, now = (OWN, *PRESETS), _preset(view) or None
+    yield pick_one(view, "model.preset", options, now, **more)
+    names = [name for name in CHOICES if name != "model.src_vocab"]
     if chosen.has_encoder and chosen.vocab_size:
-        names.append("src_vocab")
+        names.append("model.src_vocab")
     yield b.Row([_size(view, chosen, name) for name in names])
     yield b.Row([_switch(view, chosen, name) for name in SWITCHES], "center")
 
 
-def _size(view: View, chosen: Sizes, name: str) -> b.Pick:
+def _size(view: View, chosen: Sizes, key: str) -> b.Pick:
+    name = key.removeprefix("model.")
     now = getattr(chosen, name)
     divided = {"n_heads": chosen.d_model, "kv_heads": chosen.n_heads}.get(name, 0)
-    options = {now, *(size for size in CHOICES[name] if not divided or divided % size == 0)}
+    options = {now, *(size for size in CHOICES[key] if not divided or divided % size == 0)}
     nothing = view.t("model.shared" if name == "src_vocab" else "model.layers_alone")
     more = b.More(said=lambda size: f"{size:,}" if size else nothing)
     more["change"] = lambda size: b.choose(sizes=chosen.with_size(name, size).text())
-    return pick_one(view, f"model.{name}", sorted(options), now, form="menu", width=130, **more)
+    return pick_one(view, key, sorted(options), now, form="menu", width=130, **more)
 
 
 def _switch(view: View, chosen: Sizes, name: str) -> b.Toggle:
-    key, now = f"model.{name}", getattr(chosen, name)
+    label, now = view.t("model.switches", name), getattr(chosen, name)
     return b.Toggle(
-        key, view.t(key), now, lambda on: b.choose(sizes=chosen.with_switch(name, on).text())
+        f"model.{name}", label, now, lambda on: b.choose(sizes=chosen.with_switch(name, on).text())
     )
 
 
@@ -186,7 +187,7 @@ def _curves(
         lines,
         np.array([point.length for point in costs]),
         np.array([[getattr(point, field) / size for point in costs] for field in of.values()]),
-        [view.t(f"model.{name}") for name in of],
+        [view.t("model.costs", name) for name in of],
         x_title=view.t("model.length"),
         y_title=unit,
         log_x=True,

@@ -173,7 +173,7 @@ def _control(view: View, mapped: maps.Map) -> str:
     if math.isnan(mean):
         return view.t("patching.no_chance")
     kind = "place" if mapped.what in maps.BY_PLACE else "head"
-    what = view.t(f"patching.chance_{'pattern' if mapped.what == 'pattern' else kind}")
+    what = view.t("patching.chance", "pattern" if mapped.what == "pattern" else kind)
     shares = {"mean": said(mean), "spread": said(spread), "most": said(most)}
     return view.t("patching.control", draws=maps.DRAWS, what=what, **shares)
 

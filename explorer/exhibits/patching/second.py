@@ -66,9 +66,9 @@ def show(compared: Two, view: View) -> b.Blocks:
         yield b.Row(_sentence(view, second))
         yield from _lacking(view, compared)
         return
-    into = pick_one(view, "patching.into", ("second", "first"), chosen.into)
+    into = pick_one(view, "patching.into", ("second", "first"), chosen.into, said="patching.runs")
     now = what_of(view.loaded, both, chosen.what)
-    more = b.More(said="patching.whats.", form="menu", width=240, help=view.t("patching.what_help"))
+    more = b.More(said="patching.whats", form="menu", width=240, help=view.t("patching.what_help"))
     whats = _whats(view.loaded, both)
     what = pick_one(view, "patching.what", whats, now, **more)
     picks = (*_sentence(view, second), _pick_question(view, both), into, what)

@@ -221,9 +221,8 @@ def _controls(view: View) -> list[b.Block]:
             places = {"first": change.first, "second": change.second, name: place}
             return b.choose(change=PositionChange("swap", **places))
 
-        for name in ("first", "second"):
-            key, now = f"positions.{name}", getattr(change, name)
-            turn = partial(swap, name)
+        for key, name in (("positions.first", "first"), ("positions.second", "second")):
+            now, turn = getattr(change, name), partial(swap, name)
             controls.append(pick_token(view, key, key, tokens, now, change=turn, width=150))
     return controls
 
@@ -241,7 +240,7 @@ def _pictures(view: View, shown: str, before: Reread, after: Reread) -> b.Block:
     old, new = before.patterns[site][head], after.patterns[site][head]
     if shown == "difference":
         drawn = change(old, new, axes, masks=(mask, mask), words=words)
-        panel = view.t("positions.show_difference"), drawn
+        panel = view.t("positions.shows.difference"), drawn
         return b.Matrices("positions.difference", (panel,))
     raw = before.scores[site][head], after.scores[site][head]
     top = float(np.abs(np.stack(raw)[:, mask]).max(initial=1e-6))
@@ -250,7 +249,7 @@ def _pictures(view: View, shown: str, before: Reread, after: Reread) -> b.Block:
     for at, key in enumerate(("positions.head_before", "positions.head_after")):
         drawn = weights((old, new)[at], mask, axes, top=top_weight, words=words)
         if shown == "scores":
-            title = view.t("positions.show_scores")
+            title = view.t("positions.shows.scores")
             drawn = scores(raw[at], mask, axes, title=title, top=top, words=words)
         panels.append((view.t(key), drawn))
     return b.Matrices("positions.both", panels)
@@ -292,11 +291,11 @@ def _numbers(view: View, before: Reread, after: Reread) -> dict[str, list[object
             f"{place} {token}" for place, token in enumerate(view.trace.key_tokens(site))
         ]
     }
-    for name, run in (("head_before", before), ("head_after", after)):
-        label = view.t(f"positions.{name}")
+    for key, run in (("positions.head_before", before), ("positions.head_after", after)):
+        label = view.t(key)
         score, weight = run.scores[site][head, row], run.patterns[site][head, row]
-        columns[f"{label} · {view.t('positions.show_scores')}"] = score.round(3).tolist()
-        columns[f"{label} · {view.t('positions.show_weights')}"] = weight.round(4).tolist()
+        columns[f"{label} · {view.t('positions.shows.scores')}"] = score.round(3).tolist()
+        columns[f"{label} · {view.t('positions.shows.weights')}"] = weight.round(4).tolist()
     return columns
 
 

@@ -21,7 +21,7 @@ def positions_said(view: View) -> str:
     """The positional encoding of the open model in words."""
     config = view.loaded.config
     name = view.t("designs.positions", config.positions)
-    return view.t(f"positions.model_{config.position_type.acts}", name=name)
+    return view.t("positions.encoding", config.position_type.acts, name=name)
 
 
 def positions_at(view: View, stream: Stream) -> tuple[object, ...]:

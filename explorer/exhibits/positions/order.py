@@ -56,7 +56,7 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Bl
         grouped,
         new,
         [100 * change.distances[-1] for change in changes],
-        [view.t(f"positions.{change.setting}") for change in changes],
+        [view.t("positions.settings", change.setting) for change in changes],
         title=view.t("positions.moved"),
         label_title=view.t("positions.shuffled"),
         stream=view.sequence,
@@ -77,7 +77,7 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Bl
 
 
 def _said(view: View, moves: tuple[Moved, ...]) -> str:
-    changes = [f"{view.t(f'positions.{of.setting}')} **{share(of.mean)}**" for of in moves]
+    changes = [f"{view.t('positions.settings', of.setting)} **{share(of.mean)}**" for of in moves]
     return view.t("positions.read_order", changes=view.t("heads.and").join(changes))
 
 
@@ -86,7 +86,7 @@ def _numbers(view: View, tokens: list[str], moves: tuple[Moved, ...]) -> dict[st
         view.t("place.query"): [f"{place} {token}" for place, token in enumerate(tokens)]
     }
     for change in moves:
-        name = view.t(f"positions.{change.setting}")
+        name = view.t("positions.settings", change.setting)
         columns[name] = [f"{distance:.3g}" for distance in change.distances[-1]]
     return columns
 

@@ -120,8 +120,8 @@ def show(result: Arrows | str, view: View) -> b.Blocks:
     tokens = view.trace.query_tokens(result.site.name)
     page = "positions.rotary"
     places = [
-        pick_token(view, f"{page}.{name}", f"positions.{name}", tokens, now, field)
-        for name, now, field in (("query", result.query, "row"), ("key", result.key, "key"))
+        pick_token(view, f"{page}.query", "positions.query", tokens, result.query, "row"),
+        pick_token(view, f"{page}.key", "positions.key", tokens, result.key, "key"),
     ]
     layout = pick_one(view, "positions.layout", LAYOUTS, result.layout)
     yield b.Row((*pick_place(view, page, kind=len(view.kinds) > 1), *places, layout))
@@ -143,20 +143,20 @@ def show(result: Arrows | str, view: View) -> b.Blocks:
         lines,
         result.offsets,
         result.by_offset[None],
-        (view.t("positions.show_scores"),),
+        (view.t("positions.shows.scores"),),
         marked_x=result.query - result.key,
         height=420,
-        **view.axes("positions.query_behind", "positions.show_scores"),
+        **view.axes("positions.query_behind", "positions.shows.scores"),
     )
     yield b.Columns(
         (
-            titled(view, "positions.arrows", drawn, note="note"),
+            titled(view, "positions.arrows", drawn, note=view.t("positions.arrows_note")),
             titled(view, "positions.score_by_offset", curve),
         ),
         (2, 3),
     )
     differences = {"wrong": f"{result.wrong:.2f}", "left": number(result.left)}
-    yield b.Prose(view.t("positions.layouts", divisor=view.divisor, **differences))
+    yield b.Prose(view.t("positions.other_layout", divisor=view.divisor, **differences))
     yield b.Formula(FORMULA, view.t("positions.rotary_formula"))
     yield b.Code((turned, rotate_as, rotate, score_by_offset, layout_difference))
     yield b.Numbers(lambda: _numbers(view, rotation))

@@ -177,7 +177,8 @@ def show(answer: Answer | None, view: View) -> b.Blocks:
     )
     yield b.Code((view.loaded.model.last_stack.embed_tokens, sums, room, widths))
     parts = {"word": vectors.token[at], "position": vectors.position[at], "sum": vectors.total[at]}
-    columns = {view.t(f"sums.{name}"): [f"{x:.4f}" for x in part] for name, part in parts.items()}
+    named = {view.t("sums.parts", name): part for name, part in parts.items()}
+    columns = {name: [f"{x:.4f}" for x in part] for name, part in named.items()}
     dimensions = list(range(vectors.total.shape[1]))
     yield b.Numbers(lambda: {view.t("sums.dimension"): dimensions, **columns})
 
@@ -194,7 +195,7 @@ def _drawn(view: View, addends: Addends, at: int, token: str) -> b.Blocks:
         angle=fixed(degrees, 0),
     )
     yield b.Sentence("sums", words)
-    names = [view.t(key) for key in ("sums.word", "sums.position", "sums.sum")]
+    names = [view.t(key) for key in ("sums.parts.word", "sums.parts.position", "sums.parts.sum")]
     values = np.stack([addends.token[at], addends.position[at], addends.total[at]])
     strips = figures.strips(values, names, words=view.words("figures.positions"))
     left = b.Matrices("sums.strips", ((view.t("sums.strips"), strips),))

@@ -72,9 +72,9 @@ def largest_rise(curve: Float[np.ndarray, " distance"]) -> tuple[int, int, float
 
 
 STOPS = {
-    "base": (10, 100, 1_000, 10_000, 100_000, 1_000_000),
-    "width": (8, 16, 32, 64, 128, 256, 512),
-    "length": (16, 32, 64, 128, 256),
+    "positions.base": (10, 100, 1_000, 10_000, 100_000, 1_000_000),
+    "positions.width": (8, 16, 32, 64, 128, 256, 512),
+    "positions.length": (16, 32, 64, 128, 256),
 }
 
 
@@ -140,7 +140,7 @@ def show(answer: Sinusoids, view: View) -> b.Blocks:
         ends = {"low": low, "top": top, "rise": digits(rise)}
         yield b.Sentence("rises", view.t("positions.rises", **ends))
     products = figures.gram(answer.products, **words)
-    of_table = titled(view, "positions.gram", products, note="note")
+    of_table = titled(view, "positions.gram", products, note=view.t("positions.gram_note"))
     yield b.Columns((of_table, _projected(view, answer)))
     yield b.Prose(view.t("positions.limits"))
     yield b.Formula.of(
@@ -160,9 +160,10 @@ def _controls(view: View, size: dict[str, int]) -> b.Blocks:
     def change(name: str, value: int) -> b.Change:
         return b.Change(lambda _: {name: value})
 
-    for name, stops in STOPS.items():
-        key, act = f"positions.{name}", partial(change, name)
-        yield b.Slider(key, view.t(key), stops, size[name], act, display=b.Display(220))
+    for key, stops in STOPS.items():
+        name = key.removeprefix("positions.")
+        act, shown = partial(change, name), b.Display(220)
+        yield b.Slider(key, view.t(key), stops, size[name], act, display=shown)
     config = view.loaded.config
     if config.positions == "sinusoidal":
         own = {"base": int(config.rope_base), "width": config.d_model}

@@ -26,8 +26,8 @@ def show(texts: FourTexts | None, view: View) -> b.Blocks:
         return
     yield b.Title(view.t("positions.texts"))
     rows = [
-        (view.t("positions.as_is"), texts.in_order, texts.shuffled),
-        (view.t("positions.without"), texts.in_order_without, texts.shuffled_without),
+        (view.t("positions.settings.as_is"), texts.in_order, texts.shuffled),
+        (view.t("positions.settings.without"), texts.in_order_without, texts.shuffled_without),
     ]
     without = view.loaded.config.position_type.acts == "nothing"
     if without:

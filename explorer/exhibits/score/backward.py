@@ -265,7 +265,7 @@ def _table(view: View, result: HeadBackward) -> b.Table:
         for name in GRADIENTS
     ]
     names = ("made", "shape", "largest", "error", "recomputed")
-    return b.Table(["", *(view.t(f"score.backward_{name}") for name in names)], rows, "llrrrr")
+    return b.Table(["", *(view.t("score.gradients", name) for name in names)], rows, "llrrrr")
 
 
 def _reading(view: View, result: HeadBackward) -> str:

@@ -96,21 +96,20 @@ def _pick_tokens(view: View) -> Iterator[b.Pick]:
     # Fix the default query and key, which could change with an edit.
     place: dict[str, Any] = {"layer": view.layer, "head": view.head, "row": view.row}
 
-    def pick(name: str, tokens: Sequence[str], now: int, forgotten: tuple[str, ...]) -> b.Pick:
-        field = {"query": "row", "key": "key", "token": "step"}[name]
+    def pick(key: str, tokens: Sequence[str], now: int, forgotten: tuple[str, ...]) -> b.Pick:
+        field = {"score.query": "row", "score.key": "key", "score.token": "step"}[key]
 
         def change(chosen: int) -> b.Change:
             return b.choose(**place | dict.fromkeys(forgotten) | {field: chosen})
 
-        key = f"score.{name}"
         return pick_token(view, key, key, tokens, now, change=change, width=140)
 
-    yield pick("query", trace.query_tokens(site.name), view.row, ("goal", "key"))
-    yield pick("key", trace.key_tokens(site.name), key_of(view), ())
+    yield pick("score.query", trace.query_tokens(site.name), view.row, ("goal", "key"))
+    yield pick("score.key", trace.key_tokens(site.name), key_of(view), ())
     if site.query_stream == "src":
         n_real = int(trace.tgt_valid.sum())
         at = min(view.step, n_real - 1)
-        yield pick("token", trace.predicted_str_tokens[:n_real], at, ("goal",))
+        yield pick("score.token", trace.predicted_str_tokens[:n_real], at, ("goal",))
 
 
 def projection(answer: CellEffect, view: View) -> b.Blocks:
@@ -228,7 +227,8 @@ def values(answer: CellEffect, view: View) -> b.Blocks:
     minus those without it."""
     cell, goal, words = answer.cell, answer.goal, view.words("figures.score")
     long = lengths([cell.stream, cell.site_written, cell.head_written, cell.written])
-    names = [view.t(f"score.{name}") for name in ("stream", "all_heads", "this_head", "this_cell")]
+    keys = ("score.stream", "score.all_heads", "score.this_head", "score.this_cell")
+    names = [*map(view.t, keys)]
     axis = view.t("score.length")
     draw = partial(figures.signed, names, np.array(long), title=axis, words=words)
     title = view.t("score.lengths")

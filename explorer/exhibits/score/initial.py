@@ -163,7 +163,7 @@ def show(layouts: tuple[Fresh, ...], view: View) -> b.Blocks:
     """The histogram of the three layouts, their table, and the conclusion."""
     yield b.Prose(view.t("score.initial_lead", seeds=len(SEEDS)))
     init, title = view.choices(ScoreChoices).init, "score.asides.initial"
-    yield pick_one(view, "score.init", INITS, init, "", "score.inits.", title, quiet=True)
+    yield pick_one(view, "score.init", INITS, init, label=title, quiet=True)
     yield b.Note(view.t("score.init_notes", init))
     names = [view.t("score.layout", layout.storage) for layout in layouts]
     draw = partial(
@@ -201,7 +201,7 @@ def _table(view: View, names: list[str], layouts: tuple[Fresh, ...]) -> b.Table:
         ]
         for name, layout in zip(names, layouts, strict=True)
     ]
-    return b.Table(["", *(view.t(f"score.initial_{name}") for name in columns)], rows)
+    return b.Table(["", *(view.t("score.initial", name) for name in columns)], rows)
 
 
 def _of_layouts(view: View, layouts: tuple[Fresh, ...]) -> str:

@@ -49,8 +49,8 @@ def _asymmetry(matrix: Scores) -> float:
 def show(scores: Raw, view: View) -> b.Blocks:
     """Both side by side, and how symmetric they are."""
     yield b.Prose(view.t("score.raw_lead"))
-    both = {"unprojected": scores.unprojected, "projected": scores.projected}
-    shown = [(view.t(f"score.{name}"), matrix) for name, matrix in both.items()]
+    both = {"score.unprojected": scores.unprojected, "score.projected": scores.projected}
+    shown = [(view.t(key), matrix) for key, matrix in both.items()]
     yield place.matrices(view, "raw", shown)
     if scores.asymmetry is not None:
         without, with_both = map(fixed, scores.asymmetry)

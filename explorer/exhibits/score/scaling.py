@@ -34,7 +34,7 @@ def show(found: dict[Scaling, ScaledHead], view: View) -> b.Blocks:
         limit,
         **view.axes("score.score", "score.initial_share"),
     )
-    columns = ("divided_by", "entropy", "top", "gradient")
+    columns = ("score.divided_by", "score.entropy", "score.top", "score.gradient")
     rows = [
         [
             f"**{names[name]}**" if name == chosen else names[name],
@@ -46,7 +46,7 @@ def show(found: dict[Scaling, ScaledHead], view: View) -> b.Blocks:
         for name, of in found.items()
     ]
     chart = b.Chart("score.histogram", draw, title)
-    table = b.Table(["", *(view.t(f"score.{name}") for name in columns)], rows)
+    table = b.Table(["", *map(view.t, columns)], rows)
     yield b.Columns(((chart,), (table,)), gap="medium")
     place = view.row, key_of(view)
     own = view.trace.pattern(view.site.name)[view.head]

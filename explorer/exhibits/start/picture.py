@@ -196,7 +196,7 @@ def _about(view: View) -> str:
     kind = "encoder-decoder" if config.reads_source else alone
     return view.t(
         "start.about",
-        kind=view.t(f"start.models.{'translator' if is_translator(loaded) else kind}"),
+        kind=view.t("start.models", "translator" if is_translator(loaded) else kind),
         weights=in_units(loaded.n_parameters, lang=view.lang),
         made=view.t("start.made") if has("models", loaded.name, lang=view.lang) else "",
     )

@@ -141,11 +141,11 @@ def values(view: View) -> Posed:
     most, heaviest = (int(np.where(row.allowed, of, -1).argmax()) for of in (brought, weights))
     wrong = [heaviest, int(np.where(row.allowed, lengths, -1).argmax()), *np.argsort(-brought)]
     options = [keys[key] for key in (most, *(key for key in wrong if row.allowed[key]))]
-    shown = {"value_length": lengths / lengths.max(), "brought": brought / brought.max()}
+    shown = {"tour.value_length": lengths / lengths.max(), "tour.brought": brought / brought.max()}
     weight = view.t("tour.weight")
     before, after = (
-        pictures.two_rows(view, row, {weight: weights, view.t(f"tour.{name}"): share}, "%")
-        for name, share in shown.items()
+        pictures.two_rows(view, row, {weight: weights, view.t(key): share}, "%")
+        for key, share in shown.items()
     )
     place = {"key": most, "stage": 4}
     return Posed(options, {}, [before], [after], row, place)

@@ -106,7 +106,7 @@ def placement(view: View) -> Posed:
     grown = {place: abs(float(mean[-1] / mean[1]) - 1) for place, mean in means.items()}
     require(grown["post"] < 0.1 < 0.3 < min(grown["pre"], grown["sublayer"]), "flat")
     order = ("post", *PLACEMENTS)
-    options = [view.t(f"tour.place_{place}") for place in order]
+    options = [view.t("tour.placements", place) for place in order]
     before = _wiring(view, *PLACEMENTS)
     return Posed(options, {"depth": DEPTH}, before, [after], place=RESIDUAL, names=order)
 

@@ -54,8 +54,8 @@ def _plan(view: View, lesson: str) -> b.Table:
     """When each part of a lesson begins and ends, in minutes, and what to say."""
     rows, begins = [], 0
     for part, minutes in LESSONS[lesson].items():
-        title = title_of(view, part) if part in ENTRIES else view.t(f"tour.{part}")
-        words = view.t(f"tour.lessons.{lesson}.{part}")
+        title = title_of(view, part) if part in ENTRIES else view.t("tour", part)
+        words = view.t("tour.lessons", lesson, part)
         rows.append((f"{begins}–{begins + minutes}", title, words))
         begins += minutes
     return b.Table([*map(view.t, ("tour.minutes", "tour.step", "tour.say"))], rows, "lll")

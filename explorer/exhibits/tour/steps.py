@@ -36,7 +36,7 @@ def show(posed: PosedStep | Missing, view: View) -> b.Blocks:
         chapter = course.chapter_of(step.id)
         first = {name: next(iter(part["steps"])) for name, part in CHAPTERS.items()}
         more = b.More(change=lambda name: open_step(first[name]), quiet=True)
-        yield pick_one(view, "tour.chapter", tuple(first), chapter, said="tour.groups.", **more)
+        yield pick_one(view, "tour.chapter", tuple(first), chapter, said="tour.groups", **more)
         inside = tuple(CHAPTERS[chapter]["steps"])
 
     right = {answer.step: answer.right for answer in tour.answers}

@@ -181,7 +181,7 @@ def beam(view: View) -> Posed:
     require(more >= less + 0.05, "beam_same")
     both = {"greedy": greedy, "beam": best}
     strips = [pictures.strip(view, "tgt", _tokens(of)) for of in both.values()]
-    labels = [f"{view.t(f'decoding.{name}')}: {of.text}" for name, of in both.items()]
+    labels = [f"{view.t('decoding.strategies', name)}: {of.text}" for name, of in both.items()]
     options = [fixed(option, 2) for option in (more, less, 2 * less - more, 2 * less)]
     words: Words = {name: f"“{escape(of.text)}”" for name, of in both.items()}
     words |= {"less": options[1], "times": times(float(np.exp(more - less)))}

@@ -34,7 +34,7 @@ def show(start: TrainingRun, view: View) -> b.Blocks:
 
 def _compared(view: View, runs: Sequence[TrainingRun]) -> b.Blocks:
     measure, names = view.one_of("picture", MEASURES), names_of(view, runs)
-    more = b.More(said="training.measures.", label="training.compare.measure", quiet=True)
+    more = b.More(label="training.compare.measure", quiet=True)
     yield pick_one(view, "training.measure", MEASURES, measure, "picture", **more)
     yield b.Sentence("training-compared", verdict(view, runs[-2:], names[-2:], measure))
     yield _chart(view, runs, names, measure)

@@ -40,7 +40,7 @@ def _fault_cards(view: View, run: TrainingRun) -> b.Blocks:
     norm = f"{sum(recent) / max(1, len(recent)):.2f}"
     values = {"padded": signed(last.padded, 4), "norm": norm, "clip": f"{run.setup.clip:g}"}
     for name in run.planted():
-        title, what = (view.t(f"training.faults.{name}.{key}") for key in ("title", "what"))
+        title, what = (view.t("training.faults", name, key) for key in ("title", "what"))
         fault = [b.Prose(f":material/bug_report: **{title}** · {what}")]
         if last.step > since[name]:
             tells = view.t("training.faults", name, "tells", **values)
@@ -178,7 +178,7 @@ def _layers(view: View, run: TrainingRun) -> Iterator[b.Columns]:
             for at, (stack, layer) in enumerate(named)
         ]
         draw = _curves(view, run, name, lines, log_y=name == "norm")
-        columns.append(titled(view, f"training.{name}", draw, view.t(f"training.{name}_title")))
+        columns.append(titled(view, f"training.{name}", draw, view.t("training.titles", name)))
     yield b.Columns(columns, gap="medium")
 
 

@@ -87,7 +87,7 @@ def value_of(view: View, name: str, value: Any) -> str:
     if name == "task":
         return view.t("training.tasks", value)
     if name in ("norm", "positions", "ffn"):
-        return view.t(f"designs.{name}.{value}")
+        return view.t("designs", name, value)
     if name == "fault":
         return view.t("training.faults", value or "none", "title")
     if isinstance(value, bool):

@@ -36,9 +36,9 @@ def show(problem: InputProblem | None, view: View) -> b.Blocks:
         yield start
         return
     values = {"step": run.step, "total": run.setup.steps, "ahead": choices.queued}
-    key = "training.stopping" if run.is_stopping else f"training.state.{run.state}"
+    state = ("training.stopping",) if run.is_stopping else ("training.state", run.state)
     picked = (_pick_run(view, run),) if len(choices.runs) > 1 else ()
-    yield b.Row((start, *picked, b.Prose(view.t(key, **values)), *_buttons(view, run)), "center")
+    yield b.Row((start, *picked, b.Prose(view.t(*state, **values)), *_buttons(view, run)), "center")
     yield from _use(view, run)
     if run.diverged:
         yield b.Hint(view.t("training.diverged", step=run.step), "trending_up", fails=True)
@@ -63,14 +63,14 @@ def _buttons(view: View, run: TrainingRun) -> b.Blocks:
     if run.is_stopping:
         return
     if run.state == "running":
-        yield _button(view, "pause", "pause", order(view, run, "pause"))
+        yield _button(view, "training.pause", "pause", order(view, run, "pause"))
     if run.state == "paused" and not run.diverged:
-        yield _button(view, "go", "play_arrow", order(view, run, "go"))
-        yield _button(view, "step", "skip_next", order(view, run, "step"))
+        yield _button(view, "training.go", "play_arrow", order(view, run, "go"))
+        yield _button(view, "training.step", "skip_next", order(view, run, "step"))
     if run.state in ("running", "paused", "starting", "waiting"):
-        yield _button(view, "stop", "stop", order(view, run, "stop"))
+        yield _button(view, "training.stop", "stop", order(view, run, "stop"))
     if run.state in ENDED and run.state != "done" and run.step in run.kept:
-        yield _button(view, "go", "play_arrow", resume(view, run, run.step, paused=False))
+        yield _button(view, "training.go", "play_arrow", resume(view, run, run.step, paused=False))
     steps = sorted(step for step in run.kept if step < run.step or run.diverged)
     if steps and run.state in (*ENDED, "paused"):
         yield _rewind(view, run, steps)
@@ -79,8 +79,8 @@ def _buttons(view: View, run: TrainingRun) -> b.Blocks:
         yield b.Fold(view.t("training.fault_now"), faults, icon="bug_report")
 
 
-def _button(view: View, name: str, icon: str, change: b.Change) -> b.Button:
-    return b.Button(f"training.{name}", view.t(f"training.{name}"), change, icon)
+def _button(view: View, key: str, icon: str, change: b.Change) -> b.Button:
+    return b.Button(key, view.t(key), change, icon)
 
 
 def _rewind(view: View, run: TrainingRun, steps: list[int]) -> b.Fold:

@@ -251,11 +251,12 @@ def _file() -> None:
     shown = shown_text()
     at = sentences.index(shown) if shown in sentences else -1
     with st.container(horizontal=True, width="content", gap="xsmall"):
-        for name, to in (("before", at - 1), ("after", at + 1)):
+        sides = (("‹", "sidebar.file_before", at - 1), ("›", "sidebar.file_after", at + 1))
+        for label, key, to in sides:
             st.button(
-                "‹" if name == "before" else "›",
-                key=f"sidebar.file_{name}",
-                help=_t(f"sidebar.file_{name}"),
+                label,
+                key=key,
+                help=_t(key),
                 disabled=not 0 <= to < len(sentences),
                 on_click=new_text,
                 args=(sentences[max(to, 0) % len(sentences)],),

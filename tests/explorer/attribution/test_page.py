@@ -32,7 +32,7 @@ def test_both_rankings_add_up_to_the_score_and_a_silent_model_says_why(open_page
     said = reading(at, "contributes most through the query")
     score = float(said.split("the score is **")[1].split("**")[0].replace("−", "-"))
     for side in ("query", "key"):
-        (ranking,) = charts(at, t(f"attribution.into_{side}", lang="en"))
+        (ranking,) = charts(at, t(f"attribution.into.{side}", lang="en"))
         assert numbers(ranking["data"][0]["x"]).sum() == pytest.approx(score, abs=0.006)
     at = open_page("attribution", model="headless")
     assert "the score is" in reading(at, "contributes most through the query")

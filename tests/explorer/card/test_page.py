@@ -106,7 +106,7 @@ def test_its_result_stands_beside_the_name_and_leads_to_the_tests(open_page, sta
     monkeypatch.setattr(session, "visit", visited.append)
     finish(started, "en-zh")
     at = open_page("card")
-    assert shown(at) == [t("self_check.shipped", lang="en", kept=16, tested=16)]
+    assert shown(at) == [t("self_check.shipped.kept", lang="en", kept=16, tested=16)]
     at.button(key="self_check.open").click().run()
     assert visited == ["cases"]
 
@@ -117,7 +117,7 @@ def test_a_failure_names_what_is_broken(open_page, lang, started, monkeypatch):
     monkeypatch.setattr(checking, "check", lambda loaded, step, edits: broken)
     finish(started, "en-zh")
     button = open_page("card", lang=lang).button(key="self_check.open")
-    assert button.label == t("self_check.shipped_broken", lang=lang, broken=2, tested=16)
+    assert button.label == t("self_check.shipped.broken", lang=lang, broken=2, tested=16)
     assert t("certify.future_leak.title", lang=lang) in button.help
     assert t("certify.prefix.title", lang=lang) in button.help
 
@@ -131,9 +131,9 @@ def test_a_change_is_checked_beside_the_model_as_shipped(open_page, started):
     found = checking._FOUND[checking._key("en-zh", edits)]
     assert {"future_leak", "future_mass"} <= {*found.broken}
     broken, tested = len(found.broken), found.tested
-    assert label == t("self_check.edited_broken", lang="en", broken=broken, tested=tested)
+    assert label == t("self_check.edited.broken", lang="en", broken=broken, tested=tested)
     assert at.main.button(key="self_check.open_edited.masks.reset").label == label
-    assert shown(at) == [t("self_check.shipped", lang="en", kept=16, tested=16)]
+    assert shown(at) == [t("self_check.shipped.kept", lang="en", kept=16, tested=16)]
 
 
 def test_it_runs_once_one_at_a_time_behind_everything_else(started, monkeypatch):
@@ -173,7 +173,7 @@ def test_a_model_that_does_not_open_has_no_result_and_a_result_needs_no_cache(
     # Else the page would ask for it, and the server check the model, again and again.
     monkeypatch.setattr(caching, "STORE", caching.Store(0))
     finish(started, "en-zh")
-    assert shown(open_page("card")) == [t("self_check.shipped", lang="en", kept=16, tested=16)]
+    assert shown(open_page("card")) == [t("self_check.shipped.kept", lang="en", kept=16, tested=16)]
 
 
 def test_the_oldest_results_are_forgotten_and_may_be_found_again(started, monkeypatch):

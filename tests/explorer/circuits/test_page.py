@@ -95,7 +95,7 @@ def test_one_link_is_counted_and_equal_heads_are_all_named(open_page, shipped):
 
 def test_without_the_other_direction_or_a_source_the_page_says_so(open_page):
     at = open_page("alignment", part="matrices")  # the test's own en-zh has no zh-en beside it
-    assert t("alignment.score_sharpness", lang="en") in everything(at)
+    assert t("alignment.scores.sharpness", lang="en") in everything(at)
     assert "no evidence of alignment" in everything(at)
     at = open_page("alignment", model="writer", part="matrices")
     assert t("needs.translation", lang="en") in [each.value for each in at.info]

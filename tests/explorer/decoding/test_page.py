@@ -37,7 +37,7 @@ def test_the_other_of_greedy_and_beam_stands_beside_the_film(open_page, text):
     greedy, beam = (generate(loaded, text, each) for each in (Greedy(), Beam()))
     for strategy, other, name in (("greedy", beam, "beam"), ("beam-4-1.0", greedy, "greedy")):
         said = everything(open_page("decoding", text=text, strategy=strategy))
-        named, same = t(f"decoding.{name}", lang="en"), greedy.tokens == beam.tokens
+        named, same = t(f"decoding.strategies.{name}", lang="en"), greedy.tokens == beam.tokens
         assert (f"{named}: the same output" if same else f"{named}: “{other.text}”") in said
         assert same or fixed(other.logprob) in said
 

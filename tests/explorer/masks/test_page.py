@@ -190,11 +190,11 @@ def test_one_reason_is_given_where_the_causal_mask_is_off_and_a_head_is_no_mask(
 
 def test_a_model_of_one_text_has_no_target(open_page):
     for model, head, named in (
-        ("writer", "batch_text_pads", {"text"}),
-        ("translator", "batch_pads", {"src", "tgt"}),
+        ("writer", "text_pads", {"text"}),
+        ("translator", "pads", {"src", "tgt"}),
     ):
         words = everything(open_page("masks", model=model, text="a b", beside="a b c"))
-        assert t(f"masks.{head}", lang="en") + " |" in words
+        assert t(f"masks.columns.{head}", lang="en") + " |" in words
         at = open_page("mask_tests", model=model, tested="1", text="a b c")
         titles = {each[side]["title"] for each in panels(at) for side in ("rows", "columns")}
         streams = {name: t(f"streams.{name}", lang="en") for name in ("text", "src", "tgt")}

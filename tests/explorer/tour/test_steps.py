@@ -218,7 +218,7 @@ EXPECTED: dict[str, Callable[[Case], str]] = {
     "tenfold": lambda case: times(1.0),
     "company": lambda case: case.view.t("designs.norm.batchnorm"),
     "added": additions,
-    "placement": lambda case: case.view.t("tour.place_post"),
+    "placement": lambda case: case.view.t("tour.placements.post"),
     "summed": lambda case: min(
         case.one.question.options, key=lambda option: float(option.split()[0])
     ),
