@@ -117,30 +117,23 @@ def _pages(lang: str) -> dict[str, StreamlitPage]:
     draw: dict[str, Callable[[], None]] = {page.name: partial(show, page) for page in PAGES}
     draw[shelf.NAME] = partial(show_alone, shelf.NAME, shelf.render)
     draw[glossary.NAME] = partial(show_alone, glossary.NAME, glossary.render)
-    pages = {
-        name: st.Page(
-            draw[name],
-            title=t("menu", group.name, lang=lang),
-            icon=group.icon,
-            url_path=name,
-            default=name == HOME,
-        )
-        for group in MENU
-        for name in (*group.views, *group.inner)
-    }
     context = get_script_run_ctx()
     assert context is not None
     asked = context.pages_manager
+    opened = asked.intended_page_script_hash or calc_hash(asked.intended_page_name or "")
+    pages = {}
     for group in MENU:
-        is_open = (
-            name
-            for name in (*group.views, *group.inner)
-            if pages[name]._script_hash == asked.intended_page_script_hash
-            or (not asked.intended_page_script_hash and name == asked.intended_page_name)
-        )
-        shown = next(is_open, group.views[0])
-        for name in (*group.views, *group.inner):
-            pages[name]._visibility = "visible" if name == shown else "hidden"
+        names = (*group.views, *group.inner)
+        shown = next((name for name in names if calc_hash(name) == opened), group.views[0])
+        for name in names:
+            pages[name] = st.Page(
+                draw[name],
+                title=t("menu", group.name, lang=lang),
+                icon=group.icon,
+                url_path=name,
+                default=name == HOME,
+                visibility="visible" if name == shown else "hidden",
+            )
     return pages
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from explorer.components.token_strip import pack_token_strip
+from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.choices import PartChoices
 from explorer.exhibits.exhibit import choices_of, exhibit_of
-from explorer.exhibits.links import Links
+from explorer.exhibits.links import Links, State
 from explorer.exhibits.masks.causal import weights_of
 from explorer.exhibits.reasons import blocker_codes
 from explorer.exhibits.saying import axis_title
@@ -25,16 +26,17 @@ from models.rows import Stream
 @dataclass(frozen=True, eq=False)
 class Exhibited:
     """The picture `block` of the exhibit at an address with these choices; of matrices only
-    `panel`, if it is given. Clicks in it do nothing."""
+    `panel`, if it is given. Clicks in it do nothing. `found` is the answer, once it was `asked`."""
 
     address: str
     block: str
     place: Mapping[str, Any]
     panel: int | None = None
+    found: Any = None
 
     def _there(self, view: View) -> tuple[Exhibit[Any], View]:
         own, exhibit = choices_of(self.address.partition(".")[0]), exhibit_of(self.address)
-        state = Links(PartChoices, own).change(replace(view.state, owned=()), **self.place)
+        state = Links(PartChoices, own).change(choices_for(view.run, view.lang), **self.place)
         return exhibit, build(state, view.dark)
 
     def answer(self, view: View) -> Any:
@@ -42,10 +44,14 @@ class Exhibited:
         exhibit, there = self._there(view)
         return exhibit.answer(there)
 
+    def asked(self, view: View) -> "Exhibited":
+        """The same with its answer for the text and model of a view."""
+        return replace(self, found=self.answer(view))
+
     def shown(self, view: View) -> b.Block:
         """The picture for the text and model of a view."""
         exhibit, there = self._there(view)
-        blocks = b.inside(exhibit.show(exhibit.answer(there), there))
+        blocks = b.inside(exhibit.show(self.found, there))
         picture = next(shown for shown in blocks if getattr(shown, "name", "") == self.block)
         match picture:
             case b.Canvas():
@@ -58,6 +64,12 @@ class Exhibited:
                 panels = picture.panels if self.panel is None else [picture.panels[self.panel]]
                 return replace(picture, panels=panels, picked=None, painted=None, words={})
         raise TypeError(f"{self.block} is a {type(picture).__name__}, not a picture")
+
+
+def choices_for(run: Run, lang: str) -> State:
+    """The run of a step and its language, without any other choice."""
+    own = {name: value for name, value in vars(run).items() if name != "without_sinks"}
+    return State(lang=lang, **own)
 
 
 Drawing = Exhibited | Matrix | b.Canvas | Callable[..., b.Figure]

@@ -10,9 +10,8 @@ import numpy as np
 
 from explorer.engine.cache import Run
 from explorer.exhibits import View, block as b
-from explorer.exhibits.links import State
 from explorer.exhibits.saying import quoted_at
-from explorer.exhibits.tour.pictures import Drawing, drawn
+from explorer.exhibits.tour.pictures import Drawing, Exhibited, choices_for, drawn
 from explorer.exhibits.tour.rows import MissingError, QueryRow, require
 from explorer.exhibits.view import build
 
@@ -153,8 +152,7 @@ class PosedStep:
 
 def found_by(run: Run, lang: str, step: Step) -> PosedStep | Missing:
     """What a step asks about a run, in a language. Raises InputProblem."""
-    own = {name: value for name, value in vars(run).items() if name != "without_sinks"}
-    view = build(State(lang=lang, **own), dark=False)
+    view = build(choices_for(run, lang), dark=False)
     try:
         require(max(len(view.trace.src_tokens), len(view.trace.tgt_tokens)) <= LONGEST, "long")
         return _asked(view, step, step.find(view))
@@ -177,4 +175,7 @@ def _asked(view: View, step: Step, posed: Posed) -> PosedStep:
         where = {"kind": view.t("kinds", site.role), "layer": site.layer + 1}
         values = {**where, "head": posed.row.head + 1, "query": query, **values}
         place = {**posed.row.place, **place}
-    return PosedStep(step.id, asks, values, posed.before, posed.after, place)
+    drawings = [*posed.before, *posed.after]
+    asked = {id(of): of.asked(view) for of in drawings if isinstance(of, Exhibited)}
+    before, after = ([asked.get(id(of), of) for of in side] for side in (posed.before, posed.after))
+    return PosedStep(step.id, asks, values, before, after, place)

@@ -132,7 +132,7 @@ def pick_role(view: View, *runs: TrainingRun) -> tuple[b.Pick, Role]:
     roles = [role for role in ROLES if all(role in kinds for kinds in has)]
     now = view.state.site if view.state.site in roles else roles[-1]
     more = b.More(change=lambda kind: b.choose(elsewhere=True, site=kind), quiet=True)
-    more |= {"said": "kinds.short.", "label": "place.kind"}
+    more |= {"said": "kinds.short", "label": "place.kind"}
     return pick_one(view, "training.kind", roles, now, **more), now
 
 

@@ -72,7 +72,7 @@ def test_exchanged_parts_are_made_where_the_model_computes(monkeypatch, shelf):
         with gpu() if device == "cuda" else nullcontext():
             loaded = open_model(folder)
             found.append(walked(design.design(loaded, trace(loaded, "I love you."))).rows)
-    assert {f"swaps.options.final_{name}" for name in ("with", "without")} < {
+    assert {f"swaps.options.final.{name}" for name in ("with", "without")} < {
         e.of for e in found[0]
     }
     for here, there in zip(*found, strict=True):
