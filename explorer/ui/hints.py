@@ -117,7 +117,7 @@ def reader_of(language: str) -> str | None:
 
 def _other_language(view: View, reads: str, written: str) -> SentenceHint:
     better = reader_of(written)
-    notice = view.t("hints.language", reads=view.t(f"languages.{reads}"))
+    notice = view.t("hints.language", reads=view.t("languages", reads))
     if better is None:
         return SentenceHint(notice)
     return SentenceHint(
