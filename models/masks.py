@@ -5,7 +5,7 @@ Masks are Bool; True = this query may attend to this key; broadcastable to [batc
 key]; combined with `&`. No code of the models uses inverted masks.
 
 torch has three other conventions (`nn.MultiheadAttention`: True = masked; its `key_padding_mask`:
-True = ignored; additive floats). Only the tests convert to them.
+True = ignored; additive floats).
 """
 
 import torch
