@@ -4,11 +4,14 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterator
+from string import Formatter
 from typing import Any
 
 import numpy as np
 from payloads import unpack, unpack_matrices
 from streamlit.testing.v1 import AppTest
+
+from explorer.text import words
 
 Open = Callable[..., AppTest]
 READS = {"text": "She reads a book every morning."}  # untrained models tell its words apart
@@ -91,24 +94,36 @@ def reading(at: AppTest, needle: str) -> str:
     return found[0]
 
 
-def payloads(at: AppTest) -> list[tuple[dict[str, Any], dict[str, np.ndarray]]]:
-    """What the components of a page were given."""
-    return [unpack(each.proto.bytes) for each in at.main.get("bidi_component")]
+def filled(at: AppTest, key: str) -> dict[str, str]:
+    """What stands for each placeholder of this English text, which is on the page."""
+    pattern, names = "", set()
+    for literal, name, plural, _ in Formatter().parse(words("en")[key]):
+        pattern += re.escape(literal)
+        if name is not None:
+            pattern += ".+?" if plural or name in names else f"(?P<{name}>.+?)"
+            names.add(name)
+    found = re.search(pattern, everything(at))
+    assert found, pattern
+    return found.groupdict()
+
+
+def payload(at: AppTest, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What the component of this name was given: head and arrays."""
+    (given,) = (each.proto.bytes for each in at.main.get("bidi_component") if each.key == name)
+    return unpack(given)
 
 
 def film(at: AppTest) -> dict[str, Any]:
-    assert not at.exception
-    return next(head for head, _ in payloads(at) if "frames" in head)
+    return payload(at, "decoding.film")[0]
 
 
 def written(at: AppTest) -> list[str]:
     return [frame["tokens"][frame["chosen"]] for frame in film(at)["frames"]]
 
 
-def charts(at: AppTest, says: str = "") -> list[dict[str, Any]]:
-    """The charts of a page, or those that say this: on an axis, in a legend or at a point."""
-    found = [json.loads(each.proto.spec) for each in at.get("plotly_chart")]
-    return [each for each in found if says in json.dumps(each, ensure_ascii=False)]
+def charts(at: AppTest, name: str = "") -> list[dict[str, Any]]:
+    """The charts of a page, or the one of this name."""
+    return [json.loads(each.proto.spec) for each in at.get("plotly_chart") if name in each.key]
 
 
 def numbers(values: Any) -> np.ndarray:
@@ -127,9 +142,19 @@ def panels(at: AppTest, key: str = "") -> list[dict[str, Any]]:
     return found
 
 
-def lines(at: AppTest) -> list[str]:
+def code_on(at: AppTest) -> str:
     """The code on the page; the link and the reading to be copied are no code."""
-    return [each.value for each in at.code if each.language != "plaintext"]
+    return "\n".join(each.value for each in at.code if each.language != "plaintext")
+
+
+def copied(at: AppTest, needle: str) -> str:
+    """What the page offers to copy and contains this: a link, the reading, a line of HTML."""
+    (found,) = (each.value for each in at.code if needle in each.value)
+    return found
+
+
+def formulas(at: AppTest) -> str:
+    return "\n".join(str(each.value) for each in at.latex)
 
 
 def link(at: AppTest) -> dict[str, str]:

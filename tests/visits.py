@@ -84,16 +84,6 @@ def _learn(model: Model, batch: Batch, steps: int = 15, rate: float = 5e-3) -> N
                 parameter -= rate * mean / (1 - 0.9**step) / scale
 
 
-def save_shelf(folder: Path) -> None:
-    """A translator, which the app opens with, a writer, and two that read both ways: one that
-    fills in masked words, and one without a head that says any.
-    """
-    save_small(folder / "en-zh")
-    save_small(folder / "writer", family="decoder-only", norm_placement="pre", final_norm=True)
-    save_small(folder / "reader", family="encoder-only", positions="alibi")
-    save_small(folder / "headless", family="encoder-only", positions="t5", lm_head=False)
-
-
 class Checked(ready.ReadyFigure):
     """The app sends figures unchecked: here Plotly checks them, and must send the same."""
 

@@ -104,12 +104,15 @@ def save_small() -> Callable[..., None]:
 
 
 @pytest.fixture(scope="session")
-def shelf(tmp_path_factory) -> Path:
-    """A folder with the four models that the app is opened with."""
-    from visits import save_shelf
-
+def shelf(tmp_path_factory, save_small) -> Path:
+    """A folder with a translator, which the app opens with, a writer, and two that read both ways:
+    one that fills in masked words, and one without a head that says any.
+    """
     folder = tmp_path_factory.mktemp("checkpoints")
-    save_shelf(folder)
+    save_small(folder / "en-zh")
+    save_small(folder / "writer", **WRITER)
+    save_small(folder / "reader", family="encoder-only", positions="alibi")
+    save_small(folder / "headless", family="encoder-only", positions="t5", lm_head=False)
     return folder
 
 

@@ -63,7 +63,7 @@ def test_app_notebook_page_and_paper_show_the_same_numbers(open_page, view, shel
     at = open_page("masks", model="en-zh", text=SENTENCE, **asked)
     expected = by_hand(view)
     assert f"**{max(expected):.2f} bits**" in reading(at, "is the most even")
-    (chart,) = charts(at, "Entropy in bits")
+    (chart,) = charts(at, "masks.entropy")
     np.testing.assert_allclose(numbers(chart["data"][0]["y"]), expected, atol=1e-6)
     at.segmented_control(key="masks.more").set_value("more").run()
     (table,) = (each.value for each in at.dataframe if "Entropy in bits" in each.value)

@@ -15,7 +15,7 @@ from explorer.exhibits.block import escape
 from explorer.exhibits.decoding import one_pass
 from explorer.exhibits.links import State
 from explorer.pages import PAGES
-from explorer.shell import LINKS, first_state
+from explorer.shell import first_state
 from explorer.text import t
 from explorer.ui.running import BEAMER
 
@@ -25,7 +25,6 @@ CAUSAL = "causal-off"
 def test_a_first_visit_or_a_sentence_leads_to_the_model_that_reads_its_language(open_page, shipped):
     assert first_state("en") == State(lang="en", model="zh-en")
     assert first_state("zh") == State(lang="zh", model="zh-en")
-    assert LINKS.write(first_state("zh"))["model"] == "zh-en"
     at = open_page("model", lang="zh", text="I love you.")  # a link without a model means the first
     assert at.selectbox(key="sidebar.model").value == "en-zh"
     at = open_page("model", text="我爱你。", edits=CAUSAL)
@@ -71,12 +70,10 @@ def test_a_page_that_ignores_edits_says_so(open_page, page):
 def test_the_causal_mask_says_what_it_is_for_and_shows_what_happens_without(open_page, shipped):
     at = open_page("masks", text="I love you.")
     assert t("masks.purpose", lang="en") in everything(at)
-    place = [at.selectbox(key=f"masks.{name}").value for name in ("layer", "head")]
     at.toggle(key="masks.causal").set_value(False).run()
     assert at.query_params["edits"] == CAUSAL
     assert t("masks.twins_lead", lang="en") not in everything(at)
     assert t("masks.newest", lang="en") in everything(at)
-    assert place == [at.selectbox(key=f"masks.{name}").value for name in ("layer", "head")]
     at.selectbox(key="masks.effect").select("twins").run()
     assert t("masks.twins_lead", lang="en") in everything(at)
     at.button(key="masks.twins").click().run()
@@ -178,12 +175,6 @@ def test_a_model_without_a_causal_mask_has_no_switch_for_one(open_page):
     assert {"masks.causal", "masks.prefix", "masks.cross_pad"} <= switches(open_page("masks"))
 
 
-def test_outputs_under_masks_that_know_the_order_are_not_called_permuted(open_page):
-    for edits, is_permuted in (("", True), ("window-2", False)):
-        words = everything(open_page("positions", part="order", edits=edits))
-        assert ("without positions **0 %**" in words) == is_permuted
-
-
 def test_a_prefix_parts_one_pass_from_steps_and_rounding_is_not_called_looking_ahead(
     open_page, monkeypatch
 ):
@@ -208,11 +199,11 @@ def test_a_prefix_parts_one_pass_from_steps_and_rounding_is_not_called_looking_a
 def test_only_a_model_that_writes_has_a_cache(open_page):
     writer = everything(open_page("decoding", part="cache", model="writer", text="I like you."))
     assert t("caching.lead", lang="en") in writer
-    cache = f'"name": "{t("model.costs.cache", lang="en")}"'
-    assert charts(open_page("model"), cache)
+    cache = f"'name': '{t('model.costs.cache', lang='en')}'"
+    assert cache in str(charts(open_page("model"), "model.memory"))
     read_both_ways = open_page("model", model="reader", text=FILL_IN)
-    assert not charts(read_both_ways, cache)
-    assert charts(read_both_ways, t("model.costs.patterns", lang="en"))
+    assert cache not in str(charts(read_both_ways, "model.memory"))
+    assert t("model.costs.patterns", lang="en") in str(charts(read_both_ways, "model.memory"))
 
 
 @pytest.mark.parametrize("tested", [{}, {"tested": "1"}])

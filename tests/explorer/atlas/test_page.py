@@ -39,7 +39,7 @@ def shelf(shelf, tmp_path_factory) -> Path:
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_map_has_a_point_for_every_head_and_the_link_opens_one(open_page, lang):
     at = open_page("atlas", lang=lang, site="encoder", layer="2", head="3", across="first")
-    traces = [trace for chart in charts(at) for trace in chart["data"]]
+    traces = [trace for chart in charts(at, "atlas.map") for trace in chart["data"]]
     points = [p for trace in traces for p in trace.get("customdata", ()) if not isinstance(p, str)]
     assert sorted(point[0] for point in points) == list(range(28))
     place = t("atlas.place", lang=lang, kind=t("kinds.encoder", lang=lang), layer=2, head=3)
@@ -56,7 +56,7 @@ def test_a_sentence_is_chosen(open_page):
     assert len(sentences.options) == 3
     sentences.set_value(2).run()
     assert link(at)["sentence"] == "3"
-    assert len(panels(at, "atlas.pattern")) == 1
+    assert panels(at, "atlas.pattern")
     shown = next(line for line in LINES if line.split("\t")[1] in sentences.options[2])
     assert f"{shown[-3:]} · A corpus" in everything(at)
 

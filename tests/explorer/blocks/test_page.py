@@ -1,11 +1,12 @@
 """The Blocks page: what its widgets change, what it says of this model, and its experts."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 from foreign import Golden
-from shown import charts, everything, link, numbers, panels, reading
+from shown import charts, everything, filled, formulas, link, messages, numbers, panels, reading
 
 from explorer import library
 from explorer.analysis.blocks.residual import trained_flow
@@ -42,7 +43,7 @@ def test_the_formula_of_the_hidden_units_is_that_of_the_model(
     monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
     at = open_page("blocks", part="hidden")
     at.segmented_control(key="model.more").set_value("more").run()
-    (line,) = (str(each.value) for each in at.latex)
+    line = formulas(at)
     net = library.open_model("en-zh", tmp_path).model.get_submodule("encoder.blocks.0.ffn")
     biases = {name.split(".")[0][2:] for name, _ in net.named_parameters() if "bias" in name}
     shown = {name for name in ("gate", "up", "down") if rf"b_\mathrm{{{name}}}" in line}
@@ -56,13 +57,13 @@ def test_the_formula_of_the_hidden_units_is_that_of_the_model(
 def test_why_the_sum_is_told_from_what_is_measured_at_this_depth(open_page):
     for depth, are_alike in (("12", True), ("1", False)):
         at = open_page("blocks", part="residual", depth=depth)
-        said = reading(at, "Without the residual connections")
-        on, off = map(float, re.findall(r"\*\*([\d.]+) %\*\*", said))
-        assert on > 20
-        assert (off < 1) == are_alike
-        gradients = [line["y"] for line in charts(at, "norm of the gradient")[1]["data"]]
-        shown = map(float, re.findall(r"\*\*([\d.]+)\*\*", said))
-        assert list(shown) == pytest.approx([numbers(y)[0] for y in gradients], abs=0.006)
+        said = filled(at, "blocks.read_without_sum")
+        assert float(said["spread_on"].removesuffix(" %")) > 20
+        assert (float(said["spread_off"].removesuffix(" %")) < 1) == are_alike
+        (chart,) = charts(at, "blocks.without_sum.gradient")
+        gradients = [numbers(line["y"])[0] for line in chart["data"]]
+        shown = [float(said["gradient_on"]), float(said["gradient_off"])]
+        assert shown == pytest.approx(gradients, abs=0.006)
 
 
 def test_each_norm_counts_its_statistics_and_an_unreadable_sentence_is_said(open_page):
@@ -75,7 +76,7 @@ def test_each_norm_counts_its_statistics_and_an_unreadable_sentence_is_said(open
     at.segmented_control(key="model.more").set_value("more").run()
     assert "Your input and 2 others" in everything(at)
     at = open_page("blocks", beside="a b " * 240)
-    assert len(at.warning) == 1
+    assert "the limit is" in messages(at)
 
 
 def test_one_token_predicts_no_other_and_is_all_that_batch_norm_sees(open_page, add_own):
@@ -87,12 +88,12 @@ def test_one_token_predicts_no_other_and_is_all_that_batch_norm_sees(open_page, 
 
 def test_gamma_depth_and_the_last_norm_change_the_numbers(open_page):
     at = open_page("blocks", gamma="100-100-100-100-100-100")
-    assert "10⁻" in reading(at, "If γ is applied too late").split("**")[3]  # equal γ hide the bug
+    assert "10⁻" in filled(at, "blocks.read_backward")["wrong"]  # equal γ hide the bug
     at.slider(key="blocks.gamma.2").set_value(2.0).run()
     assert at.query_params["gamma"] == "100-100-200-100-100-100"
-    said = reading(at, "If γ is applied too late")
-    assert "10⁻" in said.split("**")[1]  # by hand: rounding
-    assert float(said.split("**")[3]) > 0.01
+    said = filled(at, "blocks.read_backward")
+    assert "10⁻" in said["error"]  # by hand: rounding
+    assert float(said["wrong"]) > 0.01
     at = open_page("blocks", part="residual", depth="3")
     said = reading(at, "the residual stream has size")
     at.slider(key="blocks.depth").set_value(6).run()
@@ -108,21 +109,19 @@ def test_gamma_depth_and_the_last_norm_change_the_numbers(open_page):
 def test_the_trained_twins_stand_beside(open_page):
     at = open_page("blocks", part="residual", depth="2")
     assert t("blocks.twins_note", lang="en") in everything(at)
-    said = reading(at, "From the last block to the first")
-    losses = []
-    for name in ("post", "pre", "branch"):
+    said = filled(at, "blocks.read_twins")
+    for name, place in (("post", "post"), ("pre", "pre"), ("branch", "sublayer")):
         loaded = library.open_model(f"twin-deep-{name}", library.CHECKPOINTS)
-        losses.append(
-            float(trained_flow(loaded, trace(loaded, examples("en-zh")["first"][0])).loss)
-        )
-    first, second, third = (f"{loss:.2f}" for loss in losses)
-    assert f"are {first}, {second} and {third}, each on its own" in said
-    assert len(charts(at, "root mean square")) == 2, "of fresh models, and of the twins"
+        flow = trained_flow(loaded, trace(loaded, examples("en-zh")["first"][0]))
+        assert said[f"{place}_loss"] == f"{float(flow.loss):.2f}"
+    assert charts(at, "blocks.fresh.stream")
+    assert charts(at, "blocks.twins.stream")
 
 
 def test_hidden_units_of_a_layer(open_page):
+    words = partial(t, "blocks", lang="en")
     at = open_page("blocks", part="hidden")
-    assert len(panels(at)) == 2
+    assert {each["title"] for each in panels(at)} == {words("pre"), words("post")}
     before = reading(at, "responds most")
     at.segmented_control(key="blocks.stream").set_value("tgt").run()
     other = 1 - at.selectbox(key="blocks.layer").value
@@ -131,7 +130,7 @@ def test_hidden_units_of_a_layer(open_page):
     assert at.query_params["site"] == "decoder"
     assert reading(at, "responds most") != before
     gated = open_page("blocks", part="hidden", model="modern")
-    assert len(panels(gated)) == 3
+    assert {each["title"] for each in panels(gated)} == {*map(words, ("gate", "up", "product"))}
     assert "of all gate values here" in everything(gated)
 
 

@@ -51,7 +51,6 @@ def test_a_shipped_model_has_its_numbers_and_its_card(open_page, model, lang, sh
     count = sum(each.numel() for each in checkpoint.model.parameters())
     assert f"| {t('card.parameters', lang=lang)} | {count:,} |" in said
     assert f"| {t('card.width', lang=lang)} | {checkpoint.config.d_model:,} |" in said
-    assert t("card.lead", lang=lang) in said
     assert f"### {model}" in said
     assert t("card.none", lang=lang) not in said
 

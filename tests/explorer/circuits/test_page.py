@@ -14,7 +14,7 @@ def test_the_circuit_built_by_hand_fails_without_its_first_head(open_page):
     assert "Ablating the 1 earlier head" in said
     assert t("circuits.verdict_depends", lang="en") in said
     for name in ("copies", "finds", "fails", "alone"):
-        assert len(panels(at, f"circuits.{name}")) == 1
+        assert panels(at, f"circuits.{name}")
     assert "in 100 % of cases" in everything(at)
 
 
@@ -26,8 +26,7 @@ def test_a_head_of_the_link_is_looked_at_and_one_token_has_nothing_to_foresee(op
     at.segmented_control(key="circuits.head_map").set_value("qk").run()
     assert "with key" in reading(at, "Largest score")
     at = open_page("circuits", model="writer", text="a", part="circuit", made_of="text")
-    assert [each.value for each in at.info] == [t("circuits.one_token", lang="en")]
-    at = open_page("circuits", model="writer", text="a")
+    assert t("circuits.one_token", lang="en") in everything(at)
 
 
 @pytest.mark.parametrize("text", [pytest.param(None, marks=pytest.mark.sweep), "I like you."])
@@ -71,7 +70,7 @@ def test_the_copier_links_each_letter_with_itself(open_page, shipped):
     at = open_page("alignment", model="copy", text="d o g")
     said = reading(at, "are aligned")
     assert "3 of 3 target words are aligned (3 links" in said
-    assert charts(at, "both models")
+    assert "both models" in str(charts(at, "alignment.lines"))
     at.segmented_control(key="alignment.aligner").set_value("head").run()
     at.selectbox(key="alignment.head").set_value(3).run()
     assert link(at)["aligner"] == "head"

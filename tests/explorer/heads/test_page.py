@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
-from shown import everything, everything_and_titles, panels, payloads, reading
+from shown import code_on, copied, everything, everything_and_titles, panels, payload, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -19,7 +19,7 @@ from explorer.engine.cache import Run
 from explorer.exhibits.block import escape, plain
 from explorer.exhibits.heads.exports import folder_of
 from explorer.exhibits.heads.opened import Opened
-from explorer.exhibits.heads.picture import shown_svg
+from explorer.exhibits.heads.picture import KEYS, shown_svg
 from explorer.exhibits.links import State
 from explorer.exhibits.view import build
 from explorer.figures.theme import show
@@ -36,7 +36,7 @@ from models.hooks import ROLES
 
 def sent(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What the picture of all heads was sent: head and arrays."""
-    return payloads(at)[0]
+    return payload(at, "heads.view")
 
 
 def chosen(at: AppTest) -> dict[str, Any]:
@@ -197,19 +197,17 @@ def test_the_code_of_a_model_of_ones_own_has_its_folder(tmp_path):
 def test_the_link_and_the_code_of_the_view_can_be_taken_away(open_page, monkeypatch):
     params = {"site": "encoder", "layer": "2", "head": "3", "pins": "1.1", "text": "I like <you>."}
     at = open_page("heads", **params)
-    link, said, code = (each.value for each in at.code)
-    assert said.splitlines()[0] == plain(reading(at, "attends to"))
-    assert dict(parse_qsl(link.split("?")[1])) == {**params, "lang": "en"}
-    assert "traced.pattern('encoder.blocks.1.attn')[2]" in code
-    assert "I like <you>." in code
+    assert copied(at, plain(reading(at, "attends to")))
+    assert dict(parse_qsl(copied(at, "site=").split("?")[1])) == {**params, "lang": "en"}
+    assert "traced.pattern('encoder.blocks.1.attn')[2]" in code_on(at)
+    assert "I like <you>." in code_on(at)
     kinds = {button.proto.label for button in at.get("download_button")}
     assert {t(f"take.{kind}", lang="en") for kind in ("svg", "html", "npz")} <= kinds
     rolled = open_page("heads", site="encoder", instead="rollout")
-    assert "rollout(traced, 'encoder')" in rolled.code[2].value
-    assert len(open_page("heads", instead="mean-1").code) == 2
-    assert not open_page("heads", instead="none").exception
+    assert "rollout(traced, 'encoder')" in code_on(rolled)
+    assert not code_on(open_page("heads", instead="mean-1"))
     monkeypatch.setenv(EMBEDDING, "https://example.org")
-    line = open_page("heads", **params).code[1].value
+    line = copied(open_page("heads", **params), "<iframe")
     assert "&amp;embed=1" in line
     assert "<you>" not in line
 
@@ -230,11 +228,11 @@ def test_what_is_downloaded_is_what_is_shown(app):
 def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page):
     second = "She reads a book."
     at = open_page("heads", beside=f"{second}\nWe went.", layer="2", head="3", site="encoder")
-    left, right = (head for head, _ in payloads(at)[:2])
+    left, right = (payload(at, name)[0] for name in KEYS)
     assert left["chosen"]["opened"] == right["chosen"]["opened"] == 6
     assert left["queries"]["tokens"] != right["queries"]["tokens"]
     unnamed = open_page("heads", beside=second)
-    left, right = (head["chosen"] for head, _ in payloads(unnamed)[:2])
+    left, right = (payload(unnamed, name)[0]["chosen"] for name in KEYS)
     assert left["opened"] == right["opened"]
     assert second in everything(at).replace("&#46;", ".")
     unread = open_page("heads", beside="a " * 600)

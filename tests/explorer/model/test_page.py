@@ -1,7 +1,7 @@
 """The Machine page: the diagram of the loaded model, the calculator, costs."""
 
 import pytest
-from shown import everything, messages, payloads, reading
+from shown import everything, messages, payload, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -10,7 +10,7 @@ from explorer.text import LANGUAGES, t
 
 def boxes(at: AppTest) -> list[dict[str, str]]:
     """The parts of the model as the diagram is sent them."""
-    columns = next(head["columns"] for head, _ in payloads(at) if "columns" in head)
+    columns = payload(at, "model.view")[0]["columns"]
     return [box for column in columns for _, group in column["groups"] for box in group]
 
 
@@ -39,7 +39,7 @@ def test_all_layers_but_one_are_folded(open_page, save_small, tmp_path, monkeypa
 
     def titles(**chosen: str) -> list[str]:
         at = open_page("model", model="deep", text="I like you.", **chosen)
-        (column,) = next(head["columns"] for head, _ in payloads(at) if "columns" in head)
+        (column,) = payload(at, "model.view")[0]["columns"]
         groups = column["groups"]
         assert at.slider(key="model.unfolded").max == 10
         notes = {title: group[0]["note"] for title, group in groups if "Layers" in title}

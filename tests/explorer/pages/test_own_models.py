@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from foreign import Golden, of_many
-from shown import everything, words_of
+from shown import everything, messages, words_of
 
 from explorer.analysis.start.flow import flow
 from explorer.exhibits.block import escape
@@ -39,7 +39,7 @@ def test_a_chat_template_is_offered_and_why_it_fails(
     assert at.text_area(key="sidebar.text").value == text
     assert ("sidebar.prompt" in [each.key for each in at.button]) == bool(reason)
     said = t("problems.template_fails", lang="en", reason=escape(reason))
-    assert [each.value for each in at.warning] == [said] * bool(reason)
+    assert messages(at) == said * bool(reason)
 
 
 SHORT = "We love you."
@@ -105,7 +105,7 @@ def test_the_dropout_of_another_librarys_training_is_not_named(open_page):
 def test_an_example_that_is_too_long_stops_nothing_and_languages_have_names(open_page):
     """One of the sentences by which heads are ranked has 51 of its tokens; it can read 40."""
     at = open_page("alignment", model="my-marian", text=SHORT)
-    assert [each.value for each in at.warning] == []
+    assert not at.warning
     assert all("and watch TV" not in each.label for each in at.button)  # offered in the sidebar
     assert language_name("zho_Hans", "zh") == "中文（zho_Hans）"
     assert language_name("__fr__", "en") == "French (__fr__)"
@@ -179,7 +179,7 @@ def test_a_pair_of_languages_is_chosen_in_the_sidebar(open_page):
         *("Chinese", "English", "French", "German")
     ]
     at = target.set_value("fra_Latn").run()
-    assert [each.value for each in at.error] == []
+    assert not at.error
     assert at.query_params["model"] == "nllb@eng_Latn-fra_Latn"
     assert at.selectbox(key="sidebar.model").value == "nllb"
     assert at.selectbox(key="sidebar.target_language").value == "fra_Latn"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from foreign import Golden
-from shown import models_page, words_of
+from shown import code_on, messages, models_page, words_of
 from streamlit.runtime.caching import clear_session_resource_cache
 from streamlit.testing.v1 import AppTest
 
@@ -52,7 +52,7 @@ def leave() -> None:
 def test_another_visitor_with_its_link_lacks_it_and_sees_the_rest(visitor, open_page):
     name = visitor.session_state["kept"]
     at = open_page("heads", model=name, text="We went to the park.")
-    (said,) = [str(each.value) for each in at.warning]
+    said = messages(at)
     assert "“copy” existed only in the session" in said
     assert name.partition("~")[2] not in said
     assert at.main.get("bidi_component")  # the sentence in a model that is there
@@ -121,7 +121,7 @@ def test_what_was_found_and_what_to_do(own, lang):
     assert any(never in each.value for each in at.error), "the reason is in the reader's language"
     assert not any("<b>" in each.value or ":red[" in each.value for each in at.error)
     assert any("<b>:red[a]" in plain(each.value) for each in at.error)
-    assert any("weights_only=True" in each.value for each in at.code)
+    assert "weights_only=True" in code_on(at)
     assert {each.key for each in at.button} >= {"shelf.open.mine", "shelf.open.en-zh"}
     assert "shelf.open.pickled" not in {each.key for each in at.button}
 
@@ -129,9 +129,8 @@ def test_what_was_found_and_what_to_do(own, lang):
 def test_a_tokenizer_of_few_tokens_and_a_folder_that_is_not_there_are_named(own, monkeypatch):
     monkeypatch.setenv(VARIABLE, f"{own}{os.pathsep}{own / 'private' / 'gone'}")
     at = models_page()
-    (said,) = (each.value for each in at.warning)
-    assert "gone" in said
-    assert "private" not in said
+    assert "gone" in messages(at)
+    assert "private" not in messages(at)
     assert "**mine**" in [words_of(each) for each in at.markdown]
     folder = Golden.load("gpt2").write(own / "large", "own")
     theirs = Golden.load("bert").write(own / "other", "own")

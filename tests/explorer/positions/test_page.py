@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from shown import charts, everything, link, panels, reading
+from shown import charts, everything, filled, link, panels, reading
 
 from explorer.text import t
 
@@ -40,11 +40,11 @@ def test_base_and_width_move_the_wavelengths(open_page):
 
 def test_waves_of_no_dimension_say_what_to_do(open_page):
     at = open_page("positions", part="table", width="8")
-    assert charts(at, "dimension 2")
+    assert charts(at, "positions.waves")
     at.multiselect(key="positions.dims.8").set_value([]).run()
     assert t("positions.no_dims", lang="en") in everything(at)
     assert at.query_params["dims"] == "none"
-    assert not charts(at, "dimension 2")
+    assert not charts(at, "positions.waves")
 
 
 def test_shuffling_moves_vectors_with_positions_only(open_page):
@@ -71,6 +71,8 @@ def test_a_causal_mask_tells_the_order_and_without_positions_there_is_none_to_ch
     said = reading(at, "Mean change")
     assert "without positions **0 %**" not in said
     assert "without positions and without the causal mask **0 %**" in said
+    near = everything(open_page("positions", part="order", edits="window-2"))
+    assert "without positions **0 %**" not in near  # a window tells the order, too
     at = open_page("positions", part="head", model="placeless")
     assert t("positions.none_to_change", lang="en") in everything(at)
     at = open_page("positions", model="placeless")
@@ -84,8 +86,8 @@ def test_positions_are_changed_and_stand_in_the_link(open_page):
     assert at.query_params["change"] == "shift-20"
     at.slider(key="positions.shift").set_value(0).run()
     assert "**0 %** of this head’s weight has moved" in everything(at)
-    losses = reading(at, "Loss per prediction").split("**")
-    assert losses[1] == losses[3]
+    losses = filled(at, "positions.losses")
+    assert losses["before"] == losses["after"]
     at.selectbox(key="positions.change").select("swap").run()
     at.selectbox(key="positions.second").select(2).run()
     assert at.query_params["change"] == "swap-1-2"

@@ -1,10 +1,8 @@
 """The Cell page: from the link to the numbers of one cell, its steps, and its asides."""
 
-import re
-
 import numpy as np
 import pytest
-from shown import charts, everything, lines, numbers, panels, reading
+from shown import charts, code_on, everything, filled, numbers, panels, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer.exhibits.score.choices import STAGES
@@ -38,8 +36,9 @@ def test_the_next_step_follows_and_without_a_key_the_strongest_is_open(open_page
     assert at.button(key="score.next").disabled
     at = open_page("score", site="encoder", layer="1", head="2", row="1")
     at_weights = open_page("score", site="encoder", layer="1", head="2", row="1", stage="4")
-    (weights,) = charts(at_weights, '"weight"')
-    assert at.selectbox(key="score.key").value == numbers(weights["data"][0]["y"]).argmax()
+    (chart,) = charts(at_weights, "score.softmax")
+    weights = next(each["y"] for each in chart["data"] if each["type"] == "bar")
+    assert at.selectbox(key="score.key").value == numbers(weights).argmax()
     at.selectbox(key="score.key").select(0).run()
     assert at.query_params["key"] == "0"
     assert at.query_params["row"] == "1"
@@ -61,12 +60,11 @@ def test_a_blocked_cell_writes_nothing_and_another_goal_has_another_gain(open_pa
 
 def test_the_scaling_that_is_chosen_is_measured(open_page):
     at = open_page("score", aside="scaling", site="encoder", layer="1", head="1", row="0")
-    usual = reading(at, "With this divisor")
-    weights = re.findall(r"[\d.]+ %", usual)
-    assert weights[0] == weights[1]
+    usual = filled(at, "score.scaling_reading")
+    assert usual["weight"] == usual["own"]
     at.segmented_control(key="score.scaling").set_value("none").run()
     assert at.query_params["scaling"] == "none"
-    assert reading(at, "With this divisor") != usual
+    assert filled(at, "score.scaling_reading") != usual
 
 
 def test_the_parts_of_a_score_are_added_up(open_page):
@@ -122,4 +120,4 @@ def test_each_gradient_of_the_head_has_its_picture(open_page):
     assert shapes["q"] == (n_query, 6)
     assert shapes["v"] == shapes["k"] == (n_key, 6)
     at.segmented_control(key="score.more").set_value("more").run()
-    assert "def attention_backward(" in lines(at)[0]
+    assert "def attention_backward(" in code_on(at)

@@ -59,8 +59,7 @@ def trained(room: Room, setup: Setup, *frees: float, state: str = "done") -> Tra
 
 def keys(at: AppTest) -> set[str]:
     """The keys of all views."""
-    views = [each.proto.id for each in at._tree if each.type == "bidi_component"]
-    return {each.rpartition("-")[2] for each in views}
+    return {each.key for each in at.get("bidi_component")}
 
 
 def test_the_first_view_says_what_chance_would_give_and_start_gives_a_room_and_a_link(

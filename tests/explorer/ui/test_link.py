@@ -263,4 +263,4 @@ def test_a_change_survives_runs_that_are_interrupted_before_they_write_the_link(
     at = AppTest.from_function(_interrupted, default_timeout=60)
     at.query_params["text"] = ""
     at.run().text_input(key="words").input("I like dogs.").run()
-    assert at.run().text[0].value == "I like dogs."
+    assert "I like dogs." in [each.value for each in at.run().text]
