@@ -10,7 +10,7 @@ from explorer.analysis.positions.turning import score_by_offset, turned
 from explorer.exhibits import View
 from explorer.exhibits.positions.order import ROUNDING
 from explorer.exhibits.saying import quoted_at
-from explorer.exhibits.tour.pictures import Exhibited
+from explorer.exhibits.tour.pictures import Drawing, Exhibited, strip
 from explorer.exhibits.tour.posed import Posed, Words
 from explorer.exhibits.tour.rows import MissingError, QueryRow, best_row, require, tokens_of, varied
 from explorer.numbers import fixed, share
@@ -29,12 +29,12 @@ def _exhibited(part: str, *blocks: str, **place: Any) -> tuple[list[Exhibited], 
 
 def _shuffled(
     view: View, stream: Stream
-) -> tuple[list[str], dict[str, Moved], list[Exhibited], dict[str, Any]]:
-    """The shuffled tokens, how far their vectors moved in each setting, the pictures of both, and
-    their place."""
-    drawn, place = _exhibited("order", "strip", "moved", stream=stream, shuffle=1)
-    if (answer := drawn[0].answer(view)) is None:
+) -> tuple[list[str], dict[str, Moved], list[Drawing], dict[str, Any]]:
+    """The shuffled tokens, how far their vectors moved by setting, both pictures, and the place."""
+    (chart,), place = _exhibited("order", "moved", stream=stream, shuffle=1)
+    if (answer := chart.answer(view)) is None:
         raise MissingError("flat")
+    drawn: list[Drawing] = [strip(view, stream, answer[0]), chart]
     return answer[0], {moved.setting: moved for moved in answer[1]}, drawn, place
 
 
