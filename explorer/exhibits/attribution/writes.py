@@ -10,7 +10,6 @@ from explorer.analysis.attribution.writes import Writes, writes
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.place import (
     detail_of,
-    group_name,
     group_names,
     in_half_precision,
     opening,
@@ -80,8 +79,8 @@ def _drawn(view: View, result: Writes) -> b.Chart:
 
 def _reading(view: View, result: Writes) -> str:
     trace, loaded, values = view.trace, view.loaded, result.terms
-    groups = largest(result.writers, values, len(values))
-    least, *_, most = sorted(groups, key=lambda group: float(group.of(values)))
+    first = int(values[0] == 0)  # the biases come first: none to name in a model without any
+    most, least = (first + int(find(values[first:])) for find in (np.argmax, np.argmin))
     words = {
         "before": quoted_at(view, trace.tgt_str_tokens, result.position),
         "word": quoted(view, token_name(loaded, result.word)),
@@ -96,10 +95,10 @@ def _reading(view: View, result: Writes) -> str:
         logits = view.t("attribution.read_logit", **words)
     terms = view.t(
         "attribution.read_terms",
-        most=group_name(view, most),
-        up=signed(float(most.of(values))),
-        least=group_name(view, least),
-        down=signed(float(least.of(values))),
+        most=writer_name(view, result.writers[most]),
+        up=signed(float(values[most])),
+        least=writer_name(view, result.writers[least]),
+        down=signed(float(values[least])),
     )
     return in_a_row([logits, *shortfall(view, result.between(result.rests), values), terms])
 
