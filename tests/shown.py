@@ -72,7 +72,7 @@ def messages(at: AppTest) -> str:
     return "\n".join(str(each.value) for each in at.warning)
 
 
-def everything_and_titles(at: AppTest) -> str:
+def with_titles(at: AppTest) -> str:
     """The same with the headings of the page's parts."""
     return everything(at) + "\n".join(str(each.value) for each in at.subheader)
 

@@ -6,16 +6,7 @@ from threading import Event
 import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
-from shown import (
-    charts,
-    everything,
-    everything_and_titles,
-    link,
-    numbers,
-    panels,
-    reading,
-    words_of,
-)
+from shown import charts, everything, filled, link, numbers, panels, reading, with_titles, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -29,8 +20,7 @@ from models.foreign.placing import DTYPE_VARIABLE
 
 def test_both_rankings_add_up_to_the_score_and_a_silent_model_says_why(open_page):
     at = open_page("attribution", site="cross", layer="2", head="1")
-    said = reading(at, "contributes most through the query")
-    score = float(said.split("the score is **")[1].split("**")[0].replace("−", "-"))
+    score = float(filled(at, "attribution.read_why")["score"].replace("−", "-"))
     for side in ("query", "key"):
         (ranking,) = charts(at, f"attribution.{side}s")
         assert numbers(ranking["data"][0]["x"]).sum() == pytest.approx(score, abs=0.006)
@@ -164,7 +154,7 @@ def test_what_needs_the_second_sentence_is_not_drawn_before_it(open_page, monkey
     monkeypatch.setattr(running, "PATIENCE", 0.1)
     monkeypatch.setattr(engine, "other_text", searching)
     at = open_page("patching", text=FIRST)
-    assert len(at.get("progress")) == 1
+    assert at.get("progress")
     at.text_input(key="patching.second").set_value("We went.").run()
     assert link(at)["second"] == "We went."
     found.set()
@@ -185,8 +175,9 @@ def test_a_second_sentence_is_offered_and_a_link_opens_one_patch(open_page):
     asked = {"text": FIRST, "second": "We went to the park yesterday.", "what": "z"}
     asked |= {"cell": "cross-2-3"}
     at = open_page("patching", **asked)
-    assert "Patched run: " in everything_and_titles(at)
-    assert panels(at, "patching.map")[-1]["selected"] == [1, 2]
+    assert "Patched run: " in with_titles(at)
+    selected = {each["title"]: each["selected"] for each in panels(at, "patching.map")}
+    assert selected[t("kinds.cross", lang="en")] == [1, 2]
     at.segmented_control(key="patching.into").set_value("first").run()
     assert link(at) | {"into": "first", **asked} == link(at)
     at.selectbox(key="patching.what").set_value("pattern").run()

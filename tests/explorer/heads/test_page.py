@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
-from shown import code_on, copied, everything, everything_and_titles, panels, payload, reading
+from shown import code_on, copied, everything, filled, panels, payload, reading, with_titles
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -312,31 +312,28 @@ def test_the_heads_of_a_long_text_come_layer_by_layer_and_measures_when_chosen(
 
 def test_the_map_of_heads_marks_what_is_off_and_names_the_most_needed(open_page):
     at = open_page("heads", edits="head-decoder.blocks.0.cross_attn-1", measure="needed")
-    maps = panels(at, "heads.map")
-    assert [each["words"].shape for each in maps] == [(3, 4), (2, 4), (2, 4)]
-    off = [np.argwhere(each["words"] == "✕").tolist() for each in maps]
-    assert off == [[], [], [[0, 1]]]  # of cross-attention
+    for shown in panels(at, "heads.map"):
+        off = np.argwhere(shown["words"] == "✕").tolist()
+        assert off == [[0, 1]] * (shown["title"] == t("kinds.cross", lang="en"))
     assert t("edits.reset", lang="en") in {button.label for button in at.button}
-    before = everything(at)
+    needed = filled(at, "matter.reading")["name"]
     at.button(key="heads.open_needed").click().run()
-    needed = re.search(r"Ablating L(\d)·H(\d) \(", before)
-    assert needed
-    assert (at.query_params["layer"], at.query_params["head"]) == needed.groups()
+    assert needed == f"L{at.query_params['layer']}·H{at.query_params['head']}"
 
 
 def test_heads_are_ablated_only_when_asked_for_and_the_link_asks_too(open_page, monkeypatch):
     at = open_page("heads", text="We went to the park.")
     title = t("matter.title", lang="en")
     assert sent(at)[0]["bar"]["matter"] == t("matter.run", lang="en")
-    assert title not in everything_and_titles(at)
+    assert title not in with_titles(at)
     assert not cache.ablation.is_kept(Run("en-zh", "We went to the park."))
     press(at, monkeypatch, "needed")
     assert sent(at)[0]["measure"]["name"] == t("heads.measures.needed", lang="en")
     assert "matter" not in sent(at)[0]["bar"]
-    assert title in everything_and_titles(at)
+    assert title in with_titles(at)
     assert at.query_params["measure"] == "needed"
     at.selectbox(key="heads.measure").select("").run()
-    assert title not in everything_and_titles(at)
+    assert title not in with_titles(at)
 
 
 def test_one_click_finds_the_head_of_each_role(open_page):

@@ -11,7 +11,7 @@ from cores import every
 from designs import VISITS, Visit
 from foreign import OWN
 from new_kinds import KINDS, registered
-from shown import WHOLE, everything, everything_and_titles, formulas, has_picture, payload
+from shown import WHOLE, everything, formulas, has_picture, payload, with_titles
 from streamlit import file_util
 from torch import nn
 
@@ -174,7 +174,7 @@ def test_without_an_output_no_head_is_measured_by_its_effect_on_it(open_page):
     at = open_page("heads", model="headless", text=FILL_IN, measure="needed")
     assert "matter" not in payload(at, "heads.view")[0]["bar"]
     assert t("heads.measures.needed", lang="en") not in at.selectbox(key="heads.measure").options
-    assert t("matter.title", lang="en") not in everything_and_titles(at)
+    assert t("matter.title", lang="en") not in with_titles(at)
 
 
 @pytest.mark.parametrize("page", ["masks", "decoding", "attribution", "circuits", "cases"])

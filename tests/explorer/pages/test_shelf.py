@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from foreign import Golden
-from shown import code_on, messages, models_page, words_of
+from shown import code_on, has_picture, messages, models_page, words_of
 from streamlit.runtime.caching import clear_session_resource_cache
 from streamlit.testing.v1 import AppTest
 
@@ -55,7 +55,7 @@ def test_another_visitor_with_its_link_lacks_it_and_sees_the_rest(visitor, open_
     said = messages(at)
     assert "“copy” existed only in the session" in said
     assert name.partition("~")[2] not in said
-    assert at.main.get("bidi_component")  # the sentence in a model that is there
+    assert has_picture(at)  # the sentence in a model that is there
     assert name not in at.selectbox(key="sidebar.model").options
     beside = open_page("heads", **{"with": name, "text": "We went to the park."})
     assert "copy" in "".join(str(each.value) for each in beside.warning)

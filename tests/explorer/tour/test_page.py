@@ -4,7 +4,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from foreign import OWN
-from shown import code_on, everything, everything_and_titles, link, messages
+from shown import code_on, everything, link, messages, with_titles
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Radio
 
@@ -133,14 +133,14 @@ def test_the_summary_names_what_to_look_at_again(open_page):
     given = "look.1.1.aaaa~sees.1.0.bbbb~kept.2.0.cccc~nosuchstep.1.1.abcd"
     at = open_page("tour", part="results", answers=given)
     counted = {"right": 1, "count": 3, "all": len(STEPS)}  # not what is not there
-    assert words("score_of", **counted) in everything_and_titles(at)
+    assert words("score_of", **counted) in with_titles(at)
     assert keys(at, "tour.again.") == ["sees", "kept"]
     at.button(key="tour.again.sees").click().run()
     assert title(at) == TITLES["sees"]
     at = open_page("tour", part="results", answers=given)
     at.button(key="tour.start_over").click().run()
     assert "answers" not in at.query_params
-    assert words("no_answer", all=len(STEPS)) in everything_and_titles(at)
+    assert words("no_answer", all=len(STEPS)) in with_titles(at)
 
 
 def test_a_sheet_has_exactly_its_steps_in_its_order_under_its_title(open_page):
@@ -150,7 +150,7 @@ def test_a_sheet_has_exactly_its_steps_in_its_order_under_its_title(open_page):
     shown = at.segmented_control(key="tour.step").options
     assert shown == [number_of(name) for name in ("kept", "look", "sees")]
     escaped = "Monday &#60;b&#62;x&#60;&#47;b&#62;&#91;U&#43;202E&#93;"
-    assert escaped in everything_and_titles(at)
+    assert escaped in with_titles(at)
     at.button(key="tour.next").click().run()
     assert title(at) == TITLES["look"]
     at = open_page("tour", part="contents", **asked)
@@ -191,7 +191,7 @@ def test_a_sheet_may_have_exercises(open_page):
     assert "def may_attend(q, k):" in code_on(at)
     given = {"answers": "look.1.0.aaaa~train_heads.1.1.0", "solved": "causal"}
     at = open_page("tour", part="results", **given, **asked)
-    assert words("score_of", right=1, count=2, all=3) in everything_and_titles(at)
+    assert words("score_of", right=1, count=2, all=3) in with_titles(at)
     assert at.button(key="tour.again.look")  # of a removed question there is no result
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from cores import every
 from foreign import Golden, dropping, without_unknown
-from shown import charts, everything, link, messages, panels, payload, reading, words_of
+from shown import charts, everything, has_picture, messages, panels, payload, reading, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -50,6 +50,7 @@ REMOVED = [
     ("positions", {"part": "length", "story": "Once."}),
     ("decoding", {"part": "speculation", "draft": "writer", "ahead": "2"}),
     ("alignment", {"part": "without"}),
+    ("score", {"aside": "engines"}),
     ("atlas", {"part": "compare", "against": "writer", "shortest": "4"}),
     ("circuits", {"part": "composition", "composed": "q"}),
     ("alignment", {"part": "file"}),
@@ -82,7 +83,7 @@ def test_a_bad_upload_is_explained(open_page, lang, name, data, key):
     # The sentence around the values is that of this refusal, in this language.
     values = dict.fromkeys(("name", "allowed", "limit", "size", "reason"), "\0")
     assert all(p in messages(at) for p in t(f"problems.{key}", lang=lang, **values).split("\0"))
-    assert at.main.get("bidi_component")
+    assert has_picture(at)
 
 
 def test_the_first_sentence_of_a_long_text_is_one_click_away(open_page):
@@ -115,7 +116,7 @@ def test_an_unknown_model_in_a_link_leaves_the_usual_one(open_page, lang):
     at = open_page("heads", model="../../etc", lang=lang)
     said = messages(at).replace("&#45;", "-").replace("&#44;", ",")
     assert re.search("en-zh, .*headless, reader, writer", said)
-    assert at.main.get("bidi_component")
+    assert has_picture(at)
     menu = at.selectbox(key="sidebar.model")
     assert menu.value is None, "what is shown instead is another model"
     menu.select("reader").run()
@@ -188,7 +189,7 @@ EVERY_FOURTH = every(4, (page.name for page in LESSONS))
 def test_a_refused_sentence_in_a_link_leaves_an_example(open_page, page):
     at = open_page(page, text=" ", lang="zh", tested="1", guess="true")
     assert messages(at) == t("problems.whitespace_only", lang="zh")
-    assert at.get("plotly_chart") or at.main.get("bidi_component")
+    assert has_picture(at)
 
 
 def test_an_example_goes_into_the_link_and_an_own_translation_is_read_instead(open_page):
@@ -228,7 +229,7 @@ def test_emoji_right_to_left_and_unknown_letters_are_read(open_page, page):
     at = open_page(page, text=BOTH_WAYS, tested="1", guess="true")
     assert not at.warning
     offered = t("patching.none_offered", lang="en") not in [each.value for each in at.info]
-    assert at.get("plotly_chart") or at.main.get("bidi_component") or not offered
+    assert has_picture(at) or not offered
 
 
 @pytest.mark.parametrize(("model", "token"), [("en-zh", "<unk>"), ("my-bert", "[UNK]")])
@@ -253,7 +254,7 @@ def test_what_is_read_other_than_typed_is_said(open_page, add_own, model, text, 
     at = open_page("heads", model=model, text=text)
     first = text.partition(" [SEP]")[0] if "paired" in notes else text
     assert at.text_area(key="sidebar.text").value == first
-    assert link(at)["text"] == text
+    assert at.query_params["text"] == text
     said = "\n".join(words_of(each) for each in at.caption)
     values = {"characters": "U+202E U+0007", "pair": "[SEP]"}
     for name in ("folded", "invisible", "paired"):
