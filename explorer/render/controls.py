@@ -222,12 +222,11 @@ def _link(sheet: Sheet, block: b.Link) -> None:
 
 def _undo(sheet: Sheet, block: b.Undo) -> None:
     steps: tuple[session.EditStep, ...] = ("undo", "redo")
-    for name in steps:
+    for name in filter(session.edits_of, steps):
         st.button(
             sheet.view.t(f"{block.prefix}.{name}"),
             key=f"{block.prefix}.{name}",
             icon=f":material/{name}:",
-            disabled=not session.edits_of(name),
             on_click=session.restore_edits,
             args=(name,),
         )

@@ -118,20 +118,20 @@ def test_further_rules_stand_in_the_link_and_are_no_other_visitors(open_page):
 
 def test_undo_and_redo_walk_through_the_changes(open_page):
     at = open_page("masks")
-    assert at.button(key="masks.undo").disabled
+    assert "masks.undo" not in [each.key for each in at.button]
     at.toggle(key="masks.causal").set_value(False).run()
     at.slider(key="masks.block").set_value(2).run()
     at.button(key="masks.undo").click().run()
     assert at.query_params["edits"] == "causal-off"
     at.button(key="masks.undo").click().run()
     assert "edits" not in at.query_params
-    assert at.button(key="masks.undo").disabled
+    assert "masks.undo" not in [each.key for each in at.button]
     at.button(key="masks.redo").click().run()
     assert at.query_params["edits"] == "causal-off"
     at.button(key="masks.reset").click().run()
     at.button(key="masks.undo").click().run()
     assert at.query_params["edits"] == "causal-off"
-    assert at.button(key="masks.redo").disabled is False
+    assert at.button(key="masks.redo")
 
 
 def test_painted_cells_are_counted_and_an_empty_row_is_explained(open_page):
