@@ -152,7 +152,8 @@ def marked_words(words: Sequence[tuple[str, str]]) -> str:
     for index, (token, status) in enumerate(words):
         inside = token.startswith("·")
         shown = escape(token[1:] if inside else token, whole=False)
-        blank = " " if index and not inside and token[:1].isascii() else ""
+        apart = token[:1].isascii() and token[:1] not in ",.;:!?)"
+        blank = " " if index and not inside and apart else ""
         if status == "gone":
             shown = f":gray[~~{shown}~~]"
         elif status == "new":
