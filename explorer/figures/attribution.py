@@ -10,7 +10,7 @@ from explorer.figures.matrix import Axes, Matrix, Scale
 from explorer.figures.theme import Palette, escape, palette, show
 from explorer.numbers import digits, percents, signed
 
-ROW, NAMES, LEGEND = 30, 130, 130
+ROW, NAMES, LEGEND = 32, 130, 130
 """Pixels of one writer's row, of the names, and of a legend on three lines with the axis."""
 
 
