@@ -81,8 +81,14 @@ function titles({ context, head, layout, colours, theme }, lane, at) {
     const [a, b] = block.u;
     const [c, d] = block.v;
     const { title, sites } = head.lanes[at].blocks[index];
-    if (vertical) { write(`${title} · ${sites.map((site) => site.title).join(" · ")}`, d - c - 20, c + 8, a + 11); return; }
-    const row = [`${title} · `, `${index + 1} · `, ""].map((before) => titleRow(context, sites, before, a, b)).find(Boolean);
+    const openings = [`${title} · `, `${index + 1} · `, ""]; // the longest for which there is room
+    if (vertical) {
+      const names = openings.map((before) => before + sites.map((site) => site.title).join(" · "));
+      const fits = names.find((name) => context.measureText(name).width <= d - c - 20);
+      write(fits ?? names[1], d - c - 20, c + 8, a + 11);
+      return;
+    }
+    const row = openings.map((before) => titleRow(context, sites, before, a, b)).find(Boolean);
     if (row) row.forEach(([name, x]) => write(name, b - a, x, lane.titleAt + 12));
     else if (b - a >= 14) write(String(index + 1), b - a, a + 2, lane.titleAt + 12);
   });
