@@ -206,15 +206,6 @@ def test_only_a_model_that_writes_has_a_cache(open_page):
     assert t("model.costs.patterns", lang="en") in str(charts(read_both_ways, "model.memory"))
 
 
-@pytest.mark.parametrize("tested", [{}, {"tested": "1"}])
-def test_the_number_of_mask_properties_explains_itself(open_page, tested):
-    words = everything(open_page("mask_tests", model="reader", text=FILL_IN, **tested))
-    assert words.count("Not tested: ") == 16 - 11
-    for name in ("uncached", "no_cross", "both_ways"):
-        assert (t(f"certify.left_out.{name}", lang="en") in words) == (name != "uncached")
-    assert ("11 properties" in words) == bool(tested)
-
-
 def test_an_empty_translation_says_why(open_page, shipped):
     assert t("place.nothing", lang="en") not in everything(open_page("heads"))
     at = open_page("heads", model="twin-no-causal", text="Tom loves Mary.")

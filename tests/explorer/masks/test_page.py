@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from shown import copied, everything, filled, link, panels, reading, words_of
+from shown import copied, everything, filled, link, panels, reading
 
 from explorer.components.matrices import BLANK
 from explorer.exhibits.masks.choices import READERS, RENDERINGS, WAYS
@@ -193,29 +193,3 @@ def test_a_model_of_one_text_has_no_target(open_page):
         titles = {each[side]["title"] for each in panels(at) for side in ("rows", "columns")}
         streams = {name: t(f"streams.{name}", lang="en") for name in ("text", "src", "tgt")}
         assert {name for name in streams if any(streams[name] in each for each in titles)} == named
-
-
-def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page):
-    at = open_page("mask_tests")
-    assert not at.main.get("bidi_component")
-    assert t("certify.future_leak.title", lang="en") not in everything(at)
-    at.button(key="mask_tests.run").click().run()
-    assert "All 16 tested properties" in reading(at, "properties")
-    assert at.query_params["tested"] == "1"
-    assert all(panels(at, f"mask_tests.reach.{name}") for name in ("encoder", "decoder", "cross"))
-    at.pills(key="sidebar.example.first").select("We went to the park yesterday.").run()
-    assert "All 16 tested properties" in reading(at, "properties")
-
-
-def test_the_certificate_of_changed_masks_says_what_breaks_and_where(open_page):
-    at = open_page("mask_tests", tested="1", edits="causal-off~head-decoder.blocks.0.attn-1")
-    assert "3 of 15 tested properties" in reading(at, "properties")
-    assert t("certify.future_mass.broken", lang="en") in everything(at)
-    where = next(
-        words_of(each) for each in at.caption if "Decoder self-attention · layer" in each.value
-    )
-    assert "allowed 10⁻⁸" in where
-    assert "query “" in where
-    at.button(key="mask_tests.reset").click().run()
-    assert "All 16 tested properties" in reading(at, "properties")
-    assert "edits" not in at.query_params
