@@ -9,6 +9,7 @@ from threading import Event
 import streamlit as st
 from streamlit.navigation.page import Page as StreamlitPage
 from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.util import calc_hash
 
 from explorer.components.frame import Menu, frame
 from explorer.engine import cache
