@@ -17,14 +17,9 @@ from models.transformer import build_model
 B, T, S, H, D_MODEL = 3, 5, 7, 4, 24
 
 
-@pytest.fixture
-def streams():
-    return random_tokens(B, S), random_tokens(B, T)
-
-
-def test_rotary_turns_self_attention_and_not_cross_attention(streams):
+def test_rotary_turns_self_attention_and_not_cross_attention():
     model = tiny_model(positions="rotary")
-    src, tgt = streams
+    src, tgt = random_tokens(B, S), random_tokens(B, T)
     seen = record(lambda: model.read(Rows(tgt, src=src)), everything)
 
     def turned(site):

@@ -21,7 +21,7 @@ from docs.website import api
 from explorer.analysis.cases.fills import filled
 from explorer.library import LoadedModel, open_model
 from explorer.pages import PAGES
-from explorer.runs.trace import Trace, trace
+from explorer.runs.trace import trace
 from explorer.text import t
 
 ROOT = Path(__file__).parents[3]
@@ -140,12 +140,8 @@ def copier() -> LoadedModel:
     return hl.open_model("copy")
 
 
-@pytest.fixture(scope="module")
-def traced(copier: LoadedModel) -> Trace:
-    return hl.trace(copier, "b a")
-
-
-def test_tables_of_runs_attributions_captures_and_certificates(traced, copier) -> None:
+def test_tables_of_runs_attributions_captures_and_certificates(copier) -> None:
+    traced = hl.trace(copier, "b a")
     table = hl.table(traced)
     site = traced.sites_of("cross")[0]
     here = table[(table["view"] == "Cross-attention") & (table.layer == 1) & (table["head"] == 2)]

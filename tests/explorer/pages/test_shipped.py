@@ -3,14 +3,12 @@
 What is measured repeatedly is measured once, and briefly.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from inspect import isgeneratorfunction
 
 import pytest
-from designs import SHELF, VISITS, Visit, shares
+from designs import VISITS, shares
 
-from explorer import library
 from explorer.analysis.cases import BY_ID, CLAIMS, Case, Result, compared, training
 from explorer.analysis.cases.case import inputs
 from explorer.engine.caching import Store, budget
@@ -43,22 +41,6 @@ def store() -> Store:
     return Store(budget())
 
 
-@pytest.fixture
-def visit(open_page, monkeypatch) -> Callable[[list[Visit], str], None]:
-    """visit(visits, model): a page that shows an exception fails the test."""
-    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
-    for claim in CLAIMS:
-        monkeypatch.setitem(BY_ID, claim.id, _once(claim))
-    monkeypatch.setattr(compared, "STEPS", 1)
-    monkeypatch.setattr(training, "SEEDS", (0,))
-
-    def opened(visits: list[Visit], model: str) -> None:
-        for page, asked in visits:
-            open_page(page, model=model, depth="1", **asked)
-
-    return opened
-
-
 @pytest.mark.parametrize(
     ("model", "visits"),
     [
@@ -67,5 +49,10 @@ def visit(open_page, monkeypatch) -> Callable[[list[Visit], str], None]:
         for case in shares(visits, about not in WITHOUT_CORE, about)
     ],
 )
-def test_no_frame_breaks(visit, model, visits):
-    visit(visits, model)
+def test_no_page_shows_an_exception(open_page, shipped, monkeypatch, model, visits):
+    for claim in CLAIMS:
+        monkeypatch.setitem(BY_ID, claim.id, _once(claim))
+    monkeypatch.setattr(compared, "STEPS", 1)
+    monkeypatch.setattr(training, "SEEDS", (0,))
+    for page, asked in visits:
+        open_page(page, model=model, depth="1", **asked)
