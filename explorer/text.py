@@ -160,25 +160,23 @@ def has(key: str, /, *names: str, lang: str) -> bool:
     return ".".join((key, *names)) in words(lang)
 
 
-def has_family(table: str, *, lang: str) -> bool:
-    """Whether there is text directly under `table`."""
-    return table in _tables(lang)
-
-
-def family(table: str, *, lang: str) -> dict[str, str]:
+def family(table: str, *own: str, lang: str) -> dict[str, str]:
     """All text directly under a table, by last name: the form that figures and components take.
 
-    Raises KeyError for a table without text.
+    What is in the same table under one of `own` replaces it, the last one first. Raises KeyError
+    for a table without text.
     """
     texts = dict(_tables(lang).get(table, {}))
     if not texts:
         raise KeyError(f"assets/text/{lang}.toml has no words under {table!r}")
+    for kind in own:
+        texts |= _tables(lang).get(f"{kind}.{table}", {})
     return texts
 
 
 def model_name(name: str, *, lang: str) -> str:
     """The display name of a shipped model; a user's own model keeps its folder or file name."""
-    return words(lang).get(f"models.{name}", TRAINED.sub("", name))
+    return _tables(lang)["models"].get(name, TRAINED.sub("", name))
 
 
 def in_order(names: Iterable[str], *, lang: str) -> tuple[str, ...]:

@@ -96,7 +96,8 @@ def model_title(view: View, name: str) -> str:
     words = model_name(base, lang=view.lang)
     if step is None:
         return words
-    return view.t("versus.snapshot", model=words, moment=view.t("sidebar.moment_step", step=step))
+    moment = view.t("sidebar.moment_step", step=step)
+    return view.t("heads.versus.snapshot", model=words, moment=moment)
 
 
 def trained(view: View) -> str:

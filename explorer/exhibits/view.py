@@ -206,17 +206,13 @@ class View:
 
     def words(self, prefix: str) -> dict[str, str]:
         """All texts directly under `prefix`, by the last part of their keys, for figures."""
-        texts = text.family(prefix, lang=self.lang)
-        for table in reversed(self.loaded.own_texts):
-            if text.has_family(f"{table}.{prefix}", lang=self.lang):
-                texts |= text.family(f"{table}.{prefix}", lang=self.lang)
-        return texts
+        return text.family(prefix, *reversed(self.loaded.own_texts), lang=self.lang)
 
 
 def key_for(loaded: LoadedModel, key: str, lang: str) -> str:
     """The key of the text for this model: its own, if it has one, in its `own_texts`."""
     for table in loaded.own_texts:
-        if text.has(f"{table}.{key}", lang=lang):
+        if text.has(table, key, lang=lang):
             return f"{table}.{key}"
     return key
 

@@ -140,14 +140,11 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
     """The words of the page in one language."""
 
     def family(table: str) -> dict[str, str]:
-        entries = text.family(table, lang=lang)
-        filling = f"filling.{table}"
-        is_other = loaded.config.fills and text.has_family(filling, lang=lang)
-        return entries | text.family(filling, lang=lang) if is_other else entries
+        return text.family(table, *(["filling"] if loaded.config.fills else []), lang=lang)
 
     count = text.in_units(loaded.n_parameters, lang=lang)
     words = family("live")
-    about = words.pop(f"about_{precision}")
+    about = text.t("live.about", precision, lang=lang)
     cell, stages, place = map(family, ("score", "score.stages", "place"))
     return {
         "itself": text.t("languages", lang, lang=lang),

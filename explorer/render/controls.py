@@ -224,7 +224,7 @@ def _undo(sheet: Sheet, block: b.Undo) -> None:
     steps: tuple[session.EditStep, ...] = ("undo", "redo")
     for name in filter(session.edits_of, steps):
         st.button(
-            sheet.view.t(f"{block.prefix}.{name}"),
+            sheet.view.t(block.prefix, name),
             key=f"{block.prefix}.{name}",
             icon=f":material/{name}:",
             on_click=session.restore_edits,

@@ -315,7 +315,7 @@ def pick_model(
     st.selectbox(
         label,
         tuple(offered),
-        format_func=lambda name: model_title(view, name) if name else view.t("versus.none"),
+        format_func=lambda name: model_title(view, name) if name else view.t("heads.versus.none"),
         key=key,
         help=why,
         on_change=lambda: choose(st.session_state[key]),

@@ -59,7 +59,7 @@ def first_view(usual_pads: int = 0) -> View:
 def app_text(key: str, /, *names: str, **values: object) -> str:
     """The text at `key` in the user's language, outside a view: the chosen model's own, if any."""
     state, key = session.state(), ".".join((key, *names))
-    if state.model and any(has(f"{table}.{key}", lang=state.lang) for table in OWN_TEXTS):
+    if state.model and any(has(table, key, lang=state.lang) for table in OWN_TEXTS):
         with suppress(InputProblem):  # the page shows the error
             key = key_for(cache.open_model(state.model), key, state.lang)
     return t(key, lang=state.lang, **values)

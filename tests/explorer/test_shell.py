@@ -147,7 +147,7 @@ def test_a_row_with_one_visible_key_has_no_ranking_and_an_encoder_predicts_at_it
     """The start token sees itself alone, with weight 1 in every head; heads matter all the same."""
     place = {"site": "decoder", "layer": "1", "head": "1", "measure": "needed"}
     words = everything(open_page("heads", **place, row="0"))
-    equal = t("measured.agree_equal", lang="en")
+    equal = t("heads.measured.agree_equal", lang="en")
     assert equal in words
     assert "Correlation with ablation" in words
     words = everything(open_page("heads", **place, row="4"))
@@ -198,7 +198,7 @@ def test_a_prefix_parts_one_pass_from_steps_and_rounding_is_not_called_looking_a
 
 def test_only_a_model_that_writes_has_a_cache(open_page):
     writer = everything(open_page("decoding", part="cache", model="writer", text="I like you."))
-    assert t("caching.lead", lang="en") in writer
+    assert t("decoding.cache.lead", lang="en") in writer
     cache = f"'name': '{t('model.costs.cache', lang='en')}'"
     assert cache in str(charts(open_page("model"), "model.memory"))
     read_both_ways = open_page("model", model="reader", text=FILL_IN)

@@ -104,6 +104,8 @@ def test_every_key_is_used_and_every_used_key_exists():
     called = set(re.findall(r"""\bt\(\s*["']([a-z_.]+)["']""", CODE))
     assert called
     assert all(any(f"{key}.".startswith(f"{name}.") for key in words("en")) for name in called)
+    put_together = r"""\b(?:_?t|app_text|has|axes)\(\s*(?:f["']|["'][\w.]*["'] \+|[\w.]+ \+).*"""
+    assert re.findall(put_together, CODE) == [], "written out, or as an entry after its table"
     named = set(re.findall(r'checked_number\(\s*"(\w+)"', CODE))
     assert named
     have = {key.removeprefix("settings.") for key in words("en") if key.startswith("settings.")}

@@ -134,31 +134,31 @@ def show(answer: Caching | None, view: View) -> b.Blocks:
     if answer is None:
         return
     generation, contents = answer.made, answer.contents
-    yield b.Prose(view.t("caching.lead"))
+    yield b.Prose(view.t("decoding.cache.lead"))
     if view.trace.edits:
-        yield b.Note(view.t("caching.without_edits"))
+        yield b.Note(view.t("decoding.cache.without_edits"))
     limit = view.loaded.config.cacheable
     if contents.first + len(contents.gaps) > limit:
-        yield b.Note(view.t("caching.turned", limit=limit))
+        yield b.Note(view.t("decoding.cache.turned", limit=limit))
     heads, control = _heads(view)
     yield control
     yield b.Canvas(
-        "caching.view", "cache_view", lambda file: _packed(view, generation, contents, heads)
+        "decoding.cache.view", "cache_view", lambda file: _packed(view, generation, contents, heads)
     )
     yield b.Sentence("caching", f"{_reading(view, answer, heads)} {_saved(view, answer)}")
     draw = partial(
         lines,
         np.arange(1, contents.seconds.shape[1] + 1),
         1000 * contents.seconds.cumsum(1),
-        [view.t("caching.with"), view.t("caching.without")],
-        **view.axes("caching.length", "caching.milliseconds"),
+        [view.t("decoding.cache.with"), view.t("decoding.cache.without")],
+        **view.axes("decoding.cache.length", "decoding.cache.milliseconds"),
         height=240,
     )
-    title = view.t("caching.ms")
+    title = view.t("decoding.cache.ms")
     yield b.Note(title)
-    yield b.Chart("caching.ms", draw, title)
+    yield b.Chart("decoding.cache.ms", draw, title)
     yield b.Formula.of(
-        view.t("caching.formula"),
+        view.t("decoding.cache.formula"),
         r"K_t = [\,K_{t-1};\ x_t W_K\,], \qquad V_t = [\,V_{t-1};\ x_t W_V\,], \qquad "
         r"z_t = \mathrm{softmax}\!\left(" + view.scaled(r"q_t K_t^\top") + r"\right) V_t",
         r"\text{cache}(t) = 2\,t\,n_\mathrm{kv}d_\mathrm{head}\cdot\text{layers}\cdot b",
@@ -169,8 +169,8 @@ def show(answer: Caching | None, view: View) -> b.Blocks:
     yield b.Numbers(
         lambda: {
             view.t("components.cache_view.columns"): [contents.first + at + 1 for at in steps],
-            view.t("caching.bytes"): list(contents.n_bytes),
-            view.t("onepass.gap"): [f"{gap:.2g}" for gap in contents.gaps],
+            view.t("decoding.cache.bytes"): list(contents.n_bytes),
+            view.t("decoding.pass.gap"): [f"{gap:.2g}" for gap in contents.gaps],
         }
     )
 
@@ -198,15 +198,15 @@ def _heads(view: View) -> tuple[int, b.Block]:
     own = config.kv_heads
     offered = [n for n in range(1, own + 1) if own % n == 0]
     if len(offered) == 1:
-        return own, b.Note(view.t("caching.one_head", heads=config.n_heads))
+        return own, b.Note(view.t("decoding.cache.one_head", heads=config.n_heads))
     now = asked if asked in offered else own
     control = b.Slider(
-        "caching.heads",
-        view.t("caching.heads", heads=config.n_heads),
+        "decoding.cache.heads",
+        view.t("decoding.cache.heads", heads=config.n_heads),
         offered,
         now,
         b.sets("kv_heads"),
-        display=b.Display(320, view.t("caching.heads_help")),
+        display=b.Display(320, view.t("decoding.cache.heads_help")),
     )
     return now, control
 
@@ -214,7 +214,7 @@ def _heads(view: View) -> tuple[int, b.Block]:
 def _reading(view: View, answer: Caching, heads: int) -> str:
     own, held = view.loaded.config.kv_heads, answer.contents.n_bytes[-1]
     return view.t(
-        "caching.reading" if heads == own else "caching.reading_fewer",
+        "decoding.cache.reading" if heads == own else "decoding.cache.reading_fewer",
         bytes=f"{held:,}",
         less=f"{held * heads // own:,}",
         heads=heads,
@@ -227,11 +227,13 @@ def _saved(view: View, answer: Caching) -> str:
     """The time of this decoding, with the cache and without."""
     cached_ms, uncached_ms = 1000 * answer.contents.seconds.sum(1)
     return view.t(
-        "caching.saved",
+        "decoding.cache.saved",
         count=len(answer.made.steps),
         cached_ms=f"{cached_ms:.0f}",
         uncached_ms=f"{uncached_ms:.0f}",
     )
 
 
-EXHIBIT = Exhibit(compute, show, open=is_open, wait=Wait("caching.working", after="decoding.film"))
+EXHIBIT = Exhibit(
+    compute, show, open=is_open, wait=Wait("decoding.cache.working", after="decoding.film")
+)

@@ -178,7 +178,7 @@ def name_place(view: View, layer: int | None, head: int | None) -> str:
     if layer is None:
         return view.t("branches.everywhere")
     if head is None:
-        return view.t("onepass.mean", layer=layer + 1)
+        return view.t("decoding.pass.mean", layer=layer + 1)
     return head_name(view, (layer, head))
 
 

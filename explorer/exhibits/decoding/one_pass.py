@@ -150,19 +150,19 @@ def show(result: OnePass | None, view: View) -> b.Blocks:
     ahead = _looks_ahead(view, result)
     # In half precision, rounding alone can exceed any fixed limit.
     differs = result.largest > ROUNDING and (ahead or not in_half_precision(view))
-    key = "onepass.reading_apart" if differs else "onepass.reading"
+    key = "decoding.pass.reading_apart" if differs else "decoding.pass.reading"
     words = [view.t(key, count=len(result.tokens), largest=number(result.largest))]
     if differs and ahead:
-        words.append(view.t("onepass.ahead"))
+        words.append(view.t("decoding.pass.ahead"))
     if not differs and result.largest_open > ROUNDING:  # a single step has no later token
-        words.append(view.t("onepass.reading_open", open=f"{result.largest_open:.2g}"))
+        words.append(view.t("decoding.pass.reading_open", open=f"{result.largest_open:.2g}"))
     yield b.Sentence("onepass", in_a_row(words))
-    title = view.t("onepass.gaps")
+    title = view.t("decoding.pass.gaps")
     yield b.Note(title)
-    yield b.Chart("onepass.gaps", partial(_gaps, view, result), title)
+    yield b.Chart("decoding.pass.gaps", partial(_gaps, view, result), title)
     yield _patterns(view, result)
     yield b.Formula.of(
-        view.t("onepass.formula"),
+        view.t("decoding.pass.formula"),
         r"f(y_0, \dots, y_n)_t = f(y_0, \dots, y_t)_t \quad\Leftarrow\quad "
         r"m_{ij} = [\,j \le i\,]",
     )
@@ -170,10 +170,10 @@ def show(result: OnePass | None, view: View) -> b.Blocks:
     yield b.Code((one_pass, model.read, model.last_stack.run, causal_mask))
     yield b.Numbers(
         lambda: {
-            view.t("onepass.step"): list(range(1, len(result.tokens) + 1)),
+            view.t("decoding.pass.step"): list(range(1, len(result.tokens) + 1)),
             view.t("decoding.token"): list(result.tokens),
-            view.t("onepass.with"): [f"{gap:.2g}" for gap in result.gaps],
-            view.t("onepass.without"): [f"{gap:.2g}" for gap in result.gaps_open],
+            view.t("decoding.pass.with"): [f"{gap:.2g}" for gap in result.gaps],
+            view.t("decoding.pass.without"): [f"{gap:.2g}" for gap in result.gaps_open],
         }
     )
 
@@ -189,8 +189,8 @@ def _gaps(view: View, result: OnePass, *, dark: bool) -> b.Figure:
     figure = lines(
         np.arange(1, len(result.tokens) + 1),
         np.maximum(np.stack([result.gaps, result.gaps_open]), FLOOR),
-        [view.t("onepass.with"), view.t("onepass.without")],
-        **view.axes("onepass.step", "onepass.gap"),
+        [view.t("decoding.pass.with"), view.t("decoding.pass.without")],
+        **view.axes("decoding.pass.step", "decoding.pass.gap"),
         log_y=True,
         marked_x=float(min(view.step, len(result.tokens) - 1) + 1),
         height=220,
@@ -209,8 +209,8 @@ def _patterns(view: View, result: OnePass) -> b.Matrices:
     named = name_place(view, site.layer, head)
     axes = site_axes(view, site, tokens=(result.queries, result.keys))
     passes = (
-        ("onepass.with", result.patterns, result.masks[site.name][0]),
-        ("onepass.without", result.patterns_open, None),
+        ("decoding.pass.with", result.patterns, result.masks[site.name][0]),
+        ("decoding.pass.without", result.patterns_open, None),
     )
     panels = []
     for key, patterns, mask in passes:
@@ -219,7 +219,7 @@ def _patterns(view: View, result: OnePass) -> b.Matrices:
         selected, words = min(view.step, len(result.tokens) - 1), view.words("figures.heatmap")
         drawn = weights(pattern, mask, axes, selected=selected, words=words)
         panels.append((f"{view.t(key)} · {named}", drawn))
-    return b.Matrices("onepass.patterns", panels)
+    return b.Matrices("decoding.pass.patterns", panels)
 
 
 def is_open(view: View) -> bool:
@@ -227,4 +227,6 @@ def is_open(view: View) -> bool:
     return view.trace.config.generates
 
 
-EXHIBIT = Exhibit(one_pass, show, open=is_open, wait=Wait("onepass.working", after="decoding.film"))
+EXHIBIT = Exhibit(
+    one_pass, show, open=is_open, wait=Wait("decoding.pass.working", after="decoding.film")
+)

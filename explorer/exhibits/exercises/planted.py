@@ -65,8 +65,8 @@ def _certificate(view: View, trial: Trial) -> b.Blocks:
     else:
         yield b.Prose(view.t("exercises.unlike"))
     for finding in surprising:
-        title, broken = (view.t("certify", finding.name, of) for of in ("title", "broken"))
-        yield b.Prose(f"- **{title}** {broken}")
+        title, meaning = (view.t("certify", finding.name, of) for of in ("title", "broken"))
+        yield b.Prose(f"- **{title}** {meaning}")
     for finding in broken:
         if finding.name in expected:
             words = view.t("exercises.expected", promise=view.t("certify", finding.name, "title"))

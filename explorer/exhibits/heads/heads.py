@@ -165,10 +165,10 @@ def _controls(choice: Opened) -> b.Row:
     words = toggle(view, "heads.words", choices.words, help=view.t("heads.words_help"))
     other = b.PickModel(
         "heads.with",
-        view.t("versus.with"),
+        view.t("heads.versus.with"),
         choices.with_,
         lambda name: b.Change(lambda state: compare_with(state, name)),
-        view.t("versus.with_help"),
+        view.t("heads.versus.with_help"),
         250,
     )
     by_words = (words,) if WORDS.met(view.loaded) else ()

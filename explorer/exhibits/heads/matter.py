@@ -61,12 +61,12 @@ def show(matter: Matter | None, view: View) -> b.Blocks:
     """The map of all heads with its reading, and the open head's measures."""
     if matter is None:  # the heads above are still measured
         return
-    yield b.Title(view.t("matter.title"), large=True)
+    yield b.Title(view.t("heads.matter.title"), large=True)
     (site, head), totals = matter.ablation.most_needed(), matter.ablation.totals
     loss = -float(totals.min())
     is_needed = loss >= 0.005
     reading = view.t(
-        "matter.reading" if is_needed else "matter.reading_none",
+        "heads.matter.reading" if is_needed else "heads.matter.reading_none",
         kind=view.t("kinds", site.role),
         name=head_name(view, (site.layer, head)),
         loss=f"{loss:.2f}",
@@ -75,11 +75,11 @@ def show(matter: Matter | None, view: View) -> b.Blocks:
         limit=LITTLE,
     )
     opens = b.choose(elsewhere=True, site=site.role, layer=site.layer, head=head)
-    words: list[b.Block] = [b.Prose(view.t("matter.lead")), b.Sentence("matter", reading)]
+    words: list[b.Block] = [b.Prose(view.t("heads.matter.lead")), b.Sentence("matter", reading)]
     if is_needed:
-        words.append(b.Button("heads.open_needed", view.t("matter.open"), opens))
+        words.append(b.Button("heads.open_needed", view.t("heads.matter.open"), opens))
     yield b.Columns(((_map(matter.ablation, view),), words), (3, 2))
-    yield b.Title(view.t("measured.title"), large=True)
+    yield b.Title(view.t("heads.measured.title"), large=True)
     yield from _measures(matter.measured, view)
     yield b.Code((ablating, *(() if isinstance(matter.measured, str) else (attribute,))))
 
@@ -133,20 +133,20 @@ def _measures(measured: Attribution | str, view: View) -> b.Blocks:
     """The four measures of the current head, for the token predicted at the query."""
     current = Opened(view).current
     if isinstance(measured, str) or current is None or current.site is None or current.head is None:
-        yield b.Note(view.t("measured.unmeasured", str(measured)))
+        yield b.Note(view.t("heads.measured.unmeasured", str(measured)))
         return
     if current.site.query_stream != "tgt":
         yield _pick_token(view)
     ranked = measured.ranks(current.site.name, current.head)
     token = quoted(view, measured.str_token)
-    yield b.Prose(view.t("measured.lead", name=current.name, token=token))
+    yield b.Prose(view.t("heads.measured.lead", name=current.name, token=token))
     heaviest = quoted_at(view, view.trace.str_tokens(current.site.key_stream), ranked.key)
     yield b.Columns([(_number(view, name, ranked, heaviest),) for name in MEASURES], gap="small")
     yield b.Sentence("measured", _verdict(view, ranked))
     others = {name: ranked.agreement[name] for name in ("contribution", "gradient")}
     if not any(map(math.isnan, others.values())):
         rhos = {name: fixed(rho) for name, rho in others.items()}
-        yield b.Note(view.t("measured.agree_others", **rhos))
+        yield b.Note(view.t("heads.measured.agree_others", **rhos))
 
 
 def _pick_token(view: View) -> b.Pick:
@@ -155,7 +155,7 @@ def _pick_token(view: View) -> b.Pick:
     written = view.trace.tgt_str_tokens[1:n_real]
     tokens = (*written, view.trace.predicted_str_tokens[n_real - 1])
     names = [f"{step}  {visible(token)}" for step, token in enumerate(tokens, 1)]
-    more = b.More(label="measured.token", said=names.__getitem__, form="menu", width=240)
+    more = b.More(label="heads.measured.token", said=names.__getitem__, form="menu", width=240)
     return pick_one(
         view, "heads.token", range(len(tokens)), min(view.step, n_real - 1), "step", **more
     )
@@ -163,9 +163,9 @@ def _pick_token(view: View) -> b.Pick:
 
 def _number(view: View, name: Measure, ranked: HeadRanks, key: str) -> b.Pane:
     """One measure with its rank among all heads."""
-    rank = view.t("measured.rank", rank=ranked.ranks[name], count=ranked.n_heads)
-    caption = f"{view.t('measured.at', key=key)} · {rank}" if name == "weight" else rank
-    title = b.Note(view.t("measured.measures", name), view.t("measured.help", name))
+    rank = view.t("heads.measured.rank", rank=ranked.ranks[name], count=ranked.n_heads)
+    caption = f"{view.t('heads.measured.at', key=key)} · {rank}" if name == "weight" else rank
+    title = b.Note(view.t("heads.measured.measures", name), view.t("heads.measured.help", name))
     value = b.Prose(f"**{_value(view, name, ranked.values[name])}**")
     return b.Pane((title, value, b.Note(caption)), key=f"cause-{name}", gap=None)
 
@@ -175,14 +175,14 @@ def _value(view: View, name: Measure, value: float) -> str:
         return percent(value)
     if name == "contribution":
         return f"{value:.2f}"
-    return view.t("measured.nats", value=signed(value, 3))
+    return view.t("heads.measured.nats", value=signed(value, 3))
 
 
 def _verdict(view: View, ranked: HeadRanks) -> str:
     rho, limit = ranked.agreement["weight"], likely(ranked.n_heads)
     if math.isnan(rho):  # with one visible key, its weight is 1 in every head
-        return view.t("measured.agree_equal")
-    return view.t("measured.agree", rho=fixed(rho), limit=fixed(limit), count=ranked.n_heads)
+        return view.t("heads.measured.agree_equal")
+    return view.t("heads.measured.agree", rho=fixed(rho), limit=fixed(limit), count=ranked.n_heads)
 
 
 EXHIBIT = Exhibit(
@@ -191,7 +191,7 @@ EXHIBIT = Exhibit(
     inputs={"position": _position},
     open=is_ablated,
     wait=Wait(
-        "matter.working",
+        "heads.matter.working",
         after="heads.heads",
         long=lambda view: not cache.ablation.is_kept(view.run),
     ),

@@ -84,7 +84,7 @@ def _bar(choice: Opened, is_first: bool) -> dict[str, Any]:
     if is_first:
         offered |= {"kinds": view.kinds, "kind": view.kind, "names": view.words("kinds.short")}
         if "needed" in choice.measure_names and choice.measure != "needed":
-            offered["matter"] = view.t("matter.run")
+            offered["matter"] = view.t("heads.matter.run")
     return offered
 
 
@@ -176,7 +176,7 @@ def predictions(choice: Opened) -> list[str] | None:
 def _titled(view: View) -> str:
     """A model's name and the sizes of its attention."""
     shape = view.t(
-        "versus.shape",
+        "heads.versus.shape",
         kind=view.t("kinds", view.kind),
         layers=len(view.sites_of(view.kind)),
         heads=view.site.n_heads,

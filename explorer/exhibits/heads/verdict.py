@@ -57,9 +57,9 @@ def _compared(pair: ViewPair, heads: Versus | None) -> b.Blocks:
     if heads is None:
         yield _no_counterpart(pair)
     elif not heads.comparable:
-        yield b.Hint(view.t("versus.nothing_shared"), "info")
+        yield b.Hint(view.t("heads.versus.nothing_shared"), "info")
     elif heads.difference is None:
-        yield b.Prose(view.t("versus.shapes_differ", **_shapes(heads), **names_of(pair)))
+        yield b.Prose(view.t("heads.versus.shapes_differ", **_shapes(heads), **names_of(pair)))
     else:
         yield from _heads(pair, heads.difference, heads.ranked())
 
@@ -68,9 +68,9 @@ def _no_counterpart(pair: ViewPair) -> b.Row:
     """A note that the other model lacks this kind of attention, with a kind that both have."""
     view = pair.view
     role = input_role(view.trace)
-    words = view.t("versus.no_counterpart", kind=view.t("kinds", view.kind), **names_of(pair))
-    label = view.t("versus.input_kind", kind=view.t("kinds", role))
-    button = b.Button("versus.input_kind", label, b.choose(elsewhere=True, site=role))
+    words = view.t("heads.versus.no_counterpart", kind=view.t("kinds", view.kind), **names_of(pair))
+    label = view.t("heads.versus.input_kind", kind=view.t("kinds", role))
+    button = b.Button("heads.versus.input_kind", label, b.choose(elsewhere=True, site=role))
     return b.Row((b.Hint(words, "info"), button), align="center")
 
 
@@ -84,14 +84,15 @@ def _heads(pair: ViewPair, bits: np.ndarray, ranked: Sequence[tuple[int, int]]) 
     """The mean and the largest difference of the heads."""
     view = pair.view
     if not ranked:
-        yield b.Hint(view.t("versus.nothing_shared"), "info")
+        yield b.Hint(view.t("heads.versus.nothing_shared"), "info")
         return
     most = ranked[0]
     if bits[most] < LEAST:
-        yield b.Sentence("versus", view.t("versus.same_heads", count=len(ranked), limit=LEAST))
+        words = view.t("heads.versus.same_heads", count=len(ranked), limit=LEAST)
+        yield b.Sentence("versus", words)
         return
     words = view.t(
-        "versus.reading",
+        "heads.versus.reading",
         name=head_name(view, most),
         bits=fixed(float(bits[most])),
         mean=fixed(float(np.nanmean(bits))),
@@ -107,7 +108,7 @@ def _predictions(pair: ViewPair, predictions: Sequence[Expectation]) -> Iterator
         return
     differing = [prediction for prediction in predictions if not prediction.same]
     if not differing:
-        words = view.t("versus.same_predictions", total=len(predictions))
+        words = view.t("heads.versus.same_predictions", total=len(predictions))
     else:
         words = _first(pair, differing[0], len(differing), len(predictions))
     yield b.Sentence("versus-predictions", words)
@@ -116,7 +117,7 @@ def _predictions(pair: ViewPair, predictions: Sequence[Expectation]) -> Iterator
 def _first(pair: ViewPair, first: Expectation, count: int, total: int) -> str:
     view = pair.view
     return view.t(
-        "versus.first_difference",
+        "heads.versus.first_difference",
         count=count,
         total=total,
         piece=quoted(view, first.piece),
@@ -127,7 +128,7 @@ def _first(pair: ViewPair, first: Expectation, count: int, total: int) -> str:
 
 
 def _expectation(view: View, top: tuple[str, float]) -> str:
-    return view.t("versus.expected", token=quoted(view, top[0]), chance=percent(top[1]))
+    return view.t("heads.versus.expected", token=quoted(view, top[0]), chance=percent(top[1]))
 
 
 EXHIBIT = Exhibit(compute, show, inputs={"asked": run_pair})

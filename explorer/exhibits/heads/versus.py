@@ -65,21 +65,21 @@ def show(answer: tuple[ModelsCompared, Closest], view: View) -> b.Blocks:
     pair = sides_of(view).pair
     assert pair is not None
     swap = b.Button(
-        "versus.swap",
-        view.t("versus.swap"),
+        "heads.versus.swap",
+        view.t("heads.versus.swap"),
         b.choose(elsewhere=True, **swapped(pair)),
         icon="swap_horiz",
     )
-    yield b.Row((b.Title(view.t("versus.title"), large=True), swap), align="center")
+    yield b.Row((b.Title(view.t("heads.versus.title"), large=True), swap), align="center")
     target = pair.other.target
     if target and target != view.target:
-        yield b.Note(view.t("versus.same_text", **names_of(pair)))
+        yield b.Note(view.t("heads.versus.same_text", **names_of(pair)))
     heads, predictions = compared.heads, compared.predictions
     if heads is not None and heads.comparable:
         yield from _heads(pair, heads, nearest)
     yield from _predictions(pair, predictions)
     if heads is not None:
-        yield b.Formula(FORMULA, view.t("versus.formula"))
+        yield b.Formula(FORMULA, view.t("heads.versus.formula"))
         yield b.Code(_code(heads, predictions))
         if heads.by_number or predictions:
             yield b.Numbers(lambda: _numbers(pair, heads, predictions))
@@ -121,7 +121,7 @@ def open_heads(pair: ViewPair) -> OpenHeads | None:
     other = gathered(
         patterns(pair.other.trace, comparison.other_role)[theirs], queries.other, keyed.other
     )
-    keys = [*comparison.keys.labels, view.t("versus.rest")]
+    keys = [*comparison.keys.labels, view.t("heads.versus.rest")]
     if comparison.keys.whole:
         one, other, keys = one[:, :-1], other[:, :-1], keys[:-1]
     weights = one.astype(np.float32), other.astype(np.float32)
@@ -132,14 +132,14 @@ def _heads(pair: ViewPair, versus: Versus, nearest: Closest) -> b.Blocks:
     """The measure, how two tokenizations were made comparable, and the open head of each model."""
     view, opened = pair.view, open_heads(pair)
     if versus.by_number:
-        yield b.Note(view.t("versus.measure"))
+        yield b.Note(view.t("heads.versus.measure"))
     if not (versus.queries.whole and versus.keys.whole):
-        yield b.Note(view.t("versus.pieces"))
+        yield b.Note(view.t("heads.versus.pieces"))
     if opened is None:
-        yield b.Note(view.t("versus.closed"))
+        yield b.Note(view.t("heads.versus.closed"))
         return
     drawn = _changed(pair, versus, opened)
-    caption = view.t("versus.difference", **opened.names(view), **names_of(pair))
+    caption = view.t("heads.versus.difference", **opened.names(view), **names_of(pair))
     yield b.Matrices("heads.versus", ((caption, drawn),))
     yield from _closest(pair, opened, nearest)
 
@@ -164,7 +164,7 @@ def _closest(pair: ViewPair, opened: OpenHeads, nearest: Closest) -> Iterator[b.
         return
     place, bits = nearest
     names = {"mine": head_name(pair.view, opened.mine), "near": head_name(pair.view, place)}
-    yield b.Prose(pair.view.t("versus.closest", bits=fixed(bits), **names, **names_of(pair)))
+    yield b.Prose(pair.view.t("heads.versus.closest", bits=fixed(bits), **names, **names_of(pair)))
 
 
 # The predictions.
@@ -173,10 +173,10 @@ def _closest(pair: ViewPair, opened: OpenHeads, nearest: Closest) -> Iterator[b.
 def _predictions(pair: ViewPair, predictions: Sequence[Expectation]) -> b.Blocks:
     """The predictions of both, row by row."""
     view, names = pair.view, names_of(pair)
-    yield b.Title(view.t("versus.predictions"), large=True)
+    yield b.Title(view.t("heads.versus.predictions"), large=True)
     if not predictions:
         why = incomparable(view.trace, pair.other.trace)
-        yield b.Note(view.t("versus.incomparable", why or "nothing_read", **names))
+        yield b.Note(view.t("heads.versus.incomparable", why or "nothing_read", **names))
         return
     differing = [prediction for prediction in predictions if not prediction.same]
     shown = (
@@ -185,14 +185,15 @@ def _predictions(pair: ViewPair, predictions: Sequence[Expectation]) -> b.Blocks
         else (differing or list(predictions))[:MOST_ROWS]
     )
     if len(shown) < len(predictions):
-        yield b.Note(view.t("versus.only_differing", count=len(shown), total=len(predictions)))
+        counts = {"count": len(shown), "total": len(predictions)}
+        yield b.Note(view.t("heads.versus.only_differing", **counts))
     head = ["", view.t(_at(view)), str(names["one"]), str(names["other"])]
     yield b.Table(head, [_row(prediction) for prediction in shown], "llll")
 
 
 def _at(view: View) -> str:
     """The title of the pieces: where or after which the models predict."""
-    return "versus.at" if view.trace.config.fills else "versus.after"
+    return "heads.versus.at" if view.trace.config.fills else "heads.versus.after"
 
 
 def _row(expectation: Expectation) -> list[str]:

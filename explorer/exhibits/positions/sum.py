@@ -160,16 +160,16 @@ def show(answer: Answer | None, view: View) -> b.Blocks:
     if streams := pick_stream(view, "positions.stream.sum"):
         yield b.Row(streams)
     if answer is None:
-        yield b.Hint(view.t("sums.nothing_added"))
+        yield b.Hint(view.t("positions.sum.nothing_added"))
         return
     (vectors, space, counted), tokens = answer, view.str_tokens()
     at = min(view.choices(PositionsChoices).place, len(tokens) - 1)
-    yield pick_token(view, "positions.place", "sums.token", tokens, at, "place", width=260)
+    yield pick_token(view, "positions.place", "positions.sum.token", tokens, at, "place", width=260)
     yield from _drawn(view, vectors, at, tokens[at])
     yield from _every(view, vectors)
     yield from _concatenated(view, space, counted)
     yield b.Formula.of(
-        view.t("sums.formula"),
+        view.t("positions.sum.formula"),
         r"x_p = s\,E[w_p] + P[p], \qquad s = \sqrt{d} \;\text{or}\; 1",
         r"W(e + p) = \begin{pmatrix} W & W \end{pmatrix}"
         r"\begin{pmatrix} e \\ p \end{pmatrix}, \qquad "
@@ -177,17 +177,19 @@ def show(answer: Answer | None, view: View) -> b.Blocks:
     )
     yield b.Code((view.loaded.model.last_stack.embed_tokens, sums, room, widths))
     parts = {"word": vectors.token[at], "position": vectors.position[at], "sum": vectors.total[at]}
-    named = {view.t("sums.parts", name): part for name, part in parts.items()}
+    named = {view.t("positions.sum.parts", name): part for name, part in parts.items()}
     columns = {name: [f"{x:.4f}" for x in part] for name, part in named.items()}
     dimensions = list(range(vectors.total.shape[1]))
-    yield b.Numbers(lambda: {view.t("sums.dimension"): dimensions, **columns})
+    yield b.Numbers(lambda: {view.t("positions.sum.dimension"): dimensions, **columns})
 
 
 def _drawn(view: View, addends: Addends, at: int, token: str) -> b.Blocks:
     """The vectors of one token, by component and as arrows."""
     lengths, degrees = addends.lengths(at), addends.angle(at)
     words = view.t(
-        "sums.reading_typed" if view.loaded.config.n_types > 1 else "sums.reading",
+        "positions.sum.reading_typed"
+        if view.loaded.config.n_types > 1
+        else "positions.sum.reading",
         token=saying.quoted(view, token),
         at=at,
         word=fixed(lengths[0]),
@@ -195,48 +197,47 @@ def _drawn(view: View, addends: Addends, at: int, token: str) -> b.Blocks:
         angle=fixed(degrees, 0),
     )
     yield b.Sentence("sums", words)
-    names = [view.t(key) for key in ("sums.parts.word", "sums.parts.position", "sums.parts.sum")]
+    names = [view.t("positions.sum.parts", name) for name in ("word", "position", "sum")]
     values = np.stack([addends.token[at], addends.position[at], addends.total[at]])
     strips = figures.strips(values, names, words=view.words("figures.positions"))
-    left = b.Matrices("sums.strips", ((view.t("sums.strips"), strips),))
-    plane, title = partial(figures.plane, lengths[:2], degrees, names), view.t("sums.plane")
-    right = b.Note(title), b.Chart("sums.plane", plane, title)
+    left = b.Matrices("positions.sum.strips", ((view.t("positions.sum.strips"), strips),))
+    plane = partial(figures.plane, lengths[:2], degrees, names)
+    title = view.t("positions.sum.plane")
+    right = b.Note(title), b.Chart("positions.sum.plane", plane, title)
     yield b.Columns(((left,), right), (3, 2))
 
 
 def _every(view: View, addends: Addends) -> b.Blocks:
     """The angles at every position."""
     places = range(len(addends.token))
-    angles = [
-        [addends.angle(place) for place in places],
-        [addends.turned(place) for place in places],
-    ]
-    names = [view.t("sums.angle_between"), view.t("sums.angle_turned")]
-    titles = view.axes("sums.place", "sums.degrees")
-    yield b.Note(view.t("sums.angles"))
+    angles = [[addends.angle(at) for at in places], [addends.turned(at) for at in places]]
+    names = [view.t("positions.sum.angle_between"), view.t("positions.sum.angle_turned")]
+    titles = view.axes("positions.sum.place", "positions.sum.degrees")
+    yield b.Note(view.t("positions.sum.angles"))
     draw = partial(
         lines, np.array(places), np.array(angles), names, height=240, points=True, **titles
     )
-    yield b.Chart("sums.angles", draw, view.t("sums.angles"))
+    yield b.Chart("positions.sum.angles", draw, view.t("positions.sum.angles"))
 
 
 def _concatenated(view: View, space: Overlap, counted: Widths) -> b.Blocks:
     """The cost of concatenation, and how separable both parts are in the sum."""
-    yield b.Title(view.t("sums.why"))
-    yield b.Prose(view.t("sums.why_lead"))
+    yield b.Title(view.t("positions.sum.why"))
+    yield b.Prose(view.t("positions.sum.why_lead"))
     d = view.loaded.config.d_model
-    head = [*map(view.t, ("sums.way", "sums.width", "sums.parameters", "sums.more"))]
+    columns = ("way", "width", "parameters", "more")
+    head = [view.t("positions.sum.columns", name) for name in columns]
     rows = []
     for key, width, total in (
-        ("sums.summed", d, counted.summed),
-        ("sums.mapped", d, counted.mapped),
-        ("sums.wide", 2 * d, counted.wide),
+        ("positions.sum.summed", d, counted.summed),
+        ("positions.sum.mapped", d, counted.mapped),
+        ("positions.sum.wide", 2 * d, counted.wide),
     ):
         more = f"+{percent(total / counted.summed - 1)}" if total > counted.summed else ""
         rows.append((view.t(key), f"{width:,}", f"{total:,}", more))
     yield b.Table(head, rows)
     shares = {"share": percent(space.share), "chance": percent(space.by_chance)}
-    yield b.Sentence("room", view.t("sums.room", n=space.n, of=space.of, **shares))
+    yield b.Sentence("room", view.t("positions.sum.room", n=space.n, of=space.of, **shares))
 
 
 EXHIBIT = Exhibit(compute, show)

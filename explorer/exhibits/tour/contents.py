@@ -25,9 +25,9 @@ def listed(view: View, progress: CourseProgress, page: str) -> b.Row:
     """The groups of a page side by side."""
     panes = []
     for group, inside in course.GROUPS.items():
-        if group.startswith(f"{page}."):
+        if group[0] == f"{page}.groups":
             entries = lines(view, progress, [entry.id for entry in inside], "contents")
-            panes.append(b.Pane((b.Title(view.t(group)), entries), 330))
+            panes.append(b.Pane((b.Title(view.t(*group)), entries), 330))
     return b.Row(panes, align="top", gap="medium")
 
 

@@ -27,23 +27,23 @@ STEPS: dict[str, Step] = {
 class Entry:
     """A step or an exercise, by its `id` in links.
 
-    `group` is the text key of its group, `title` the key of its title or the title by language,
-    `opens` the change that opens it.
+    `group` is the table of its group's text and the name there, `title` an exercise's title by
+    language, `opens` the change that opens it.
     """
 
     id: str
-    group: str
-    title: str | Mapping[str, str]
+    group: tuple[str, str]
+    title: Mapping[str, str] | None
     opens: b.Change
 
 
 def _entries() -> Iterator[Entry]:
     for chapter, table in CHAPTERS.items():
         for step in table["steps"]:
-            yield Entry(step, f"tour.groups.{chapter}", f"tour.steps.{step}.title", open_step(step))
+            yield Entry(step, ("tour.groups", chapter), None, open_step(step))
     for task in tasks():
         opens = b.choose(visit="exercises", task=task.id, part="task")
-        yield Entry(f"task_{task.id}", f"exercises.groups.{task.kind}", task.name, opens)
+        yield Entry(f"task_{task.id}", ("exercises.groups", task.kind), task.name, opens)
 
 
 def open_step(step: str) -> b.Change:
@@ -57,7 +57,7 @@ ENTRIES = {each.id: each for inside in GROUPS.values() for each in inside}
 
 def chapter_of(step: str) -> str:
     """The chapter of a step. Raises KeyError."""
-    return ENTRIES[step].group.rpartition(".")[2]
+    return ENTRIES[step].group[1]
 
 
 def number_of(entry: str) -> str:
@@ -69,12 +69,13 @@ def number_of(entry: str) -> str:
 def title_of(view: View, entry: str) -> str:
     """An entry's title with its number."""
     title = ENTRIES[entry].title
-    return f"{number_of(entry)} · {view.t(title) if isinstance(title, str) else title[view.lang]}"
+    words = title[view.lang] if title else view.t("tour.steps", entry, "title")
+    return f"{number_of(entry)} · {words}"
 
 
-def group_title(view: View, group: str) -> str:
+def group_title(view: View, group: tuple[str, str]) -> str:
     """The title of a group, after its page's unless it is a chapter."""
-    page, title = group.partition(".")[0], view.t(group)
+    page, title = group[0].partition(".")[0], view.t(*group)
     return title if page == "tour" else f"{view.t(page, 'title')} · {title}"
 
 

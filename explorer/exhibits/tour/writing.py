@@ -194,7 +194,7 @@ def beam(view: View) -> Posed:
 def passes(view: View) -> Posed:
     """The steps of a decoding, each computed step by step, and all in one pass."""
     n = len(_greedy(view, MOST).steps)
-    after = Exhibited("decoding.one_pass", "onepass.gaps", _film(MOST, n).place)
+    after = Exhibited("decoding.one_pass", "decoding.pass.gaps", _film(MOST, n).place)
     answer = after.answer(view)
     require(answer.largest < 1e-3 < answer.largest_open, "flat")
     strips = [pictures.strip(view, "tgt", row) for row in (answer.queries, answer.tokens)]
@@ -207,7 +207,7 @@ def kept(view: View) -> Posed:
     """Read a decoding with a cache, and measure its growth in bytes after each step."""
     written, config = _greedy(view, MOST), view.loaded.config
     n_steps = len(written.steps)
-    after = Exhibited("decoding.caching", "caching.view", _film(MOST, n_steps).place)
+    after = Exhibited("decoding.caching", "decoding.cache.view", _film(MOST, n_steps).place)
     growth, *others = set(np.diff(after.answer(view).contents.n_bytes[1:]).tolist())
     require(not others, "flat")
     layers = len(view.sites_of(view.own_role))

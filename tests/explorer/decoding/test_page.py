@@ -96,13 +96,13 @@ def test_a_batch_of_own_sentences_is_padded_and_bad_ones_are_refused(open_page):
 
 def test_the_cache_shrinks_with_fewer_key_value_heads(open_page):
     at = open_page("decoding", part="cache", limit="6")
-    whole, _ = payload(at, "caching.view")
+    whole, _ = payload(at, "decoding.cache.view")
     assert whole["kept"] == whole["heads"] == 4
     assert f"{whole['n_bytes'][-1]:,}" in everything(at)
-    at.select_slider(key="caching.heads").set_value(2).run()
+    at.select_slider(key="decoding.cache.heads").set_value(2).run()
     assert at.query_params["kv_heads"] == "2"
     assert f"{whole['n_bytes'][-1] // 2:,}" in everything(at)
-    assert charts(at, "caching.ms")
+    assert charts(at, "decoding.cache.ms")
 
 
 def test_the_cache_is_counted_in_the_floats_that_it_holds(open_page, own, monkeypatch):
@@ -110,7 +110,7 @@ def test_the_cache_is_counted_in_the_floats_that_it_holds(open_page, own, monkey
     monkeypatch.setenv(DTYPE_VARIABLE, "bfloat16")
     asked = {"model": "my-llama", "text": "We love you."}
     at = open_page("decoding", part="cache", limit="6", **asked)
-    whole, _ = payload(at, "caching.view")
+    whole, _ = payload(at, "decoding.cache.view")
     assert f"**{whole['n_bytes'][-1]:,}** bytes" in everything(at)
     assert "2 bytes per number" in everything(open_page("tour", lesson="kept", **asked))
 
@@ -121,7 +121,7 @@ def test_a_sequence_beyond_the_rotations_that_can_be_cached_says_so(open_page, m
     said = everything(
         open_page("decoding", part="cache", limit="6", text="She reads a book every morning.")
     )
-    assert (t("caching.turned", lang="en", limit=limit) in said) == (limit == 2)
+    assert (t("decoding.cache.turned", lang="en", limit=limit) in said) == (limit == 2)
 
 
 def test_the_rules_of_its_folder_are_applied_or_named(open_page, tmp_path, monkeypatch):

@@ -316,15 +316,15 @@ def test_the_map_of_heads_marks_what_is_off_and_names_the_most_needed(open_page)
         off = np.argwhere(shown["words"] == "✕").tolist()
         assert off == [[0, 1]] * (shown["title"] == t("kinds.cross", lang="en"))
     assert t("edits.reset", lang="en") in {button.label for button in at.button}
-    needed = filled(at, "matter.reading")["name"]
+    needed = filled(at, "heads.matter.reading")["name"]
     at.button(key="heads.open_needed").click().run()
     assert needed == f"L{at.query_params['layer']}·H{at.query_params['head']}"
 
 
 def test_heads_are_ablated_only_when_asked_for_and_the_link_asks_too(open_page, monkeypatch):
     at = open_page("heads", text="We went to the park.")
-    title = t("matter.title", lang="en")
-    assert sent(at)[0]["bar"]["matter"] == t("matter.run", lang="en")
+    title = t("heads.matter.title", lang="en")
+    assert sent(at)[0]["bar"]["matter"] == t("heads.matter.run", lang="en")
     assert title not in with_titles(at)
     assert not cache.ablation.is_kept(Run("en-zh", "We went to the park."))
     press(at, monkeypatch, "needed")

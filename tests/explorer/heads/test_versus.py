@@ -61,7 +61,7 @@ def test_a_model_and_its_tuned_version_side_by_side(open_page, lang):
     said = everything(at)
     bits = f"{found.difference[layer, head]:.2f}"
     assert all(words in said for words in (f"L{layer + 1}·H{head + 1}", bits))
-    assert t("versus.measure", lang=lang) in said
+    assert t("heads.versus.measure", lang=lang) in said
     assert "tuned" in said
     (drawn,) = panels(at, "heads.versus")
     assert drawn["scale"]["palette"] == "diverging"
@@ -80,19 +80,19 @@ def test_the_control_chooses_a_model_and_orders_by_difference(open_page):
     assert {"with", "measure"}.isdisjoint(link(at))
     itself = compared(open_page, "en-zh", model="en-zh")
     assert not itself.warning
-    assert not [each for each in itself.button if each.key == "versus.swap"]
+    assert not [each for each in itself.button if each.key == "heads.versus.swap"]
 
 
 def test_the_two_are_swapped_and_an_equal_model_differs_nowhere(open_page, shelf):
     if not (shelf / "same").exists():
         shutil.copytree(shelf / "en-zh", shelf / "same")
     said = everything(compared(open_page, "same"))
-    assert t("versus.same_heads", lang="en", count=8, limit=LEAST) in said
+    assert t("heads.versus.same_heads", lang="en", count=8, limit=LEAST) in said
     n = len(trace(library.open_model("en-zh", library.CHECKPOINTS), TEXT).tgt_tokens)
-    assert t("versus.same_predictions", lang="en", total=n) in said
+    assert t("heads.versus.same_predictions", lang="en", total=n) in said
     at = compared(open_page, layer="2", head="3")
     assert [sent(at, name)["chosen"]["opened"] for name in ("view", "beside")] == [6, 6]
-    at.button(key="versus.swap").click().run()
+    at.button(key="heads.versus.swap").click().run()
     assert (link(at)["model"], link(at)["with"]) == ("tuned", "en-zh")
     assert (link(at)["layer"], link(at)["head"]) == ("2", "3")
 
@@ -110,7 +110,7 @@ def test_the_two_are_swapped_and_an_equal_model_differs_nowhere(open_page, shelf
 def test_what_cannot_be_compared_is_said(open_page, model, other, site, key):
     at = compared(open_page, other, model=model, site=site, text="We went to the park.")
     said = everything(at)
-    template = t(f"versus.{key}", lang="en", **dict.fromkeys(VALUES, "\0")).split("\0")
+    template = t(f"heads.versus.{key}", lang="en", **dict.fromkeys(VALUES, "\0")).split("\0")
     assert all(part in said for part in template), key
     assert sent(at, "view") != sent(at, "beside")  # both pictures are there all the same
 

@@ -174,7 +174,7 @@ def test_without_an_output_no_head_is_measured_by_its_effect_on_it(open_page):
     at = open_page("heads", model="headless", text=FILL_IN, measure="needed")
     assert "matter" not in payload(at, "heads.view")[0]["bar"]
     assert t("heads.measures.needed", lang="en") not in at.selectbox(key="heads.measure").options
-    assert t("matter.title", lang="en") not in with_titles(at)
+    assert t("heads.matter.title", lang="en") not in with_titles(at)
 
 
 @pytest.mark.parametrize("page", ["masks", "decoding", "attribution", "circuits", "cases"])

@@ -59,7 +59,7 @@ def test_another_visitor_with_its_link_lacks_it_and_sees_the_rest(visitor, open_
     assert name not in at.selectbox(key="sidebar.model").options
     beside = open_page("heads", **{"with": name, "text": "We went to the park."})
     assert "copy" in "".join(str(each.value) for each in beside.warning)
-    assert "versus.swap" not in {each.key for each in beside.button}
+    assert "heads.versus.swap" not in {each.key for each in beside.button}
 
 
 def test_it_goes_with_its_session_unless_that_comes_back(visitor, monkeypatch):
