@@ -86,8 +86,8 @@ def head_name(view: View, place: tuple[int, int]) -> str:
 
 def head_columns(view: View, places: Sequence[tuple[int, int]]) -> dict[str, list[object]]:
     """The columns of heads (layer, head) in a table of numbers."""
-    layers, heads = ([place[at] + 1 for place in places] for at in (0, 1))
-    return {view.t("place.layer"): layers, view.t("place.head"): heads}
+    layers: list[object] = [layer + 1 for layer, _ in places]
+    return {view.t("place.layer"): layers, view.t("place.head"): [head + 1 for _, head in places]}
 
 
 def model_title(view: View, name: str) -> str:
