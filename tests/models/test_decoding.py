@@ -30,13 +30,6 @@ VALID = SRC != 0
 LIMIT = 7
 
 
-def assert_same_steps(one, other, atol=1e-10):
-    for a, b in zip(one, other, strict=True):
-        assert chosen(a) == chosen(b)
-        assert [h.tokens for hs in a.live for h in hs] == [h.tokens for hs in b.live for h in hs]
-        torch.testing.assert_close(a.log_probs, b.log_probs, atol=atol, rtol=0)
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize(("family", "positions"), BOTH)
 def test_cached_steps_equal_uncached_ones(family, positions, strategy):
@@ -45,7 +38,10 @@ def test_cached_steps_equal_uncached_ones(family, positions, strategy):
         list(decode(model, SRC, strategy, LIMIT, src_valid=VALID, use_cache=use_cache))
         for use_cache in (True, False)
     )
-    assert_same_steps(cached, uncached)
+    for a, b in zip(cached, uncached, strict=True):
+        assert chosen(a) == chosen(b)
+        assert [h.tokens for hs in a.live for h in hs] == [h.tokens for hs in b.live for h in hs]
+        torch.testing.assert_close(a.log_probs, b.log_probs, atol=1e-10, rtol=0)
 
 
 @pytest.mark.parametrize("family", WRITERS)

@@ -69,14 +69,9 @@ tied = moved(1, 0.2, lambda config: config.tie_embeddings)
 placed = moved(0.5, 0.3, lambda config: config.positions == "learned")
 
 
-def overlapping(worse: Callable[[ModelConfig], bool]) -> Says:
-    """Worse on average, by one seed alone."""
-    return lambda asked, seed: 3.0 if worse(asked.config) and seed == 0 else 1.0 + 0.1 * seed
-
-
 ONE_HEAD = right(lambda of, seed: 0.9 if of.config.n_heads > 1 or seed == 0 else 0.5)
 ONE_PLACED = right(lambda of, seed: 0.9 if of.config.positions == "learned" and seed else 0.5)
-ONE_TIED = losing(overlapping(lambda config: config.tie_embeddings))
+ONE_TIED = losing(lambda of, seed: 3 if of.config.tie_embeddings and not seed else 1 + 0.1 * seed)
 POST, SLOW, WARMED = ("post", 5e-3, 0), ("post", 5e-4, 0), ("post", 5e-3, compared.WARM)
 PRE = "pre", 5e-3, 0
 (_, LOW), (_, HIGH) = compared.RATES.items()
