@@ -15,7 +15,11 @@ from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.caching.ttl_cache import TTLCache
 from streamlit.runtime.scriptrunner import RerunData
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
-from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests, ScriptRequestType
+from streamlit.runtime.scriptrunner_utils.script_requests import (
+    ScriptRequests,
+    ScriptRequestType,
+    _has_active_trigger_value,
+)
 from streamlit.runtime.session_manager import SessionInfo
 from streamlit.runtime.state.common import WidgetMetadata
 from streamlit.runtime.state.session_state import SessionState, WStates
@@ -112,6 +116,10 @@ def keep_the_page() -> None:
     gone on to the next page; Streamlit would then return to the earlier one, run nothing of it but
     that part, and leave the page empty. If the next page is still waiting to be run, Streamlit
     would merge both requests into a run of the earlier one: the user's click or Back is lost.
+
+    A press or a timer reruns a part with all values of its widgets in the browser. Those may be
+    older than what a run has set since and is still drawing, and would undo it: of such a request,
+    only the press counts. A value that the user has changed comes in a request of its own.
     """
     usual, fold = ScriptRunner._run_script, ScriptRequests._request_rerun_locked
 
@@ -124,7 +132,16 @@ def keep_the_page() -> None:
     def request(self: ScriptRequests, new_data: RerunData) -> bool:
         waiting = self._rerun_data
         is_part = new_data.fragment_id or new_data.fragment_id_queue
-        if is_part and self._state == ScriptRequestType.RERUN:
+        is_waiting = self._state == ScriptRequestType.RERUN
+        if is_part and new_data.widget_states is not None:
+            presses = list(filter(_has_active_trigger_value, new_data.widget_states.widgets))
+            if presses or new_data.is_auto_rerun:
+                before = (
+                    waiting.widget_states.widgets if is_waiting and waiting.widget_states else ()
+                )
+                newest = {state.id: state for state in (*before, *presses)}
+                new_data = replace(new_data, widget_states=WidgetStates(widgets=newest.values()))
+        if is_part and is_waiting:
             new_data = replace(
                 new_data,
                 page_script_hash=waiting.page_script_hash,

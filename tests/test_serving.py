@@ -16,6 +16,7 @@ import pytest
 from asgi import asked
 from browser.app import free_port, serving as server_of
 from streamlit import file_util
+from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 from streamlit.runtime.scriptrunner import RerunData
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests
@@ -140,6 +141,24 @@ def test_a_part_does_not_take_back_a_page_that_waits(is_part_first, monkeypatch)
         "head=3",
     )
     assert found.fragment_id_queue == []
+
+
+@pytest.mark.parametrize("by_timer", [True, False])
+def test_a_press_or_a_timer_does_not_undo_what_was_set_since(by_timer, monkeypatch):
+    monkeypatch.setattr(ScriptRunner, "_run_script", None)
+    monkeypatch.setattr(ScriptRequests, "_request_rerun_locked", FOLD)
+    patches.keep_the_page()
+    typed = WidgetState(id="typed", string_value="waits to be run")
+    older = WidgetState(id="older", string_value="was replaced since")
+    press = [] if by_timer else [WidgetState(id="press", trigger_value=True)]
+    requests = ScriptRequests()
+    for is_auto, states in ((False, [typed]), (by_timer, [older, *press])):
+        widgets = WidgetStates(widgets=states)
+        part = RerunData(fragment_id="part", widget_states=widgets, is_auto_rerun=is_auto)
+        assert requests.request_rerun(part)
+    waiting = requests.on_scriptrunner_ready().rerun_data.widget_states
+    assert waiting is not None
+    assert [*waiting.widgets] == [typed, *press]
 
 
 IN_TURN = """

@@ -212,7 +212,7 @@ def offer(view: View, lesson: str) -> None:
             view.t("lessons.try", text=escape(sentence)), key=f"lessons.{lesson}", type="tertiary"
         ):
             session.change(text=sentence, target=None, row=None, step=None)
-            st.rerun(scope="app")  # the sidebar shows the sentence too
+            session.run_page()  # the sidebar shows the sentence too
 
 
 def _why_silent(view: View) -> str:

@@ -72,7 +72,7 @@ def latest(view: View) -> View:
     """
     state = session.state()
     if (state.lang, state.model) != st.session_state.get(_AROUND, (state.lang, state.model)):
-        st.rerun(scope="app")
+        session.run_page()
     session.write_link_later(False)
     standing_in = st.session_state.get(_STANDING_IN)
     if state == view.state:
@@ -84,7 +84,7 @@ def latest(view: View) -> View:
             build(state, *_screen())
         except InputProblem:
             return _standing_in(state)
-        st.rerun(scope="app")  # the text was mended inside the fragment: the message must go too
+        session.run_page()  # the text was mended inside the fragment: the message must go too
     try:
         return _accept(build(state, *_screen()))
     except InputProblem as problem:

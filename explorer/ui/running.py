@@ -24,6 +24,7 @@ from explorer.exhibits.block import escape
 from explorer.exhibits.view import Viewer
 from explorer.runs.passes import StoppedError
 from explorer.text import t
+from explorer.ui import session
 
 Result = TypeVar("Result")
 PATIENCE = 1.0
@@ -141,7 +142,7 @@ def unmasked(cookie: str) -> str:
 def _watch(running: Job[Result], name: str, working: str, stop: str, lang: str) -> None:
     """Poll the job without taking a turn, so that the stop button stays responsive."""
     if running.wait(0):
-        st.rerun()
+        session.run_page()
     if running.is_stopping:
         st.markdown(t("running.stopping", lang=lang))
         return

@@ -151,6 +151,13 @@ def runs() -> int:
     return pressed
 
 
+def run_page() -> None:
+    """Run the whole page with the current choices. The address of the request that led here may
+    precede them, so it is not taken for the back button."""
+    st.session_state[_CHANGED] = True
+    st.rerun(scope="app")
+
+
 def write_link() -> None:
     """Write the current choices into the address."""
     params = links().write(state())

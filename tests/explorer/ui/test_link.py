@@ -264,3 +264,24 @@ def test_a_change_survives_runs_that_are_interrupted_before_they_write_the_link(
     at.query_params["text"] = ""
     at.run().text_input(key="words").input("I like dogs.").run()
     assert "I like dogs." in [each.value for each in at.run().text]
+
+
+def _with_an_old_address() -> None:
+    import streamlit as st
+
+    from explorer.shell import LINKS
+    from explorer.ui import session
+
+    session.start(LINKS)
+    if session.state().text == "":
+        session.change(text="I like dogs.")
+        session.write_link()
+        st.query_params["text"] = ""  # of the request that began this run
+        session.run_page()
+    st.text(session.state().text)
+
+
+def test_a_run_of_the_whole_page_keeps_a_choice_that_the_address_precedes(app):
+    at = AppTest.from_function(_with_an_old_address, default_timeout=60)
+    at.query_params["text"] = ""
+    assert [text.value for text in at.run().text] == ["I like dogs."]
