@@ -1,6 +1,6 @@
 """Controls shared by several exhibits, and charts below their titles."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from explorer.analysis.heads.sinks import MANY
@@ -55,17 +55,6 @@ def pick_number(
 ) -> b.Pick:
     """A menu of indices, shown from 1; the label's text is at `label`."""
     return b.Pick(key, view.t(label), {at: str(at + 1) for at in options}, now, change, "menu")
-
-
-def pick_group(
-    view: View,
-    key: str,
-    groups: Mapping[str, Sequence[str]],
-    now: str,
-    change: Callable[[str], b.Change],
-) -> b.Pick:
-    """A group of items; another group opens its first item, with `change`."""
-    return pick_one(view, key, tuple(groups), now, change=lambda name: change(groups[name][0]))
 
 
 def pick_part(view: View, page: str, choices: type[PageChoices], now: str) -> b.Row:

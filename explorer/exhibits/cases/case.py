@@ -9,7 +9,7 @@ from typing import Any
 from explorer.analysis.cases import BUGS, BY_ID, CHOICES, CLAIMS, GROUPS, Case
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cases.choices import GUESSES, CasesChoices
-from explorer.exhibits.picking import pick_group, pick_one, pick_place
+from explorer.exhibits.picking import pick_one, pick_place
 from explorer.figures.curves import unmeasured
 from models.training.home import asset
 
@@ -61,7 +61,8 @@ def show(case: Case, view: View) -> b.Blocks:
     groups: dict[str, list[str]] = {name: [] for name in GROUPS[case.part]}
     for entry in CASES[case.part]:
         groups[entry.group].append(entry.id)
-    yield pick_group(view, "cases.group", groups, case.group, _open)
+    more = b.More(change=lambda group: _open(groups[group][0]))
+    yield pick_one(view, "cases.group", tuple(groups), case.group, **more)
     titles = {entry: view.t("cases", entry, "title") for entry in groups[case.group]}
     more = b.More(said=titles.__getitem__, change=_open, form="menu" if claims else "buttons")
     key = "cases.claim" if claims else "cases.case"

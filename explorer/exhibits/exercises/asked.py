@@ -11,7 +11,7 @@ from explorer.exhibits.exercises.answer import numbers, picture
 from explorer.exhibits.exercises.choices import ExercisesChoices
 from explorer.exhibits.exercises.said import reading_of
 from explorer.exhibits.links import State
-from explorer.exhibits.picking import pick_group, pick_one
+from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import in_a_row
 
 
@@ -66,7 +66,8 @@ def _pick(view: View, task: Task) -> b.Blocks:
     groups: dict[str, list[str]] = {
         kind: [exercise.id for exercise in tasks() if exercise.kind == kind] for kind in KINDS
     }
-    yield pick_group(view, "exercises.group", groups, task.kind, lambda name: b.choose(task=name))
+    kinds = b.More(change=lambda kind: b.choose(task=groups[kind][0]))
+    yield pick_one(view, "exercises.group", KINDS, task.kind, **kinds)
     names = {exercise.id: exercise.name[view.lang] for exercise in tasks()}
     solved = view.choices(ExercisesChoices).solved
     more = b.More(said=lambda name: names[name] + ("  ✓" if name in solved else ""), form="menu")
