@@ -29,14 +29,13 @@ BY_SIZE = {"window": window_mask, "prefix": prefix_mask, "block": block_mask}
 class HeadMask:
     """The mask of one head: `codes` uint8 [query, key] are its `blocker_codes`, 0 for open.
 
-    `n_empty` real queries may attend to nothing in some head of this site, `empty` is the first.
+    `empty` is the first real query that may attend to nothing in some head of this site, if any.
     """
 
     site: AttentionSite
     head: int
     codes: np.ndarray
-    n_empty: int
-    empty: int
+    empty: int | None
 
     @property
     def rules(self) -> np.ndarray:
@@ -55,7 +54,7 @@ def masks_of(trace: Trace, site: AttentionSite, head: int) -> tuple[HeadMask, ..
             at = head if role == site.role else 0
             empty = np.argwhere(empty_rows(trace, attention.name))[:, 1].tolist()
             codes = blocker_codes(trace, attention.name)[at]
-            masks.append(HeadMask(attention, at, codes, len(empty), empty[0] if empty else 0))
+            masks.append(HeadMask(attention, at, codes, empty[0] if empty else None))
     return tuple(masks)
 
 
@@ -72,7 +71,7 @@ def show(answer: tuple[tuple[HeadMask, ...], RunChange], view: View) -> b.Blocks
     picture = _matrices(masks, view)
     chosen = next(iter(_chosen(masks, view)), None)
     cell = () if chosen is None else (_cell(view, *chosen),)
-    empty = [_empty(view, mask) for mask in masks if mask.n_empty]
+    empty = [_empty(view, mask) for mask in masks if mask.empty is not None]
     yield b.Hero((picture, *cell, *empty))
     yield _tools(view)
     yield b.Formula.of(
@@ -174,9 +173,9 @@ def _cell(view: View, mask: HeadMask, query: int, key: int) -> b.Row:
 
 def _empty(view: View, mask: HeadMask) -> b.Hint:
     """A hint about queries without visible keys: how this app and other code treat them."""
-    query = saying.quoted_at(view, view.trace.query_tokens(mask.site.name), mask.empty)
-    words = {"query": query, "kind": view.t("kinds", mask.site.role), "count": mask.n_empty}
-    return b.Hint(view.t("masks.empty_row", **words), "block")
+    query = saying.quoted_at(view, view.trace.query_tokens(mask.site.name), mask.empty or 0)
+    kind = view.t("kinds", mask.site.role)
+    return b.Hint(view.t("masks.empty_row", query=query, kind=kind), "block")
 
 
 def _tools(view: View) -> b.Row:
