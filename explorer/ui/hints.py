@@ -1,7 +1,6 @@
-"""Hints above a page, each with a button that fixes the problem: a sentence in a language that the
-model does not read, or in capitals, and choices lost when the model was changed."""
+"""Hints above a page: a sentence in a language that the model does not read, with a button for a
+model that does, and choices lost when the model was changed."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -49,20 +48,18 @@ def hints(view: View) -> None:
 
 
 def hint_for(view: View) -> SentenceHint | None:
-    """The hint about the sentence, if it needs one."""
+    """The hint about the language of the sentence, if the model does not read it."""
     reads = reading_language(view.loaded.name)
     written = text.script(view.text)
-    if reads is None or written is None:
+    if reads is None or written is None or written == reads:
         return None
-    if written != reads:
-        return _other_language(view, reads, written)
-    if not is_shouted(view.text):
-        return None
-    quiet = lowered(view.text)
+    notice = view.t("hints.language", reads=view.t("languages", reads))
+    if (better := reader_of(written)) is None:
+        return SentenceHint(notice)
     return SentenceHint(
-        view.t("hints.capitals"),
-        view.t("hints.lowered", text=escape(shorten(quiet, 60))),
-        lambda: session.change(text=quiet, target=None, row=None, step=None),
+        notice,
+        view.t("hints.read_with", model=text.model_name(better, lang=view.lang)),
+        lambda: session.change_site(model=better, text=view.text, target=None, step=None),
     )
 
 
@@ -71,20 +68,6 @@ def can_read(loaded: LoadedModel, sentence: str) -> bool:
     if reading_language(loaded.name) not in (None, text.script(sentence)):
         return False
     return cache.can_take(loaded, sentence) and not loaded.tokenizer.of("src").unknown(sentence)
-
-
-def is_shouted(sentence: str) -> bool:
-    """Whether all words (at least two) are in capitals; a mask such as [MASK] is not a word."""
-    words = re.sub(r"\[[A-Z]+\]|<[A-Z]+>", " ", sentence)
-    return words.isupper() and len(words.split()) > 1
-
-
-def lowered(sentence: str) -> str:
-    """A sentence in capitals in normal spelling: "I LOVE YOU." becomes "I love you."."""
-    parts = re.split(r"(\[[A-Z]+\]|<[A-Z]+>)", sentence)
-    lower = "".join(part if at % 2 else part.lower() for at, part in enumerate(parts))
-    lower = re.sub(r"\bi\b", "I", lower)
-    return re.sub(r"[^\W\d_]", lambda first: first[0].upper(), lower, count=1)
 
 
 def change_model(before: str, name: str) -> None:
@@ -113,15 +96,3 @@ def reader_of(language: str) -> str | None:
     """The first shipped model that reads this language; None if there is none."""
     names = text.in_order(cache.models(), lang=language)
     return next((name for name in names if reading_language(name) == language), None)
-
-
-def _other_language(view: View, reads: str, written: str) -> SentenceHint:
-    better = reader_of(written)
-    notice = view.t("hints.language", reads=view.t("languages", reads))
-    if better is None:
-        return SentenceHint(notice)
-    return SentenceHint(
-        notice,
-        view.t("hints.read_with", model=text.model_name(better, lang=view.lang)),
-        lambda: session.change_site(model=better, text=view.text, target=None, step=None),
-    )

@@ -1,4 +1,4 @@
-"""Which sentences a model can read, and what a sentence in capitals is usually written like."""
+"""Which sentences a model can read."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from explorer.engine.turns import TURNS
 from explorer.exhibits.view import default_model, first_sentence, reading_language
 from explorer.library import CHECKPOINTS, list_models
 from explorer.ui import running
-from explorer.ui.hints import can_read, is_shouted, lowered
+from explorer.ui.hints import can_read
 
 open_model = cache(library.open_model)  # opened once, and only read
 
@@ -44,20 +44,6 @@ def test_shipped_models_read_their_own_examples_and_no_other_language():
     assert not can_read(open_model("copy"), "She reads a book.")
     assert not can_read(open_model("twin-right"), "a book " * 60)
     assert can_read(open_model("stories"), "She reads a book.")
-
-
-@pytest.mark.parametrize(
-    ("sentence", "usual"),
-    [
-        ("I LOVE YOU.", "I love you."),
-        ("“WHERE AM I?”", "“Where am I?”"),
-        ("I HAVE NEVER [MASK] TO BOSTON.", "I have never [MASK] to boston."),
-        *((one_word, None) for one_word in ("I", "USA", "I am here.", "[MASK]", "我爱你。", "")),
-    ],
-)
-def test_several_words_in_capitals_are_noticed_and_lowered(sentence, usual):
-    assert is_shouted(sentence) == (usual is not None)
-    assert usual in (None, lowered(sentence))
 
 
 def test_each_language_opens_with_its_readers_translator_and_lists_it_first():
