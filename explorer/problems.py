@@ -1,5 +1,7 @@
 """What the explorer refuses. The words are in the text files, at `problems.KEY`."""
 
+from functools import partial
+
 from models.refusals import Refusal
 
 Value = str | int | float | Refusal
@@ -18,8 +20,4 @@ class InputProblem(ValueError):  # noqa: N818 (the user's problem, not an error 
         self.values = values
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (self.key, self.values))
-
-
-def _rebuild(key: str, values: dict[str, Value]) -> InputProblem:
-    return InputProblem(key, **values)
+        return partial(type(self), self.key, **self.values), ()

@@ -106,33 +106,25 @@ class Visitor:
     def labels_stand_clear(self) -> None:
         """Wait until no two labels below or above the columns of a chart overlap, line by line."""
         self.page.wait_for_function(
-            """() => ![...document.querySelectorAll('.js-plotly-plot .xaxislayer-above')].some(
-                axis => {
-                    const lines = [...axis.querySelectorAll('.xtick text')]
-                        .flatMap(text => {
-                            const spans = [...text.querySelectorAll('tspan.line')]
-                            return spans.length ? spans : [text]
-                        })
-                        .filter(line => line.textContent.trim())
-                        .map(line => line.getBoundingClientRect())
-                    return lines.some((one, i) => lines.slice(i + 1).some(other =>
-                        Math.min(one.right, other.right) - Math.max(one.left, other.left) > 1
-                        && Math.min(one.bottom, other.bottom)
-                        - Math.max(one.top, other.top) > one.height / 2))
-                })"""
+            """() => ![...document.querySelectorAll('.xaxislayer-above')].some(axis => {
+                const words = '.xtick :is(tspan.line, text:not(:has(tspan.line)))'
+                const lines = [...axis.querySelectorAll(words)].filter(at => at.textContent.trim())
+                    .map(line => line.getBoundingClientRect())
+                const shared = (one, other, from, to) =>
+                    Math.min(one[to], other[to]) - Math.max(one[from], other[from])
+                return lines.some((one, i) => lines.slice(i + 1).some(other =>
+                    shared(one, other, 'left', 'right') > 1
+                    && shared(one, other, 'top', 'bottom') > one.height / 2))
+            })"""
         )
 
     def at(self, place: str) -> Locator:
         """A control of a view by its place: head5, query5-2, play, candidate1 …"""
         return self.page.locator(f"[data-at={place}]")
 
-    def text(self, words: str) -> Locator:
-        """The first element that shows these words."""
-        return self.page.get_by_text(words).first
-
     def shows(self, words: str) -> None:
         """Wait until these words are to be seen."""
-        self.text(words).wait_for()
+        self.page.get_by_text(words).first.wait_for()
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 
 from explorer.pages import HOME, PAGES
 from explorer.text import LANGUAGES
-from tests.browser.app import LOOKS, SETTLED
+from tests.browser.app import LOOKS, SETTLED, free_port, serving
 from tests.browser.conftest import Visitor
 
 MODELS = ("en-zh", "stories", "masked-en")
@@ -20,7 +20,6 @@ CORE = [("heads", "en-zh", "zh")]
 """The page that `make test` examines: it holds most kinds of view and control. A page takes ten
 seconds of a core, so the others wait for `make sweep` and the public CI."""
 SCREENS = ((1440, 1000), (390, 844))
-SIZE = {"width": 1440, "height": 1000}
 EMPTY_CHARTS = """charts => charts
     .filter(chart => !chart.data?.length || chart.getBoundingClientRect().width < 20)
     .map(chart => chart.getAttribute('aria-label') || 'a chart')"""
@@ -52,13 +51,12 @@ def test_a_page_is_accessible_and_whole(visitor, name, model, lang):
             assert lasting(visitor, **{"runOnly": ["color-contrast"]} if is_dark else {}) == []
         for width, height in SCREENS:
             page.set_viewport_size({"width": width, "height": height})
-            visitor.fits(width)
             visitor.settle()
             visitor.fits(width)
             if (width, height) != SCREENS[0]:
                 visitor.labels_stand_clear()
             assert faults(visitor, width) == []
-        page.set_viewport_size(SIZE)
+        page.set_viewport_size({"width": 1440, "height": 1000})
 
 
 def faults(visitor: Visitor, width: int) -> list[str]:
@@ -97,3 +95,37 @@ def serious(page: Page, **options: object) -> list[tuple[str, list[str]]]:
         for violation in found.response["violations"]
         if violation["impact"] in ("serious", "critical")
     ]
+
+
+CUT_OFF = """() => {
+    const [cut, range] = [[], document.createRange()];
+    const look = (node) => {
+        [node.shadowRoot, ...node.childNodes].forEach((child) => child && look(child));
+        if (!node.data?.includes('⟦') || !node.parentElement?.checkVisibility()) return;
+        range.selectNodeContents(node);
+        const { right, bottom } = range.getBoundingClientRect();
+        for (let at = node.parentElement; at; at = at.parentElement ?? at.getRootNode().host) {
+            const [{ overflow }, box] = [getComputedStyle(at), at.getBoundingClientRect()];
+            // Closed, for screen readers, or it can be scrolled to.
+            if (Math.min(box.width, box.height) < 2 || /auto|scroll/.test(overflow)) return;
+            const isOver = right > box.right + 2 || bottom > box.bottom + 4;
+            if (overflow !== 'visible' && isOver) cut.push(node.data);
+        }
+    };
+    look(document.querySelector('[data-testid=stApp]'));
+    return cut;
+}"""
+
+
+@pytest.mark.parametrize("width", core((1440, 390), ()))
+def test_a_longer_language_is_not_cut_off(profile, width):
+    page = profile.new_page()
+    page.set_viewport_size({"width": width, "height": 900})
+    port, start = free_port(), "from tests.pseudo import speak; speak(); import runpy"
+    command = ["-c", f"{start}; runpy.run_module('streamlit', run_name='__main__')"]
+    command += ["run", "app.py", "--server.port", str(port), "--server.headless", "true"]
+    with serving(command, port):
+        for name in (each.name for each in PAGES):
+            page.goto(f"http://localhost:{port}/{'' if name == HOME else name}?lang=en")
+            page.wait_for_function(SETTLED, polling=LOOKS)
+            assert (name, page.evaluate(CUT_OFF)) == (name, [])

@@ -1,12 +1,11 @@
-"""The app in a language that does not exist: each of its words is marked, so a word without a mark
-is not in the text files, or was put together outside of them."""
+"""The app in a language whose words are all marked: one without a mark is not in the text files."""
 
-import json
 import re
 
 import pytest
 from cores import core
-from shown import READS, WHOLE, unlinked
+from pseudo import pseudo
+from shown import READS, WHOLE, charts, everything_and_titles
 from streamlit.testing.v1 import AppTest
 
 from explorer import text
@@ -23,23 +22,13 @@ MARKUP = re.compile(r"\$[^$]*\$|`[^`]*`|\w*_\w+|:material/\w+:|:\w+\[|\]\([^)]*\
 """Formulas, code, icons, colours, addresses, and marked words."""
 
 
-def pseudo(english: str) -> str:
-    """A text in the made-up language; placeholders stay, and both forms of a plural are marked."""
-    text = re.sub(r"\{(\w+):([^|}]*)\|([^}]*)\}", r"{\1:⟦\2⟧|⟦\3⟧}", english)
-    pieces = re.split(r"(\{[^{}]*\})", text)
-    return "".join(piece if piece[:1] in ("", "{") else f"⟦{piece}⟧" for piece in pieces)
-
-
 def seen(at: AppTest) -> list[str]:
     """What is read on a page: text, titles, controls and their options, the words of charts."""
-    elements = [each for kind in ("title", "subheader", "markdown", "caption", "info", "warning")
-                for each in at.get(kind)]  # fmt: skip
-    words = [unlinked(str(each.value)) for each in elements]
+    words = [everything_and_titles(at)]
     for kind in ("button", "selectbox", "toggle", "slider", "text_input", "segmented_control"):
         for control in at.get(kind):
             words += [control.label, *map(str, getattr(control, "options", ()))]
-    for chart in at.get("plotly_chart"):
-        figure = json.loads(chart.proto.spec)
+    for figure in charts(at):
         words += [str(trace.get("name", "")) for trace in figure["data"]]
         axes = (value for name, value in figure["layout"].items() if name[1:5] == "axis")
         words += [str(axis.get("title", {}).get("text", "")) for axis in axes]

@@ -206,10 +206,8 @@ OLD = (
     "workshop?part=sheets&task=softmax&solved=causal&solver=Ann",
     "claims?claim=mha_count&guess=true&guessed=10",
     "path?part=sheet&lesson=causal&sheet=causal~look&sheet_title=Masks&solutions=1&learner=Ann",
-    "card?model=writer",
-    "models?model=writer",
 )
-"""Links as the nineteen pages of f3be6ec wrote them, with Heads at the root; and the two others."""
+"""Links as pages of f3be6ec wrote them, with Heads at the root."""
 
 
 def test_the_menu_has_at_most_sixteen_views_and_every_page():
