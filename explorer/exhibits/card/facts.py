@@ -193,7 +193,7 @@ def _description(view: View, written: CardWords) -> b.Blocks:
     is_shipped = view.loaded.folder.parent == asset("checkpoints")
     yield b.Document("card", written.markdown) if is_shipped else b.Verbatim(written.markdown)
     if written.is_cut:
-        yield b.Note(view.t("card.cut", count=f"{MOST_CHARS:,}"))
+        yield b.Note(view.t("card.cut"))
 
 
 def _sizes(view: View, facts: ModelFacts) -> Iterator[tuple[str, str]]:
