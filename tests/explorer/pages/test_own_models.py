@@ -88,7 +88,7 @@ def test_implementations_of_its_attention_are_compared(open_page, model, said):
         ("gpt_neox", "", " · Attention and feed-forward in parallel"),
         ("gemma2", "", " · Norm on self-attention and feed-forward outputs"),
         ("marian", "", "a table of vectors (usually learned)"),
-        ("bert", "sum", "the position vector with token type"),
+        ("bert", "sum", "position + token type"),
     ],
 )
 def test_what_else_its_design_has_is_told(open_page, model, part, said):
