@@ -292,7 +292,7 @@ ADDED = np.where(TRI, 0.0, -np.inf)
         (ADDED, "−∞ = blocked"),
         (torch.tensor(ADDED).bfloat16(), "mask &gt; -5000"),
         (np.where(TRI, 0.0, -1e9), "−1e+09 = blocked"),
-        (np.where(TRI, -0.5, -np.inf), "adds −0.5 to −0.5"),
+        (np.where(TRI, -0.5, -np.inf), "adds values of −0.5 to −0.5"),
         (np.where(TRI, [0.0, -4e3, -8e3], -np.inf), "mask &gt; -inf"),  # a bias as low as a fill
         (TRI[None, None], ""),
     ],

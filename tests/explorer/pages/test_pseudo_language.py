@@ -5,7 +5,7 @@ import re
 import pytest
 from cores import core
 from pseudo import pseudo
-from shown import READS, WHOLE, charts, everything_and_titles
+from shown import READS, WHOLE, charts, with_titles
 from streamlit.testing.v1 import AppTest
 
 from explorer import text
@@ -24,7 +24,7 @@ MARKUP = re.compile(r"\$[^$]*\$|`[^`]*`|\w*_\w+|:material/\w+:|:\w+\[|\]\([^)]*\
 
 def seen(at: AppTest) -> list[str]:
     """What is read on a page: text, titles, controls and their options, the words of charts."""
-    words = [everything_and_titles(at)]
+    words = [with_titles(at)]
     for kind in ("button", "selectbox", "toggle", "slider", "text_input", "segmented_control"):
         for control in at.get(kind):
             words += [control.label, *map(str, getattr(control, "options", ()))]
