@@ -134,7 +134,7 @@ def common_store() -> Store:
 
 @pytest.fixture
 def store(request, common_store) -> Store:
-    """What visits computed, kept for those of the next tests: a third of it is asked for again.
+    """What visits computed, kept for the next tests, which ask for a third of it again.
 
     A test that replaces something (`monkeypatch`) has a store of its own.
     """
