@@ -130,7 +130,7 @@ class Screen:
         match message.WhichOneof("type"):
             case "new_session":
                 self._begin(message)
-            case "delta" | "ref_hash":
+            case "delta":
                 path = tuple(message.metadata.delta_path)
                 if self._is_shown(path, message):
                     self._held.add(path)
@@ -169,8 +169,6 @@ class Screen:
             return False
         self._drawn[path] = message
         now = _noted(message)
-        if before is not None and message.ref_hash == before.hash != "":  # known by its hash only
-            now = before
         if before is not None and not before.kind and before.identity not in ("", now.identity):
             self._outdated.add(path[:-1])  # the browser keeps a replaced widget until the end
         if before is not None and before.kind != now.kind:
@@ -223,5 +221,4 @@ def _noted(message: ForwardMsg) -> Shown:
     delta = message.delta
     kind = delta.new_element.WhichOneof("type")
     named = getattr(delta.new_element, kind) if kind else delta.add_block
-    shown = message.hash or message.ref_hash
-    return Shown(delta.add_block.WhichOneof("type") or "", shown, getattr(named, "id", ""))
+    return Shown(delta.add_block.WhichOneof("type") or "", message.hash, getattr(named, "id", ""))

@@ -224,3 +224,11 @@ def test_everybody_gets_the_page(address, page):
             elements = [answer.delta.new_element for answer in answers]
             assert not [each for each in elements if each.WhichOneof("type") == "exception"]
             assert any(SENTENCE.split()[-1] in str(each) for each in elements)
+
+
+def test_nothing_is_sent_by_the_hash_of_what_a_browser_may_have_dropped_since(address):
+    with connect(address, subprotocols=STREAM, max_size=None) as client:
+        first = list(messages(client))
+        again = list(messages(client, kept=[message.hash for message in first]))
+    assert any(message.metadata.cacheable for message in first)
+    assert not any(message.HasField("ref_hash") for message in again)

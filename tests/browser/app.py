@@ -93,9 +93,13 @@ def running_workers(n_workers: int = 2) -> Iterator[tuple[str, int]]:
         yield f"http://localhost:{port}", server.pid
 
 
-def messages(client: ClientConnection, query: str = "", page: str = "") -> Iterator[ForwardMsg]:
-    """What the app sends to a browser that opens this page, until its script has finished."""
+def messages(
+    client: ClientConnection, query: str = "", page: str = "", kept: Sequence[str] = ()
+) -> Iterator[ForwardMsg]:
+    """What the app sends to a browser that opens this page, until its script has finished; `kept`
+    are the hashes of messages that the browser has."""
     request = BackMsg()
+    request.rerun_script.cached_message_hashes[:] = kept
     request.rerun_script.query_string, request.rerun_script.page_name = query, page
     client.send(request.SerializeToString())
     kind = ""
