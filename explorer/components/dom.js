@@ -10,11 +10,15 @@ export function el(tag, className = "", text = "") {
   return node;
 }
 
-/** Refills `root` and gives the focus back to the control that had it before. */
+/** Refills `root` and gives the focus back to the control that had it before, in its open menu. */
 export function rebuild(root, ...children) {
-  const focused = root.getRootNode().activeElement?.dataset.at;
+  const focused = root.getRootNode().activeElement;
+  const isOpen = Boolean(focused?.closest("details[open]"));
   root.replaceChildren(...children);
-  if (focused !== undefined) root.querySelector(`[data-at="${focused}"]`)?.focus({ preventScroll: true });
+  if (focused?.dataset.at === undefined) return;
+  const control = root.querySelector(`[data-at="${focused.dataset.at}"]`);
+  if (isOpen && control?.closest("details")) control.closest("details").open = true;
+  control?.focus({ preventScroll: true });
 }
 
 /** One tab stop for many controls: arrows move, Home and End jump. `next` maps a key to an index. */

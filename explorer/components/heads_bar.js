@@ -45,7 +45,9 @@ export function headsBar(view, change, ask, redraw) {
   sheet.append(
     choice("scale", words.scale, ["linear", "log", "rank"].map((name) => [name, words[name]]), view.chosen.scale, (scale) => change({ scale })),
     choice("shared", words.range, [[true, words.shared], [false, words.own]], view.chosen.shared, (shared) => change({ shared })));
-  menu.append(el("summary", "", words.colours), sheet);
+  const summary = el("summary", "", words.colours);
+  summary.dataset.at = "colours";
+  menu.append(summary, sheet);
   menu.addEventListener("focusout", ({ relatedTarget }) => { if (!menu.contains(relatedTarget)) menu.open = false; });
   second.append(menu);
   node.append(...(first.childNodes.length ? [first] : []), second);

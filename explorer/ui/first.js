@@ -35,7 +35,7 @@ async function begin() {
   let [sentence, key, drawn, composing] = [box?.value, "", null, false];
   for (const at of ["start", "end"]) box?.addEventListener(`composition${at}`, () => { composing = at === "start"; });
   onComplete(async () => {
-    await until(() => !composing && !place.matches(":active")); // a letter or a press is under way
+    await until(() => !composing && !place.matches(":active") && (isThere || !isComing(key))); // a letter, a press, the app's picture
     first.take = () => null;
     const root = shadow.querySelector(".hl");
     const focused = shadow.activeElement;
@@ -127,6 +127,11 @@ function until(isSo) {
     const look = () => (isSo() ? resolve() : requestAnimationFrame(look));
     look();
   });
+}
+
+/** Whether the app may still draw its picture, on a busy machine: it runs, or has a place with the picture's key. */
+function isComing(key) {
+  return document.querySelector(`[data-testid=stApp]:not([data-test-script-state=notRunning]), .st-key-${key}`) !== null;
 }
 
 /** Calls `then` when the app has drawn the whole page: frame.js takes this attribute away. */
