@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from asgi import asked
@@ -95,12 +95,7 @@ def test_a_connection_sends_without_delay(monkeypatch):
     monkeypatch.setattr(patches, "watch", lambda protocol, loop: watched.append(protocol))
     patches.send_at_once()
     with socket.socket() as connection:
-
-        class Transport:
-            def get_extra_info(self, name: str) -> Any:
-                return connection if name == "socket" else None
-
-        transport = Transport()
+        transport = SimpleNamespace(get_extra_info={"socket": connection}.get)
         protocol = SimpleNamespace(loop=None)
         AutoHTTPProtocol.connection_made(protocol, transport)
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0

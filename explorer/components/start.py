@@ -60,18 +60,17 @@ class Moment:
 
 @dataclass(frozen=True)
 class HeadDetails:
-    """A head with its numbers; `at` is its block and sublayer in the last lane that has them."""
+    """A head with its numbers; `at`: its lane, block and sublayer; `vectors`: its q, k, v and z."""
 
     at: tuple[int, int, int]
     head: int
     queries: Sequence[str]
     keys: Sequence[str]
-    vectors: Mapping[Literal["q", "k", "v", "z"], payload.Floats]
+    vectors: Mapping[str, payload.Floats]
     scores: payload.Floats
     allowed: payload.Bools
     pattern: payload.Floats
     whole: tuple[int, int]
-    links: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True)
@@ -214,7 +213,6 @@ def _opened(opened: HeadDetails, matrices: dict[str, payload.Bytes]) -> dict[str
         "allowed": opened.allowed.astype(int).tolist(),
         "pattern": np.round(opened.pattern, 5).tolist(),
         "whole": list(opened.whole),
-        "links": [list(link) for link in opened.links],
     }
 
 

@@ -1,13 +1,11 @@
-"""Cached analyses of runs: two models compared, a second sentence, a head of the animation."""
+"""Cached analyses of runs: two models compared, a second sentence."""
 
 from explorer.analysis.heads import versus as comparing
 from explorer.analysis.heads.versus import Versus
 from explorer.analysis.patching.pair import other_text
-from explorer.analysis.start.flow import OpenHead, head_of_flow
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.runs.generation import Generation
 from explorer.runs.passes import Steps
 from explorer.text import exchanges
 from models.hooks import Role
@@ -36,11 +34,3 @@ def offered(run: Run) -> Steps[str | None]:
     `MOST_TRIED` runs. Raises InputProblem."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     return (yield from other_text(loaded, traced, exchanges(), run.target))
-
-
-@cached
-def open_head(plain: Run, generation: Generation | None, site: str, head: int) -> OpenHead:
-    """One head of the flow with its numbers; another head must not play the picture again. Raises
-    InputProblem."""
-    loaded, traced = cache.open_model(plain.model), cache.trace(plain)
-    return head_of_flow(loaded, traced, generation, plain.edits, site, head)

@@ -29,8 +29,6 @@ WAVES = 6
 SHOWN_VALUES = 24
 """Values of an embedding in the figure: the first ones."""
 MOST_CANDIDATES = 6
-MOST_SIDE = 24
-"""The maximum number of rows and columns of an open head: the first ones of a longer text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +86,14 @@ class Flow:
     """The data of the figure. `lanes` are the source, if there is one, and the target.
 
     The last lane has `given` tokens before the first step. `sinks` are those left out, by site.
+    `activations` are those of the pass that the patterns come from.
     """
 
     lanes: tuple[Lane, ...]
     given: int
     steps: tuple[FlowStep, ...]
-    sinks: tuple[Sinks, ...] = ()
+    sinks: tuple[Sinks, ...]
+    activations: Activations
 
 
 def flow(
@@ -165,7 +165,7 @@ def flow(
     n_given = sizes["tgt"]
     if generation is not None and loaded.config.generates:
         n_given -= len(generation.steps) - 1
-    return Flow(lanes, n_given, steps, tuple(sinks.values()))
+    return Flow(lanes, n_given, steps, tuple(sinks.values()), activations)
 
 
 def bins(n_tokens: int, n_heads: int) -> tuple[int, ...]:
@@ -308,59 +308,3 @@ def _labels(labels: Labelled | None, starts: Sequence[int]) -> tuple[FlowStep, .
         shown = tuple(names[at] for at in best), tuple(float(chances[at]) for at in best)
         steps.append(FlowStep(start, thread, *shown))
     return tuple(steps)
-
-
-@dataclass(frozen=True, eq=False)
-class OpenHead:
-    """A head's values over the displayed tokens.
-
-    `scores` are scaled and include the positional bias, before the mask; `pattern` is
-    taken from the whole row, so the displayed part of it may sum to less than 1. `n_query` and
-    `n_key` are the sizes of the whole matrix.
-    """
-
-    queries: tuple[str, ...]
-    keys: tuple[str, ...]
-    q: Float[np.ndarray, "query d_head"]
-    k: Float[np.ndarray, "key d_head"]
-    v: Float[np.ndarray, "key d_head"]
-    z: Float[np.ndarray, "query d_head"]
-    scores: Float[np.ndarray, "query key"]
-    allowed: Bool[np.ndarray, "query key"]
-    pattern: Float[np.ndarray, "query key"]
-    n_query: int
-    n_key: int
-
-
-def head_of_flow(
-    loaded: LoadedModel,
-    traced: Trace,
-    generation: Generation | None,
-    edits: Sequence[Edit],
-    site: str,
-    head: int,
-) -> OpenHead:
-    """One head of the run that `flow` shows. Raises KeyError for an unknown site."""
-    of_site = traced.site(site)
-    rows = rows_of_flow(loaded, traced, generation)
-    seen, _ = survey(loaded, rows, edits)
-    queries = str_tokens(loaded, rows, of_site.query_stream)
-    keys = str_tokens(loaded, rows, of_site.key_stream)
-    some_q, some_k = (np.arange(min(MOST_SIDE, len(tokens))) for tokens in (queries, keys))
-    kv = head // (of_site.n_heads // seen[of_site.hook("k")].shape[0])
-    cells = np.ix_(some_q, some_k)
-    return OpenHead(
-        queries=tuple(queries[at] for at in some_q),
-        keys=tuple(keys[at] for at in some_k),
-        q=seen[of_site.hook("q")][head][some_q],
-        k=seen[of_site.hook("k")][kv][some_k],
-        v=seen[of_site.hook("v")][kv][some_k],
-        z=seen[of_site.hook("z")][head][some_q],
-        scores=seen[of_site.hook("scores")][head][cells],
-        allowed=np.broadcast_to(seen[of_site.hook("mask")], seen[of_site.hook("pattern")].shape)[
-            head
-        ][cells],
-        pattern=seen[of_site.hook("pattern")][head][cells],
-        n_query=len(queries),
-        n_key=len(keys),
-    )

@@ -12,7 +12,6 @@ from explorer.analysis.start.flow import Flow, Lane, flow
 from explorer.components.start import HeadDetails, Heads, Moment, Thread, pack_start, pick_of
 from explorer.engine import cache
 from explorer.engine.cache import Run
-from explorer.engine.runs import open_head
 from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.choices import PartChoices, ScreenChoices
 from explorer.exhibits.links import State
@@ -48,6 +47,10 @@ PAGES = {
 """The page that each station of the picture links to."""
 UNSAID = ("no_logits", "nothing_to_fill")
 """Reasons for no output that the picture shows by itself."""
+MOST_SIDE = 24
+"""The maximum number of rows and columns of an open head: the first ones of a longer text."""
+VECTORS, CELLS = ("q", "k", "v", "z"), ("scores", "mask", "pattern")
+"""What an open head shows: a vector per token, and three matrices."""
 MOST_FILLED, MOST_CONTINUED = 64, 24
 """Most masks that are filled in, and most tokens of a continuation; a translation is as long as on
 every other page."""
@@ -172,7 +175,7 @@ def _picture(view: View, greedy_output: GreedyOutput) -> b.Canvas:
         mask=in_force(view.edits),
         diff=_diff(view.loaded, greedy_output.before, greedy_output.made),
         door="" if door == SHUT else door,
-        opened=_opened(view, greedy_output) if door == "head" else None,
+        opened=_opened(view, greedy_output.flow) if door == "head" else None,
         about=_about(view),
         effect=_effect(view),
         prompt=_prompt(view, greedy_output.made),
@@ -314,21 +317,31 @@ def moments(journey: Flow) -> list[Moment]:
     ]
 
 
-def _opened(view: View, greedy_output: GreedyOutput) -> HeadDetails:
-    site, lanes = view.site, greedy_output.flow.lanes
-    head = open_head(plain_run(view), greedy_output.made, site.name, view.head)
-    lane = next(at for at, part in enumerate(lanes) if part.stack.role == site.stack)
-    names = [part.site.name for part in lanes[lane].blocks[site.layer]]
+def _opened(view: View, journey: Flow) -> HeadDetails:
+    """The open head over the displayed tokens; a row of a longer text sums to less than 1."""
+    site, head = view.site, view.head
+    tokens = {lane.stack.stream: lane.tokens for lane in journey.lanes}
+    queries, keys = tokens[site.query_stream], tokens[site.key_stream]
+    lane = [lane.stack.role for lane in journey.lanes].index(site.stack)
+    names = [part.site.name for part in journey.lanes[lane].blocks[site.layer]]
+    seen = {what: journey.activations[site.hook(what)] for what in (*VECTORS, *CELLS)}
+    heads = dict.fromkeys(VECTORS, head) | dict.fromkeys(
+        "kv", head * len(seen["k"]) // site.n_heads
+    )
+    shape = seen["pattern"].shape
+    scores, allowed, pattern = (
+        np.broadcast_to(seen[what], shape)[head, :MOST_SIDE, :MOST_SIDE] for what in CELLS
+    )
     return HeadDetails(
         at=(lane, site.layer, names.index(site.name)),
-        head=view.head,
-        queries=head.queries,
-        keys=head.keys,
-        vectors={"q": head.q, "k": head.k, "v": head.v, "z": head.z},
-        scores=head.scores,
-        allowed=head.allowed,
-        pattern=head.pattern,
-        whole=(head.n_query, head.n_key),
+        head=head,
+        queries=queries[:MOST_SIDE],
+        keys=keys[:MOST_SIDE],
+        vectors={what: seen[what][heads[what], :MOST_SIDE] for what in VECTORS},
+        scores=scores,
+        allowed=allowed,
+        pattern=pattern,
+        whole=(len(queries), len(keys)),
     )
 
 

@@ -1,6 +1,6 @@
 """State <-> link: whatever can be chosen comes back from its own link, and nothing else does."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields, make_dataclass
 from functools import partial
 from urllib.parse import parse_qsl
 
@@ -90,23 +90,14 @@ def test_a_value_that_no_choice_has_is_refused(refused):
 
 
 def test_no_two_pages_may_use_one_name_in_links():
-    @dataclass(frozen=True)
-    class OneChoices:
-        depth: int = choice(1, int)
-
-    @dataclass(frozen=True)
-    class OtherChoices:
-        depth: int = choice(2, int)
-
-    @dataclass(frozen=True)
-    class SharedName:
-        layer: int = choice(0, int)
-
-    assert Links(OneChoices).read({"depth": "7"})[0].of(OneChoices) == OneChoices(7)
+    one = make_dataclass("OneChoices", [("depth", int, choice(1, int))], frozen=True)
+    other = make_dataclass("OtherChoices", [("depth", int, choice(2, int))], frozen=True)
+    shared = make_dataclass("SharedName", [("layer", int, choice(0, int))], frozen=True)
+    assert Links(one).read({"depth": "7"})[0].of(one) == one(7)
     with pytest.raises(ValueError, match=r"OneChoices and OtherChoices .* 'depth'"):
-        Links(OneChoices, OtherChoices)
+        Links(one, other)
     with pytest.raises(ValueError, match=r"State and SharedName .* 'layer'"):
-        Links(SharedName)
+        Links(shared)
 
 
 def test_every_field_can_stand_in_a_short_link_that_counts_from_one():
