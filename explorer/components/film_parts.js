@@ -60,8 +60,8 @@ export function filmPlayer(words, head, does) {
 
   function show(scene, plays) {
     scrub.value = String(scene.step + 1);
-    count.textContent = `${words.step} ${scene.step + 1} / ${steps}`;
-    scrub.setAttribute("aria-valuetext", count.textContent);
+    count.textContent = `${scene.step + 1} / ${steps}`;
+    scrub.setAttribute("aria-valuetext", `${words.step} ${count.textContent}`);
     playing.classList.toggle("on", plays);
     playing.setAttribute("aria-label", plays ? words.pause : words.play);
     playing.title = plays ? words.pause : words.play;
@@ -162,7 +162,7 @@ export function filmBars(words, take) {
       };
       bar("own", frame.own[place], cuts && !frame.kept[place]);
       if (cuts && frame.kept[place]) bar("left", frame.left[place], false);
-      const mark = chosen ? ` ✓ ${frame.forced ? words.forced : words.chosen}` : frame.kept[place] ? "" : ` · ${words.cut}`;
+      const mark = chosen ? ` ✓ ${frame.forced ? words.forced : ""}` : frame.kept[place] ? "" : ` · ${words.cut}`;
       const value = cuts && frame.kept[place] ? `${percent(frame.own[place])} → ${percent(frame.left[place])}` : percent(frame.own[place]);
       return [name, track, el("span", `told${chosen ? " chosen" : ""}`, value + mark)];
     }));

@@ -30,6 +30,8 @@ class MaskRules:
     longest: int
 
 
+FIRST: tuple[MaskPart, ...] = ("pad_keys", "causal")
+"""The rules whose switches are always in sight."""
 _CONCERNS: dict[str, Role] = {"cross_pad": "cross", "causal": "decoder", "prefix": "decoder"}
 """The kind of attention that a rule applies to, for rules of a single kind."""
 
@@ -46,8 +48,8 @@ def show(rules: MaskRules, view: View) -> b.Blocks:
     """The sentence, the changes as text, and one row of switches."""
     yield b.SentenceLine()
     pads = slider(view, "masks.pads", b.Span(0, MOST_PADS), view.pads, display=b.Display(170))
-    switches = [
-        b.Toggle(
+    switches = {
+        part: b.Toggle(
             f"masks.{part}",
             view.t("edits.rules", part),
             rules.on[part],
@@ -56,10 +58,12 @@ def show(rules: MaskRules, view: View) -> b.Blocks:
         )
         for part in USUAL_MASKS
         if _concerns(view, part)
-    ]
-    further = b.Fold(view.t("masks.further"), tuple(_sizes(view, rules)))
+    }
+    shown = [switches.pop(part) for part in FIRST if part in switches]
+    others = (*switches.values(), *_sizes(view, rules))
+    further = b.Fold(view.t("masks.further"), others)
     yield b.Changes("masks.reset")
-    yield b.Row((pads, *switches, further), align="center", gap="medium")
+    yield b.Row((pads, *shown, further), align="center", gap="medium")
 
 
 def _concerns(view: View, part: MaskPart | SizePart) -> bool:
