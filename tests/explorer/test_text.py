@@ -148,8 +148,8 @@ def test_words_of_formulas_are_the_languages_one_is_singular_and_large_ones_have
     for key, text in words("en").items():
         said = t(key, lang="en", **dict.fromkeys(placeholders(text) | IN_SPECS, 1))
         assert not re.search(rf"\b1\**( (?!of )[a-z/]+)? {many}\b", said), key
-    assert t("decoding.result", lang="en", count=1, logprob=0).startswith("1 step ·")
-    assert t("decoding.result", lang="en", count="2", logprob=0).startswith("2 steps ·")
+    assert t("decoding.result_unfinished", lang="en", count=1, logprob=0).startswith("1 step ·")
+    assert t("decoding.result_unfinished", lang="en", count="2", logprob=0).startswith("2 steps ·")
     assert in_units(7_600_000, lang="en") == "7.6 million"
     assert in_units(7_600_000, lang="zh") == "760 万"
     assert in_units(135_000_000, lang="en") == "135 million"
