@@ -3,8 +3,15 @@
 import { scratch } from "./canvas.js";
 import { weightOf } from "./payload.js";
 
+const parsed = new Map();
+
 /** Any CSS colour as [r, g, b]. */
 export function rgb(colour) {
+  if (!parsed.has(colour)) parsed.set(colour, painted(colour));
+  return parsed.get(colour);
+}
+
+function painted(colour) {
   scratch.canvas.width = scratch.canvas.height = 1;
   scratch.fillStyle = colour.trim();
   scratch.fillRect(0, 0, 1, 1);
@@ -17,11 +24,12 @@ export function followTheme(root) {
   root.toggleAttribute("data-dark", 0.3 * r + 0.59 * g + 0.11 * b < 128);
   const style = getComputedStyle(root);
   const known = {}; // cache: reading the style again forces a layout
+  const family = style.fontFamily;
   const get = (name) => (known[name] ??= style.getPropertyValue("--hl-" + name).trim());
   const scale = Number(style.getPropertyValue("--hl-scale")) || 1; // above 1 in classroom mode
   return {
     scale,
-    font: (size, weight = "") => `${weight} ${size * scale}px ${style.fontFamily}`.trim(),
+    font: (size, weight = "") => `${weight} ${size * scale}px ${family}`.trim(),
     get,
     stream: (stream) => get(stream === "src" ? "source" : stream === "tgt" ? "target" : "muted"),
   };

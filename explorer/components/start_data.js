@@ -1,5 +1,6 @@
 // Data access for the picture: means over heads, images of heads.
 
+import { pixelsOf } from "./cells.js";
 import { css, rgb, shades } from "./palette.js";
 import { BLOCKED, weightOf } from "./payload.js";
 
@@ -41,8 +42,8 @@ export function attentionOf(head, arrays) {
 
 /** One image per sublayer, its heads side by side: [canvas, keys wide and queries tall each]. */
 export function picturesOf(head, arrays, theme) {
-  const colours = shades(theme);
-  const blocked = rgb(theme.get("blocked"));
+  // Codes are square roots of weights, so that small weights are visible in a small picture.
+  const colours = pixelsOf([...shades(theme), rgb(theme.get("blocked"))]);
   const made = {};
   head.lanes.forEach((lane, l) => lane.blocks.forEach((block, b) => block.sites.forEach((site, s) => {
     const [nq, nk] = [lane.tokens.length, site.keys];
@@ -51,11 +52,9 @@ export function picturesOf(head, arrays, theme) {
     [canvas.width, canvas.height] = [nk * site.heads, nq];
     const context = canvas.getContext("2d");
     const image = context.createImageData(canvas.width, nq);
+    const pixels = new Uint32Array(image.data.buffer);
     for (let h = 0; h < site.heads; h += 1) for (let q = 0; q < nq; q += 1) for (let k = 0; k < nk; k += 1) {
-      const code = codes[(h * nq + q) * nk + k];
-      // Show the encoded square root, so that small weights are visible in a small picture.
-      const [r, g, b2] = code === BLOCKED ? blocked : colours[code];
-      image.data.set([r, g, b2, 255], 4 * (q * canvas.width + h * nk + k));
+      pixels[q * canvas.width + h * nk + k] = colours[codes[(h * nq + q) * nk + k]];
     }
     context.putImageData(image, 0, 0);
     made[`${l}.${b}.${s}`] = canvas;
@@ -73,7 +72,8 @@ export function stripsOf(head, arrays, colours) {
     [canvas.width, canvas.height] = [size, n];
     const context = canvas.getContext("2d");
     const image = context.createImageData(size, n);
-    codes.forEach((code, at) => image.data.set([...colours.diverging[code], 255], 4 * at));
+    const [pixels, shown] = [new Uint32Array(image.data.buffer), pixelsOf(colours.diverging)];
+    codes.forEach((code, at) => { pixels[at] = shown[code]; });
     context.putImageData(image, 0, 0);
     return canvas;
   });

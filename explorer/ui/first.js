@@ -2,7 +2,7 @@
 // with the page. The app's own view then draws into the same element (mount.py), which moves to its place once
 // the page is complete (frame.js). What is clicked or typed before that is done then.
 
-/** Milliseconds that the app waits for a picture that is not there yet. */
+/** Milliseconds that the app waits for a picture that the page came without. */
 const MOST_WAITED = 300;
 
 /** Draws the picture that the page was sent with, then loads the app, unless the server is full. */
@@ -62,7 +62,8 @@ async function begin() {
   });
   const app = document.getElementById("hl-app");
   if (app) {
-    await Promise.race([drawing.then(painted, () => {}), new Promise((resolve) => { setTimeout(resolve, MOST_WAITED); })]);
+    const late = place.dataset.first ? [] : [new Promise((resolve) => { setTimeout(resolve, MOST_WAITED); })];
+    await Promise.race([drawing.catch(() => {}), ...late]);
     document.head.append(app.content);
   }
   await drawing;
@@ -83,6 +84,7 @@ async function draw(place, shadow, send, isThere, read) {
   shadow.adoptedStyleSheets = [styles];
   shadow.append(Object.assign(document.createElement("div"), { className: "hl" }));
   view({ parentElement: shadow, data, setTriggerValue: send });
+  await painted();
   document.documentElement.style.setProperty("--hl-first", `${shadow.host.offsetHeight}px`); // page.css
 }
 
@@ -116,9 +118,9 @@ async function asked(address) {
   return answer.status === 200 ? answer.json() : {};
 }
 
-/** Once the browser has shown what is drawn now, which the app's scripts would hold up. */
-function painted() {
-  return new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve))); });
+/** Once the browser has shown what is drawn now, which the app's scripts would hold up; now in a hidden tab. */
+async function painted() {
+  if (!document.hidden) await new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve))); });
 }
 
 /** Resolves in the first frame in which `isSo`, or now. */
