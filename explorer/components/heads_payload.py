@@ -3,6 +3,7 @@ of open and pinned ones."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from typing import Any, Literal, get_args
 
@@ -273,7 +274,7 @@ def measure_head(measure: Measure) -> dict[str, Any]:
     known = np.isfinite(flat)
     low = min(0.0, float(flat[known].min(initial=0.0)))
     span = float(flat[known].max(initial=0.0)) - low or 1.0
-    write = whole_percent if measure.percent else digits
+    write = whole_percent if measure.percent else partial(digits, n=2)  # fits below a small head
     return {
         "name": measure.name,
         "texts": [write(value) if there else "–" for value, there in zip(flat, known, strict=True)],

@@ -6,7 +6,7 @@ import { el } from "./dom.js";
 
 const SHEET = 1024; // px of the grid on one sheet, about: only sheets in sight are drawn
 
-/** { node, lay(heads, places, wide, tall), of(head): { context, left, top } or undefined }. */
+/** { node, lay(heads, places, wide, tall), of(head): { context, left, top } or undefined, moving(heads) }. */
 export function sheetsBehind() {
   const node = el("div", "sheets");
   let sheetOf = new Map(); // head -> its sheet, and where its picture is
@@ -41,5 +41,24 @@ export function sheetsBehind() {
     return found && { context: contextOf(found.sheet), left: found.left, top: found.top - found.sheet.top };
   }
 
-  return { node, lay, of };
+  /** Call the result when the cells of `heads` have other places: their pictures then move there. */
+  function moving(heads) {
+    const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const before = still ? [] : [...sheetOf.keys()].map((head) => [head, heads[head].cell.getBoundingClientRect()]);
+    return () => before.forEach(([head, from]) => move(head, heads[head], from));
+  }
+
+  /** A copy of the picture moves with its cell, in front of the sheets, which are hidden until then. */
+  function move(head, { cell, picture }, from) {
+    const [{ context, left, top }, copy, to] = [of(head), el("canvas"), cell.getBoundingClientRect()];
+    const [wide, tall, ratio] = [picture.clientWidth, picture.clientHeight, context.getTransform().a];
+    fit(copy, wide, tall).drawImage(context.canvas, left * ratio, top * ratio, wide * ratio, tall * ratio, 0, 0, wide, tall);
+    picture.prepend(copy);
+    node.style.visibility = "hidden";
+    const there = { transform: `translate(${from.left - to.left}px, ${from.top - to.top}px)` };
+    const motion = cell.animate([there, { transform: "none" }], { duration: 400, easing: "ease-in-out" });
+    motion.onfinish = () => { copy.remove(); node.style.visibility = ""; };
+  }
+
+  return { node, lay, of, moving };
 }

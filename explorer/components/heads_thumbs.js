@@ -68,12 +68,10 @@ export function headThumbs(view) {
     return { cell, button, picture, pin };
   });
   const sieve = headSieve(view, () => draw(...drawn));
-  let drawn = [0, 0];
   heads.forEach(({ cell, button }, index) => { [cell.index, button.title] = [index, labels[index]]; });
   const { layers, numbers } = headNumbers(head);
-  let order = [];
   const isSorted = () => view.chosen.by_measure && measure !== null;
-  let [side, tall, across] = [0, 0, 1];
+  let [side, tall, across, order, drawn] = [0, 0, 1, [], [0, 0]];
   const veil = el("canvas", "veil");
   veil.setAttribute("aria-hidden", "true");
   let over, painted, places, veilWide, veilTall;
@@ -82,12 +80,14 @@ export function headThumbs(view) {
   /** The order: by layer, or by the measure, largest first; aggregates come last. */
   function arrange() {
     const all = labels.map((_, index) => index);
+    const move = sieve.many ? () => {} : sheets.moving(heads);
     order = isSorted() ? [...measure.order, ...all.slice(measure.order.length)] : all;
     const cells = order.flatMap((index) => [
       ...(isSorted() || index % head.columns ? [] : layers.slice(index / head.columns, index / head.columns + 1)), heads[index].cell]);
     grid.replaceChildren(sheets.node, ...numbers, ...cells, veil);
     stop(view.chosen.opened ?? order[0]);
     if (side) draw(...drawn);
+    move();
   }
 
   /** The head that takes the focus by Tab. */

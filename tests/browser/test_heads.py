@@ -152,6 +152,9 @@ def test_a_click_on_the_map_switches_the_head_off_and_a_second_one_on_again(head
     link_has(heads, "measure=needed")
     cells = heads.page.locator(".st-key-heads-map canvas[data-at=cells0]")
     cells.wait_for()
+    press = "(node) => { node.click(); return node.getRootNode().getAnimations().length; }"
+    assert heads.at("by_measuretrue").evaluate(press) > 20  # pictures that move to their places
+    expect(heads.page.locator(".hl .cell canvas")).to_have_count(0)
     cells.scroll_into_view_if_needed()
     off = "edits=head-encoder.blocks.0.attn-1"
     for there in (True, False):
