@@ -18,19 +18,21 @@ const base = window.__streamlit?.BACKEND_BASE_URL ?? document.baseURI;
 const {{ default: draw, styles }} = await import(new URL("{address}", base));
 const pressed = ":is(a, button, canvas:not(.brush), label, summary):active";
 export default async function (view) {{
-  while (document.querySelector("#hl-first:active") || view.parentElement.querySelector(pressed)) {{
+  const own = view.parentElement, turn = (own.turn = (own.turn ?? 0) + 1);
+  while (document.querySelector("#hl-first:active") || own.querySelector(pressed)) {{
     await new Promise(requestAnimationFrame);
   }}
+  if (turn < own.turn) return undefined;
   const first = window.headlightFirst;
-  const parentElement = (first?.view === "{name}" && first.take(view)) || view.parentElement;
-  if (parentElement !== view.parentElement && first.shows(view.data)) return undefined;
+  const parentElement = (first?.view === "{name}" && first.take(view)) || own;
+  if (parentElement !== own && first.shows(view.data)) return undefined;
   parentElement.adoptedStyleSheets = [styles];
   return draw({{ ...view, parentElement }});
 }}
 """
 """A press would be lost in a button that is replaced before it is released, so a view is drawn
-afterwards. Until the page is complete, it draws into the picture that was there before (first.js),
-unless that shows the same."""
+afterwards, with the newest message. Until the page is complete, it draws into the picture that was
+there before (first.js), unless that shows the same."""
 
 
 @cache
