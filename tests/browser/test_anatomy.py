@@ -80,7 +80,7 @@ def test_a_candidate_is_taken_and_a_second_line_grows(visitor):
     visitor.at("candidate1").click()
     visitor.page.wait_for_url("**fork=*")
     visitor.page.locator("[data-at=tree]").wait_for()
-    visitor.shows(t("branches.close", lang="en"))
+    visitor.shows(t("decoding.branches.close", lang="en"))
     visitor.at("tree").focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
         visitor.at("tree").press(key)
@@ -88,5 +88,5 @@ def test_a_candidate_is_taken_and_a_second_line_grows(visitor):
     visitor.at("tree").press("Enter")
     visitor.page.wait_for_url(lambda url: "fork=" in url and url != forked)
     visitor.settle()
-    visitor.page.get_by_role("button", name=t("branches.close", lang="en")).click()
+    visitor.page.get_by_role("button", name=t("decoding.branches.close", lang="en")).click()
     visitor.page.wait_for_url(lambda url: "fork=" not in url)

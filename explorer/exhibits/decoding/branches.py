@@ -50,15 +50,15 @@ def show(answer: Pair | None, view: View) -> b.Blocks:
     if answer is None:
         return
     first, second = answer
-    yield b.Prose(view.t("branches.lead"))
+    yield b.Prose(view.t("decoding.branches.lead"))
     yield from _type(view, second or first)
     if second is not None:
         yield from _two_lines(view, first, second)
         yield from _compare(view, (first, second))
-    yield b.Title(view.t("branches.tree"), large=True)
-    yield b.Prose(view.t("branches.tree_lead"))
+    yield b.Title(view.t("decoding.branches.tree"), large=True)
+    yield b.Prose(view.t("decoding.branches.tree_lead"))
     settings = (*beam_settings(view, "branches"), *sample_settings(view, "branches"))
-    label = view.t("branches.settings")
+    label = view.t("decoding.branches.settings")
     yield b.Fold(label, (b.Row(settings, gap="medium"),), inline=True, icon="tune")
 
 
@@ -77,13 +77,13 @@ def _type(view: View, shown: Generation) -> b.Blocks:
 
     box = b.TextBox(
         "branches.typed",
-        view.t("branches.type", step=step + 1),
+        view.t("decoding.branches.type", step=step + 1),
         typed,
         forced,
-        display=b.Display(320, hint=view.t("branches.type_hint")),
+        display=b.Display(320, hint=view.t("decoding.branches.type_hint")),
     )
     close = b.Button(
-        "branches.close", view.t("branches.close"), b.choose(fork=()), icon="call_merge"
+        "branches.close", view.t("decoding.branches.close"), b.choose(fork=()), icon="call_merge"
     )
     yield b.Row((box, *([close] if view.choices(DecodingChoices).fork else [])))
     try:
@@ -106,12 +106,12 @@ def _two_lines(view: View, first: Generation, second: Generation) -> b.Blocks:
     same = first.tokens == second.tokens
     pairs = enumerate(zip_longest(first.tokens, second.tokens))
     apart = next((at for at, pair in pairs if len({*pair}) > 1), len(first.tokens))
-    for name, generation in (("branches.first", first), ("branches.second", second)):
-        title = view.t(name, logprob=fixed(generation.logprob))
+    for name, generation in (("first", first), ("second", second)):
+        title = view.t("decoding.branches", name, logprob=fixed(generation.logprob))
         selected = apart if apart < len(generation.steps) else None
         pack = partial(_strip, view, generation, title, selected)
         yield b.Canvas(f"branches.{name}", "token_strip", pack)
-    words = view.t("branches.same" if same else "branches.apart", step=apart + 1)
+    words = view.t("decoding.branches", "same" if same else "apart", step=apart + 1)
     yield b.Sentence("branches", words)
 
 
@@ -131,7 +131,8 @@ def _compare(view: View, both: tuple[Generation, Generation]) -> b.Blocks:
     sites = [site for site in view.sites_of(kind) if site.name in both[0].steps[0].rows]
     shown = view.one_of("picture", DecodingChoices.pictures)
     pictures = DecodingChoices.pictures
-    yield pick_one(view, "branches.picture", pictures, shown)
+    label, said = "decoding.branches.picture", "decoding.branches.pictures"
+    yield pick_one(view, "branches.picture", pictures, shown, said=said, label=label)
     layer, head = place_of(view, len(sites), sites[0].n_heads)
     yield b.Note(f"{view.t('kinds', kind)} · {name_place(view, layer, head)}")
     patterns = []
@@ -144,7 +145,7 @@ def _compare(view: View, both: tuple[Generation, Generation]) -> b.Blocks:
         generation.src_str_tokens if kind == "cross" else generation.steps[-1].input_tokens
         for generation in both
     ]
-    names = [*map(view.t, ("branches.the_first", "branches.the_second"))]
+    names = [view.t("decoding.branches", name) for name in ("the_first", "the_second")]
     words = view.words("figures.heatmap")
     if shown == "difference":
         n_query, n_key = (min(matrix.shape[axis] for matrix in patterns) for axis in (0, 1))
@@ -156,7 +157,9 @@ def _compare(view: View, both: tuple[Generation, Generation]) -> b.Blocks:
         first, second = (matrix[:n_query, :n_key] for matrix in patterns)
         axes = site_axes(view, sites[0], tokens=(named, keys[1][:n_key]))
         drawn = change(first, second, axes, words=words)
-        yield b.Matrices("branches.difference", ((view.t("branches.pictures.difference"), drawn),))
+        yield b.Matrices(
+            "branches.difference", ((view.t("decoding.branches.pictures.difference"), drawn),)
+        )
         return
     panels = []
     for name, pattern, *tokens in zip(names, patterns, queries, keys, strict=True):

@@ -176,7 +176,7 @@ def place_of(view: View, n_layers: int, n_heads: int) -> tuple[int | None, int |
 def name_place(view: View, layer: int | None, head: int | None) -> str:
     """A layer and head of the film in words."""
     if layer is None:
-        return view.t("branches.everywhere")
+        return view.t("decoding.branches.everywhere")
     if head is None:
         return view.t("decoding.pass.mean", layer=layer + 1)
     return head_name(view, (layer, head))

@@ -214,14 +214,14 @@ def show(tree: Tree | None, view: View) -> b.Blocks:
         return None if at is None else b.choose(fork=tree.nodes[at].tokens, step=None)
 
     yield b.Canvas("branches.tree", "tree_view", lambda file: _packed(view, tree), {"taken": taken})
-    names = ("branches.strategy", "branches.answer", "decoding.logprob", "branches.score")
+    names = ("branches.strategy", "branches.answer", "logprob", "branches.score")
     rows = [
         (view.t("decoding.strategies", line), escape(text), fixed(logprob), fixed(score, 3))
         for line, (text, logprob, score) in tree.answers.items()
     ]
-    yield b.Table([view.t(name) for name in names], rows, "llrr")
+    yield b.Table([view.t("decoding", name) for name in names], rows, "llrr")
     yield b.Formula.of(
-        view.t("branches.formula"),
+        view.t("decoding.branches.formula"),
         r"\text{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}, \qquad "
         r"p_T(v) = \mathrm{softmax}(\ell / T)_v",
         r"V_k = \{v : \mathrm{rank}(v) \le k\}, \qquad "
@@ -233,7 +233,7 @@ def show(tree: Tree | None, view: View) -> b.Blocks:
             view.t("decoding.token"): [node.shown for node in tree.nodes],
             view.t("decoding.own"): [f"{node.prob:.4f}" for node in tree.nodes],
             view.t("decoding.logprob"): [f"{node.logprob:.3f}" for node in tree.nodes],
-            view.t("branches.score"): [f"{node.score:.3f}" for node in tree.nodes],
+            view.t("decoding.branches.score"): [f"{node.score:.3f}" for node in tree.nodes],
         }
     )
 
