@@ -28,9 +28,14 @@ export function scrollInto(scroller, left, width) {
   }
 }
 
+/** Notes in `last` where a scroller is, until it is replaced: the event of its last move comes after that, at 0. */
+export function keepPlace(scroller, last) {
+  scroller.addEventListener("scroll", () => { if (scroller.isConnected) last.scrolled = scroller.scrollLeft; });
+}
+
 /** Keeps the scroll position when new data redraw a view: call what this returns once it is drawn. */
 export function keepScrolled(root, scroller) {
   const place = root.scrolled;
-  scroller.addEventListener("scroll", () => { root.scrolled = scroller.scrollLeft; });
+  keepPlace(scroller, root);
   return () => { if (place) scroller.scrollLeft = place; };
 }

@@ -1,7 +1,7 @@
 import { axisBox, cellBeside, cellUnder, outlineCell } from "./axes.js";
 import { fit, hatching } from "./canvas.js";
 import { el, rebuild, redraws } from "./dom.js";
-import { scrollInto, withEdges } from "./edges.js";
+import { keepPlace, scrollInto, withEdges } from "./edges.js";
 import { keepPicture } from "./keep.js";
 import { legendEntry } from "./legend.js";
 import { BLANK, looks } from "./matrix.js";
@@ -46,11 +46,12 @@ export default function ({ parentElement, data, setTriggerValue }) {
   }, send));
   group.append(...panels.map((each) => each.node));
   rebuild(root, group);
-  panels.forEach((each) => each.enter());
-  return redraws(root, () => {
+  const stop = redraws(root, () => {
     const theme = followTheme(root);
     panels.forEach((each) => each.draw(theme));
   });
+  panels.forEach((each) => each.enter());
+  return stop;
 }
 
 /** { node, enter(), draw(theme) } of one matrix. */
@@ -229,11 +230,11 @@ function panel(root, at, own, head, { cells, said, written, numbers }, send) {
     event.preventDefault();
   });
 
-  /** Call this once the panel is in the document, where it has a scroll position. */
+  /** Call this once the panel is drawn in the document, where it has a scroll position. */
   function enter() {
     const place = last.scrolled;
-    scroller.addEventListener("scroll", () => { last.scrolled = scroller.scrollLeft; });
-    if (place) requestAnimationFrame(() => { scroller.scrollLeft = place; });
+    keepPlace(scroller, last);
+    if (place) scroller.scrollLeft = place;
     if (stroke && stroke.pointer !== null) canvas.setPointerCapture(stroke.pointer);
   }
   return { node, enter, draw };
