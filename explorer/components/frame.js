@@ -22,7 +22,8 @@ export default function ({ parentElement, data, setTriggerValue }) {
   followTheme(root);
   const before = root.told;
   if (chosen[0] !== before?.chosen[0]) settle(current);
-  root.told = { beamer, lang, sentence, typed, chosen };
+  root.told = { beamer, lang, sentence, typed, chosen, dark: isDark() };
+  if (before && before.dark !== isDark()) setTriggerValue("theme", isDark()); // Python draws the charts
   root.send = setTriggerValue;
   const row = bar(menu, current, words, (name) => root.send("page", name));
   // What is being typed stays, and its box, unless another sentence is chosen.

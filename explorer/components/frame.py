@@ -57,6 +57,7 @@ def frame(
             on_page_change=lambda: None,
             on_sentence_change=lambda: _take(on_sentence),
             on_message_change=lambda: _hear(on_message),
+            on_theme_change=lambda: None,
         )
     picked = sent(_KEY, "page")
     names = {name for _, views in menu for name, _, _ in views}

@@ -55,13 +55,7 @@ def lines(
     frame = f.layout(colours, height, legend=len(names) > 1, hovermode="x unified")
     along = {"type": "log", "dtick": 1} if log_x else {}
     frame["xaxis"] = f.number_axis(colours, x_title, **{"showgrid": False, **along})
-    up = (
-        {"type": "log", "exponentformat": "power"}
-        if log_y
-        else {"rangemode": "tozero"}
-        if from_zero
-        else {}
-    )
+    up = f.log_axis(ys) if log_y else {"rangemode": "tozero"} if from_zero else {}
     frame["yaxis"] = f.number_axis(colours, y_title, **up)
     if marked_x is not None:
         frame["shapes"] = [f.line(colours.accent, (marked_x, marked_x), (0, 1), yref="paper")]

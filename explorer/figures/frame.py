@@ -18,6 +18,7 @@ from explorer.figures.matrix import (
     Words as Words,
     check_shape as check_shape,
 )
+from explorer.numbers import digits
 
 Figure = dict[str, Any]
 
@@ -104,6 +105,17 @@ def number_axis(colours: theme.Palette, title: str = "", **more: Any) -> Figure:
     """An axis of numbers: faint grid, muted ticks."""
     quiet = {"showgrid": True, "gridcolor": colours.line, "tickfont": {"color": colours.muted}}
     return axis(colours, title, **{**quiet, **more})
+
+
+def log_axis(values: Floats) -> Figure:
+    """A logarithmic axis for `values` that labels 1, 2 and 5 of each power of ten in full, or over
+    more than three powers only these: Plotly writes 0.5 as 5."""
+    known = np.log10(values[np.isfinite(values) & (values > 0)])
+    if not known.size or np.ptp(known) > 3:
+        return {"type": "log", "dtick": 1, "exponentformat": "power"}
+    powers = range(int(np.floor(known.min())), int(np.ceil(known.max())) + 1)
+    ticks = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
+    return {"type": "log", "tickvals": ticks, "ticktext": [digits(tick) for tick in ticks]}
 
 
 def token_axis(

@@ -159,7 +159,9 @@ def weights(
     check_shape("pattern", pattern, allowed.shape)
     lost = np.isnan(pattern)
     texts = np.where(lost, "NaN", percents(np.nan_to_num(pattern)))
-    ticks = tuple((tick, f"{100 * tick:.3g} %") for tick in (0.0, top / 2, top))
+    over = "≥ " if np.nanmax(np.where(allowed, pattern, 0), initial=0) > 1.001 * top else ""
+    labels = ("", 0.0), ("", top / 2), (over, top)
+    ticks = tuple((tick, f"{before}{100 * tick:.3g} %") for before, tick in labels)
     return Matrix(
         axes,
         pattern,

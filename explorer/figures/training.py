@@ -82,7 +82,8 @@ def over_steps(
     frame["xaxis"] = f.number_axis(colours, x_title, showgrid=False, range=[0, max(1, last)])
     across = {"tickformat": ".0%", "range": [0, 1.03]} if percent else {"rangemode": "tozero"}
     if log_y:
-        across = {"type": "log", "dtick": "D2"}
+        every = [np.asarray(curve.y, float) for curve in curves]
+        across = f.log_axis(np.concatenate([np.zeros(0), *every]))
     frame["yaxis"] = f.number_axis(colours, y_title, **across)
     frame["shapes"] = [f.line(colours.accent, (x, x), (0, 1), yref="paper") for x, _ in marks]
     frame["annotations"], free = [], -1.0
