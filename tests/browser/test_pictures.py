@@ -102,15 +102,10 @@ def test_attention_takes_a_jpeg_and_a_finger_and_says_what_smoothing_hides(app, 
     before = drawn_text(page)
     left, top, width, height = begin_to_draw(page)
     finger = context.new_cdp_session(page)
-    for kind, down in (
-        ("touchStart", 0.2),
-        ("touchMove", 0.5),
-        ("touchMove", 0.8),
-        ("touchEnd", 0),
-    ):
-        point = {"x": left + width / 2, "y": top + height * down}
-        points = [point] if down else []
-        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    touches = zip(("Start", "Move", "Move", "End"), (0.2, 0.5, 0.8, 0), strict=True)
+    for kind, down in touches:
+        points = [{"x": left + width / 2, "y": top + height * down}] if down else []
+        finger.send("Input.dispatchTouchEvent", {"type": f"touch{kind}", "touchPoints": points})
     page.wait_for_function("old => !location.href.includes(old)", arg=before[-200:])
     expect(line).to_contain_text(trace(open_model("reader"), drawn_text(page)).output)
     page.locator("[data-at=smoothedtrue]").check(force=True)

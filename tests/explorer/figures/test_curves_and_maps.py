@@ -23,6 +23,8 @@ def test_curves_differ_without_colour_and_shuffled_bars_share_their_tokens():
     assert figure["layout"]["shapes"][0]["x0"] == 1
     with pytest.raises(ValueError, match=r"ys has shape \(6, 2\), expected \(1, 2\)"):
         curves.lines(np.arange(2), ys, ["one"], x_title="x", y_title="y")
+    up = curves.lines(np.arange(2), ys[:1] / 4, ["one"], x_title="x", y_title="y", log_y=True)
+    assert "0.5" in up["layout"]["yaxis"]["ticktext"]
     values = np.array([[50, 25, 10], [0.0, 1e-7, 0.0]])
     more = {"title": "y", "label_title": "x", "streams": ("src",), "unit": " %", "room": 840}
     figure = grouped(["a", "a", "<b>"], values, ["with", "without"], **more)

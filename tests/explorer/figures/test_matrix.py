@@ -54,6 +54,8 @@ def test_a_cell_says_its_weight_or_which_mask_blocks_it_and_is_no_small_weight()
     # 248 steps from 0 to 1: 0.75 · 248 = 186.
     assert panel["codes"].tolist() == [[186, 62, BLANK + 1], [0, 25, 223]]
     assert panel["scale"]["ticks"] == [[0, "0 %"], [0.5, "50 %"], [1, "100 %"]]
+    (cut,) = sent(weights(PATTERN, MASK, AXES, top=0.5, **WORDS))
+    assert cut["scale"]["ticks"][-1] == [1, "≥ 50 %"]
     assert panel["rows"]["special"] == [True, False]
     assert (panel["rows"]["title"], panel["rows"]["stream"]) == ("query · target", "tgt")
     assert panel["columns"]["tokens"] == ["a", "a", ""]
