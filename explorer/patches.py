@@ -91,9 +91,9 @@ def send_at_once() -> None:
 def send_what_moved() -> None:
     """Send no element of a fragment that the browser already shows: 124 messages become 40.
 
-    All others are sent whole. Streamlit sends the hash of one that the browser keeps, which it may
-    have dropped by then, after several presses in a row: its connection breaks, and presses are
-    lost.
+    All others are sent whole. Instead of one that the browser has, Streamlit sends a hash; after
+    several presses in a row, the browser may have dropped it: its connection breaks, and presses
+    are lost.
     """
     take, rerun = AppSession.flush_browser_queue, AppSession.request_rerun
 

@@ -28,7 +28,7 @@ export function scrollInto(scroller, left, width) {
   }
 }
 
-/** Notes in `last` where a scroller is, until it is replaced: the event of its last move comes after that, at 0. */
+/** Stores the scroll position in `last`. A replaced scroller may still send an event, at position 0. */
 export function keepPlace(scroller, last) {
   scroller.addEventListener("scroll", () => { if (scroller.isConnected) last.scrolled = scroller.scrollLeft; });
 }

@@ -41,14 +41,14 @@ export function sheetsBehind() {
     return found && { context: contextOf(found.sheet), left: found.left, top: found.top - found.sheet.top };
   }
 
-  /** Call the result when the cells of `heads` have other places: their pictures then move there. */
+  /** Returns a function that moves the pictures to their new places, once the cells of `heads` are there. */
   function moving(heads) {
     const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     const before = still ? [] : [...sheetOf.keys()].map((head) => [head, heads[head].cell.getBoundingClientRect()]);
     return () => before.forEach(([head, from]) => move(head, heads[head], from));
   }
 
-  /** A copy of the picture moves with its cell, in front of the sheets, which are hidden until then. */
+  /** A copy of the picture moves with its cell, in front of the sheets, which are hidden meanwhile. */
   function move(head, { cell, picture }, from) {
     const [{ context, left, top }, copy, to] = [of(head), el("canvas"), cell.getBoundingClientRect()];
     const [wide, tall, ratio] = [picture.clientWidth, picture.clientHeight, context.getTransform().a];

@@ -2,7 +2,7 @@
 // with the page. The app's own view then draws into the same element (mount.py), which moves to its place once
 // the page is complete (frame.js). What is clicked or typed before that is done then.
 
-/** Milliseconds that the app waits for a picture that the page came without. */
+/** The most milliseconds that the app waits for a picture that is requested. */
 const MOST_WAITED = 300;
 
 /** Draws the picture that the page was sent with, then loads the app, unless the server is full. */
@@ -118,7 +118,7 @@ async function asked(address) {
   return answer.status === 200 ? answer.json() : {};
 }
 
-/** Once the browser has shown what is drawn now, which the app's scripts would hold up; now in a hidden tab. */
+/** Once the browser has shown what is drawn now, which the app's scripts would delay; at once in a hidden tab. */
 async function painted() {
   if (!document.hidden) await new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve))); });
 }
@@ -131,7 +131,7 @@ function until(isSo) {
   });
 }
 
-/** Whether the app may still draw its picture, on a busy machine: it runs, or has a place with the picture's key. */
+/** Whether the app may still draw its picture: it is running, or has an element with the picture's key. */
 function isComing(key) {
   return document.querySelector(`[data-testid=stApp]:not([data-test-script-state=notRunning]), .st-key-${key}`) !== null;
 }

@@ -86,7 +86,7 @@ class Flow:
     """The data of the figure. `lanes` are the source, if there is one, and the target.
 
     The last lane has `given` tokens before the first step. `sinks` are those left out, by site.
-    `activations` are those of the pass that the patterns come from.
+    `activations`: of the same forward pass as the patterns.
     """
 
     lanes: tuple[Lane, ...]

@@ -31,7 +31,7 @@ class MaskRules:
 
 
 FIRST: tuple[MaskPart, ...] = ("pad_keys", "causal")
-"""The rules whose switches are always in sight."""
+"""Rules whose switches are always visible."""
 _CONCERNS: dict[str, Role] = {"cross_pad": "cross", "causal": "decoder", "prefix": "decoder"}
 """The kind of attention that a rule applies to, for rules of a single kind."""
 
