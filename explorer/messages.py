@@ -7,7 +7,8 @@ sent, before any callback.
 A rerun sends every element of its fragment again, and the browser removes those that it does not
 get. A switch of a mask moves about a dozen of 120. The others are held back here; what must be
 removed is enclosed in a container that is sent whole, with a fragment of its own, so that the
-browser looks for removed elements in that container only.
+browser looks for removed elements in that container only. It also dims only those while a fragment
+runs, unless that takes long: each dimming is two renders of the page, all with other styles.
 """
 
 import json
@@ -113,6 +114,7 @@ class Screen:
         self._held: set[Path] = set()  # of these
         self._outdated: set[Path] = set()  # containers with an element to remove
         self._is_part = False
+        self._begun = ForwardMsg()  # of the last run of a fragment, as Streamlit sent it
 
     def choose(self, changed: Iterable[str]) -> None:
         """Send these widgets and views again: the browser changed them, and the run may set them
@@ -128,7 +130,7 @@ class Screen:
 
     def _sent(self, message: ForwardMsg) -> Iterator[ForwardMsg]:
         match message.WhichOneof("type"):
-            case "new_session":
+            case "new_session" if message is not self._begun:
                 self._begin(message)
             case "delta":
                 path = tuple(message.metadata.delta_path)
@@ -142,11 +144,21 @@ class Screen:
     def _begin(self, message: ForwardMsg) -> None:
         self._is_part = bool(message.metadata.run.fragment_ids)
         self._drawn, self._held = {}, set()
-        if self._is_part:  # the browser reads neither
-            message.new_session.ClearField("app_pages")
-            message.new_session.ClearField("custom_theme")
-        else:
+        if not self._is_part:
             self._forget(())
+            return
+        message.new_session.ClearField("app_pages")  # the browser reads neither
+        message.new_session.ClearField("custom_theme")
+        self._begun = ForwardMsg()
+        self._begun.CopyFrom(message)
+        if not self._outdated:  # an interrupted run may have left a spinner: the browser removes it
+            message.metadata.run.fragment_ids[:] = [WHOLE]
+
+    def dims(self, run: str) -> ForwardMsg | None:
+        """The message that dims what this run of a fragment has not drawn yet; None if it is over,
+        or has drawn a spinner, which the message would remove."""
+        goes_on = self._is_part and self._begun.metadata.run.script_run_id == run
+        return self._begun if goes_on and not self._outdated else None
 
     def _forget(self, beneath: Path, first: int = 0) -> None:
         """Send everything below a container again, from its `first` child on."""

@@ -31,6 +31,8 @@ from explorer.messages import Screen, differs, fitting
 
 EVERY = 1.0
 """Seconds between two checks for expired sessions."""
+LONG = 0.5
+"""Seconds until the browser dims what a running fragment has not drawn yet."""
 
 
 def patch() -> None:
@@ -101,8 +103,17 @@ def send_what_moved() -> None:
         shown: Screen = session.__dict__.setdefault("headlight_screen", Screen())
         return shown
 
+    def dim(self: AppSession, run: str) -> None:
+        message = screen(self).dims(run)
+        if message is not None:
+            self._enqueue_forward_msg(message)
+
     def flush(self: AppSession) -> list[ForwardMsg]:
-        return screen(self).moved(take(self))
+        messages = screen(self).moved(take(self))
+        for message in messages:
+            if message.HasField("new_session"):
+                self._event_loop.call_later(LONG, dim, self, message.metadata.run.script_run_id)
+        return messages
 
     def request_rerun(self: AppSession, client_state: ClientState | None) -> None:
         if client_state is not None:

@@ -86,3 +86,18 @@ def test_a_replaced_widget_and_all_after_a_spinner_are_removed(screen):
     waited = run(screen, *TREE[:2], ((0, 1), "wait"), *TREE[2:], ((0, 2), "text"))
     assert waited[:5] == ["0", "0.1", "0.1", "0.1.0 second", "0.2 text"]
     assert waited[-2] == "end now headlight-whole"
+
+
+def test_only_what_a_long_run_has_not_drawn_is_dimmed(screen):
+    begin = ForwardMsg()
+    begin.new_session.name = "app"
+    begin.metadata.run.script_run_id = "now"
+    begin.metadata.run.fragment_ids.append(PART)
+    (sent,) = screen.moved([begin])
+    assert sent.metadata.run.fragment_ids == ["headlight-whole"]
+    assert screen.dims("a run that is over") is None
+    late = screen.dims("now")
+    assert late.metadata.run.fragment_ids == [PART]
+    assert screen.moved([element((0, 0), "other"), late])[1] is late
+    screen.moved([element((0, 1), "wait")])
+    assert screen.dims("now") is None

@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from cores import every
@@ -122,19 +120,11 @@ def test_a_class_sees_the_picture_first_and_everything_larger(open_page, page):
 @pytest.mark.parametrize("beamer", ["", "1"])
 def test_the_sentence_then_the_picture_then_the_controls(open_page, beamer):
     at = open_page("masks", **{"beamer": beamer} if beamer else {})
-    elements = [*_in_order(at.main)]
+    elements = [*at.main]  # with all inside them, in order
     sentence = next(i for i, each in enumerate(elements) if "→" in str(getattr(each, "value", "")))
     picture = [each.type for each in elements].index("bidi_component")
     switch = [getattr(each, "key", None) for each in elements].index("masks.causal")
     assert sentence < picture < switch
-
-
-def _in_order(block: Any) -> Iterator[Any]:
-    for each in block.children.values():
-        if hasattr(each, "children"):
-            yield from _in_order(each)
-        else:
-            yield each
 
 
 # What a page says follows from what it shows, for other models and changed masks too.

