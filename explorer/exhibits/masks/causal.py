@@ -68,12 +68,15 @@ def compute(
 
 
 def show(found: tuple[Ahead, np.ndarray, np.ndarray] | None, view: View) -> b.Blocks:
-    """Without the mask: why it is there, and the head that looks ahead most."""
+    """Without the mask: why it is there, why the output may not change without it, and the head
+    that looks ahead most."""
     if rules_in_force(view.trace.edits)["causal"]:
         return
-    yield b.Prose(view.t("masks.purpose"))
-    if found is not None:
-        yield from _looking_ahead(view, *found)
+    if found is None:
+        yield b.Prose(view.t("masks.purpose"))
+        return
+    yield b.Prose(f"{view.t('masks.purpose')}\n\n{view.t('masks.newest')}")
+    yield _looking_ahead(view, *found)
 
 
 def ahead_words(peek: Ahead, view: View) -> str:
@@ -82,13 +85,12 @@ def ahead_words(peek: Ahead, view: View) -> str:
     return view.t("masks.ahead", share=percent(peek.share), most=percent(peek.most), **place)
 
 
-def _looking_ahead(view: View, peek: Ahead, before: np.ndarray, now: np.ndarray) -> b.Blocks:
-    """The head that looks ahead most, before and after; why the output may not change."""
+def _looking_ahead(view: View, peek: Ahead, before: np.ndarray, now: np.ndarray) -> b.Matrices:
+    """The head that looks ahead most, before and after."""
     place = {"layer": peek.layer + 1, "head": peek.head + 1}
-    yield b.Prose(view.t("masks.newest"))
     site = view.sites_of(view.own_role)[peek.layer]
     with_it = view.t("masks.ahead_with", kind=view.t("kinds", site.role), **place)
-    yield b.Matrices(
+    return b.Matrices(
         "masks.ahead",
         (
             (with_it, weights_of(view, view.before(), site, peek.head, before)),

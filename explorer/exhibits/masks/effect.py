@@ -50,20 +50,8 @@ def show(blockers: Blockers, view: View) -> b.Blocks:
 
 
 def _sides(blockers: Blockers, view: View) -> b.Blocks:
-    """Both runs side by side, below their outputs."""
+    """Both runs side by side."""
     before = view.before()
-    if view.sites_of("cross"):
-        real = before.tgt_str_tokens[1 : int(before.tgt_valid.sum())]
-        written = {
-            "before": (view.t("masks.before"), [(token, "same") for token in real]),
-            "after": (view.t("masks.after"), blockers.moved.words),
-        }
-        yield b.Columns(
-            [
-                (b.Sentence(side, f":gray[{title}] {saying.marked_words(words)}"),)
-                for side, (title, words) in written.items()
-            ]
-        )
     sides = (("masks.before", before, blockers.before), ("masks.after", view.trace, blockers.after))
     yield b.Matrices(
         "masks.sides",
