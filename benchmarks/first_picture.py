@@ -54,11 +54,11 @@ AT_ONCE = 50
 
 
 @contextmanager
-def one_line() -> Iterator[str]:
+def one_line(line: str = 'st.write("x")') -> Iterator[str]:
     """The script of a one-line app."""
     with TemporaryDirectory() as folder:
         script = Path(folder, "one_line.py")
-        script.write_text('import streamlit as st\nst.write("x")\n')
+        script.write_text(f"import streamlit as st\n{line}\n")
         yield str(script)
 
 

@@ -3,7 +3,8 @@
     python -m benchmarks.interaction [PART …]
 
 In Chromium, with a server on the same machine: the median and the slowest of `N_CLICKS`. No result
-is cached before the click, unless the line says "again".
+is cached before the click, unless the line says "again". With the masks comes the toggle of an app
+of one line, in the same run, since machines differ.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Page, WebSocket
 
+from benchmarks.first_picture import one_line
 from benchmarks.timing import quantiles_row
 from explorer.text import t
 from tests.browser.app import chromium, running_app
@@ -76,6 +78,8 @@ MOVE = """async (canvas) => {
     return milliseconds;
 }"""
 SENTENCE = ".st-key-sentence"
+ONE_TOGGLE = 'st.write("on" if st.toggle("Switch") else "off")'
+"""The line of the app to compare with."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,18 @@ def switches(desk: Desk) -> Iterator[tuple[str, list[float]]]:
         again += desk.clock(switch.click, text_of(SENTENCE))
     yield "mask switched: the new translation", first
     yield "the same again", again
+
+
+def toggles(desk: Desk) -> Iterator[tuple[str, list[float]]]:
+    """Switch the toggle of a one-line app on and off."""
+    desk.page.goto(desk.address)
+    toggle = desk.page.get_by_text("Switch", exact=True)
+    toggle.wait_for()
+    desk.settle()
+    seconds = []
+    for _ in range(N_CLICKS):
+        seconds += desk.clock(toggle.click, text_of("[data-testid=stMarkdown]"))
+    yield "the toggle of a one-line app", seconds
 
 
 def cells(desk: Desk) -> Iterator[tuple[str, list[float]]]:
@@ -308,6 +324,10 @@ def run(parts: tuple[str, ...] = (*PARTS, "sent", "hover")) -> Iterator[str]:
                         yield quantiles_row(f"{name} ({len(seconds)})", seconds)
             if "sent" in parts:
                 yield sent(Desk(page, address))
+        if "masks" in parts:
+            with one_line(ONE_TOGGLE) as script, running_app(script) as address:
+                for name, seconds in toggles(Desk(page, address)):
+                    yield quantiles_row(f"{name} ({len(seconds)})", seconds)
         if "hover" in parts:
             with running_app("benchmarks/many_heads.py") as address:
                 for tokens in (24, 128):
