@@ -92,7 +92,7 @@ def _line(x0: float, y0: float, x1: float, y1: float, line: Mapping[str, Any]) -
 
 
 def _box(x: float, y: float, line: str, fill: str) -> dict[str, Any]:
-    corners = {"x0": x - 0.65, "x1": x + 0.65, "y0": y - 0.32, "y1": y + 0.32}
+    corners = {"x0": x - 0.8, "x1": x + 0.8, "y0": y - 0.32, "y1": y + 0.32}
     outline = {"color": line, "width": 2}
     return {"type": "rect", **corners, "line": outline, "fillcolor": fill, "layer": "below"}
 

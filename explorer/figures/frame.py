@@ -39,6 +39,7 @@ def layout(
             "font": {"family": theme.FONT, "size": 13, "color": colours.ink},
             "align": "left",
         },
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": colours.muted, "activecolor": colours.ink},
         "showlegend": bool(legend),
         "dragmode": False,
         **({} if legend is None else {"legend": LEGEND}),
