@@ -232,13 +232,12 @@ def _waves(
     of the angle by which each pair is rotated. None if positions do neither."""
     values, step = activations.get(stack.hook("pos_embed")), 2
     if values is None:
-        n = starts[-1] + 1
-        at = torch.arange(n, device=next(loaded.model.parameters()).device)[None]
+        at = torch.arange(starts[-1] + 1)[None]  # on the CPU, as the part is
         positions: Any = loaded.part(stack.path("positions"))
         rotation = positions.place(at, at).rotation
         if rotation is None:
             return None
-        values, step = rotation[1][0, 0].cpu().numpy(), 1
+        values, step = rotation[1][0, 0].numpy(), 1
     pairs = _telling(values.shape[1] // step, starts[-1], loaded.config.rope_base)
     return np.asarray(values[list(starts)][:, step * pairs])
 
