@@ -89,7 +89,7 @@ class Visitor:
             arg=DARK,
         )
         light = "some(({ style }) => style.fill === 'rgb(107, 112, 128)')"  # of charts
-        self.page.wait_for_function(f"![...document.querySelectorAll('.xtick text')].{light}")
+        self.page.wait_for_function(f"() => ![...document.querySelectorAll('.xtick text')].{light}")
         self.settle()
 
     def fits(self, width: int) -> None:

@@ -33,7 +33,7 @@ PARTS = [
     if about not in ("fixed", "trained")  # claims about models of their own use no device
     for visit in visits
 ]
-TINY = re.compile(r"[\d.]+ · 10⁻(¹?[⁶⁷⁸⁹]|¹[⁰-⁹])")
+TINY = re.compile(r"([\d.]+ · )?10⁻(¹?[⁶⁷⁸⁹]|¹[⁰-⁹])|\*\*\d+\*\* ms")
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,7 @@ def test_exchanged_parts_are_made_where_the_model_computes(monkeypatch, shelf):
 
 
 def settled(at):
-    """What a page says, rounding errors aside: matrices that lie otherwise add up otherwise."""
+    """What a page says, times and rounding aside: matrices that lie otherwise add up otherwise."""
     return TINY.sub("tiny", everything(at))
 
 

@@ -189,7 +189,7 @@ EVERY_FOURTH = every(4, (page.name for page in LESSONS))
 def test_a_refused_sentence_in_a_link_leaves_an_example(open_page, page):
     at = open_page(page, text=" ", lang="zh", tested="1", guess="true")
     assert messages(at) == t("problems.whitespace_only", lang="zh")
-    assert has_picture(at)
+    assert has_picture(at) or page == "patching"  # it has one where a patch changes something
 
 
 def test_an_example_goes_into_the_link_and_an_own_translation_is_read_instead(open_page):
@@ -264,7 +264,7 @@ def test_what_is_read_other_than_typed_is_said(open_page, add_own, model, text, 
 OUTSIDE = re.compile("[\u0590-\u08ff]")
 ARABIC = "ذهب الولد إلى المدرسة. הילד"
 SAID = {"heads", "score", "masks", "attribution", "decoding", "positions"} | {
-    *("tour", "model", "patching", "alignment", "mask_tests")
+    *("tour", "model", "patching", "cases", "mask_tests")
 }
 """Pages whose sentences name tokens."""
 
