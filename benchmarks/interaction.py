@@ -271,8 +271,9 @@ def layers(desk: Desk) -> Iterator[tuple[str, list[float]]]:
         yield f"another layer on {place}: its {name}", seconds
 
 
-def sent(desk: Desk) -> str:
-    """What the server sends for one switch of the causal mask."""
+def sent(desk: Desk) -> Iterator[str]:
+    """What the server sends for one switch of the causal mask, and with the polls for its tests; and
+    for the way back."""
     sizes: list[int] = []
 
     def listen(socket: WebSocket) -> None:
@@ -280,11 +281,14 @@ def sent(desk: Desk) -> str:
 
     desk.page.on("websocket", listen)
     desk.open("masks")
-    sizes.clear()
-    desk.page.get_by_text(t("edits.rules.causal", lang="en"), exact=True).first.click()
-    desk.page.wait_for_timeout(3000)
-    desk.settle()
-    return f"mask switched: {len(sizes)} messages, {sum(sizes) / 1000:.0f} kB"
+    switch = desk.page.get_by_text(t("edits.rules.causal", lang="en"), exact=True).first
+    for name in ("mask switched", "and back"):
+        sizes.clear()
+        switch.click()
+        for seconds in (0.8, 3):  # the first poll is sent after a second
+            desk.page.wait_for_timeout(1000 * seconds)
+            yield f"{name}: {len(sizes)} messages, {sum(sizes) / 1000:.0f} kB"
+        desk.settle()
 
 
 def hovers(desk: Desk, tokens: int) -> list[float]:
@@ -323,7 +327,7 @@ def run(parts: tuple[str, ...] = (*PARTS, "sent", "hover")) -> Iterator[str]:
                     for name, seconds in PARTS[part](Desk(page, address)):
                         yield quantiles_row(f"{name} ({len(seconds)})", seconds)
             if "sent" in parts:
-                yield sent(Desk(page, address))
+                yield from sent(Desk(page, address))
         if "masks" in parts:
             with one_line(ONE_TOGGLE) as script, running_app(script) as address:
                 for name, seconds in toggles(Desk(page, address)):
