@@ -272,8 +272,8 @@ def layers(desk: Desk) -> Iterator[tuple[str, list[float]]]:
 
 
 def sent(desk: Desk) -> Iterator[str]:
-    """What the server sends for one switch of the causal mask, and with the polls for its tests; and
-    for the way back."""
+    """What the server sends for one switch of the causal mask, then with the polls for its tests,
+    and for the way back."""
     sizes: list[int] = []
 
     def listen(socket: WebSocket) -> None:
