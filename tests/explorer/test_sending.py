@@ -93,11 +93,10 @@ def test_only_what_a_long_run_has_not_drawn_is_dimmed(screen):
     begin.new_session.name = "app"
     begin.metadata.run.script_run_id = "now"
     begin.metadata.run.fragment_ids.append(PART)
-    (sent,) = screen.moved([begin])
-    assert sent.metadata.run.fragment_ids == ["headlight-whole"]
+    assert screen.moved([begin])[0].metadata.run.fragment_ids == ["headlight-whole"]
     assert screen.dims("a run that is over") is None
     late = screen.dims("now")
-    assert late.metadata.run.fragment_ids == [PART]
     assert screen.moved([element((0, 0), "other"), late])[1] is late
+    assert late.metadata.run.fragment_ids == [PART]
     screen.moved([element((0, 1), "wait")])
     assert screen.dims("now") is None
