@@ -8,7 +8,7 @@ A rerun sends every element of its fragment again, and the browser removes those
 get. A switch of a mask moves about a dozen of 120. The others are held back here; what must be
 removed is enclosed in a container that is sent whole, with a fragment of its own, so that the
 browser looks for removed elements in that container only. It also dims only those while a fragment
-runs, unless that takes long: each dimming is two renders of the page, all with other styles.
+runs, unless that takes long: to dim all of it takes two renders in which every style changes.
 """
 
 import json
